@@ -1,0 +1,67 @@
+"""The exceptions and warnings that users see: what happened, where, which limit, what to do next.
+
+Each class carries its message as a template, so that tests and documentation can name every message there is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NpuError(RuntimeError):
+    """Base of all errors that inductor-npu raises on purpose. `template` is filled with the keyword arguments."""
+
+    template = "{message}"
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(self.template.format(**fields))
+        self.fields = fields
+
+
+class NpuWarning(UserWarning):
+    """Category of every warning that inductor-npu gives, so that one filter reaches them all."""
+
+
+class UnknownProviderError(NpuError):
+    """INDUCTOR_NPU_PROVIDER names something that cannot provide a device."""
+
+    template = "INDUCTOR_NPU_PROVIDER={name!r} is not a provider; use one of: {known} (or unset it for the default)"
+
+
+class UnknownTargetError(NpuError):
+    """INDUCTOR_NPU_TARGET names a chip that nobody registered."""
+
+    template = (
+        "INDUCTOR_NPU_TARGET={name!r} is not a known chip; use one of: {known}, or add yours with "
+        "inductor_npu.target.register_target"
+    )
+
+
+class ProviderMissingError(NpuError):
+    """The provider that was asked for is not installed."""
+
+    template = "INDUCTOR_NPU_PROVIDER={name!r} needs the package {package}, which is not installed; install it or use {other!r}"
+
+
+class KernelCompileError(NpuError):
+    """A generated kernel does not compile, and falling back to eager was ruled out."""
+
+    template = (
+        "kernel {kernel} (operators: {operators}) does not compile for npu: {reason}. It cannot run in eager either because "
+        "{why}. Next: run with TORCH_LOGS=output_code to see its source{hint}"
+    )
+
+
+class KernelTooLargeError(NpuError):
+    """No block size, however small, makes a kernel fit the target."""
+
+    template = "kernel {kernel} does not fit {target} even with its smallest blocks {blocks}: {reason}"
+
+
+class GridTooLargeError(NpuError):
+    """No block size brings the number of programs under the target's limit."""
+
+    template = (
+        "kernel {kernel} needs {programs} programs, above the limit {limit} of {target}, even with the largest blocks "
+        "that fit its Unified Buffer ({blocks}); split the tensor"
+    )

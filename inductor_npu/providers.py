@@ -1,0 +1,90 @@
+"""Who provides the device `npu`: the only place in the package that asks.
+
+A provider brings the PrivateUse1 backend named `npu`, the Python module `torch.npu` and a Triton backend for target `npu`.
+Importing this module is cheap: nothing of Inductor, Triton or the device is touched.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+
+from inductor_npu.errors import ProviderMissingError, UnknownProviderError, UnknownTargetError
+from inductor_npu.target import NpuTarget, get_target, known_targets
+
+PROVIDER_VARIABLE = "INDUCTOR_NPU_PROVIDER"
+TARGET_VARIABLE = "INDUCTOR_NPU_TARGET"
+DEFAULT_TARGET = "Ascend910B3"
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One way to get a device `npu`.
+
+    `package` is the module that must be importable; `raw_stream` names the function `(device index) -> int` that gives the handle
+    of the current stream, as "module:function", so that generated code can import it directly.
+    """
+
+    name: str
+    package: str
+    raw_stream: str
+
+    def is_installed(self) -> bool:
+        """Whether the provider's package can be imported (it is not imported to find out)."""
+        return importlib.util.find_spec(self.package) is not None
+
+
+ASCEND = Provider("ascend", "torch_npu", "torch_npu._C:_npu_getCurrentRawStream")
+SIMULATOR = Provider("simulator", "inductor_npu", "inductor_npu.simulator.device:get_raw_stream")
+PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR)}
+NO_PROVIDER = "none"
+
+
+def select_provider() -> Provider | None:
+    """The provider for this process, or None where torch is to be left as it is.
+
+    `INDUCTOR_NPU_PROVIDER` decides where it is set; otherwise `ascend` where torch_npu is installed, `simulator` where torch has no
+    other accelerator. Raises UnknownProviderError or ProviderMissingError if the variable cannot be honoured.
+    """
+    name = os.environ.get(PROVIDER_VARIABLE, "").strip().lower()
+    if not name:
+        return _default_provider()
+    if name == NO_PROVIDER:
+        return None
+    if name not in PROVIDERS:
+        raise UnknownProviderError(name=name, known=", ".join([*PROVIDERS, NO_PROVIDER]))
+    provider = PROVIDERS[name]
+    if not provider.is_installed():
+        raise ProviderMissingError(name=name, package=provider.package, other=SIMULATOR.name)
+    return provider
+
+
+def _default_provider() -> Provider | None:
+    if ASCEND.is_installed():
+        return ASCEND
+    return None if _torch_has_another_accelerator() else SIMULATOR
+
+
+def _torch_has_another_accelerator() -> bool:
+    import torch
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return accelerator is not None and accelerator.type not in ("npu", "privateuseone")
+
+
+def current_provider() -> Provider:
+    """The provider of the device `npu` that exists in this process; the embedded NPU where none was chosen explicitly."""
+    return select_provider() or SIMULATOR
+
+
+def current_target() -> NpuTarget:
+    """The chip that kernels are generated for: `INDUCTOR_NPU_TARGET`, by default Ascend910B3.
+
+    Raises UnknownTargetError, naming the known chips.
+    """
+    name = os.environ.get(TARGET_VARIABLE, "").strip() or DEFAULT_TARGET
+    try:
+        return get_target(name)
+    except ValueError:
+        raise UnknownTargetError(name=name, known=", ".join(known_targets())) from None
