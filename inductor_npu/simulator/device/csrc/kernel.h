@@ -1,0 +1,45 @@
+// The kernel ABI (docs/architecture.md, section 4) and what is known of a compiled kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace inductor_npu {
+
+struct KernelContext {
+  int64_t failed_program;
+  int64_t bytes_read, bytes_written, vector_operations;
+};
+
+// Runs programs [begin, end) of the flattened grid, x fastest. Returns 0, or the 1-based number of the device_assert that failed.
+using KernelEntry = int32_t (*)(const uint64_t* args, int64_t begin, int64_t end, const int32_t grid[3], uint8_t* scratch,
+                                KernelContext* context);
+
+// A registered kernel; lives until the process ends, because launches may be queued anywhere.
+struct Kernel {
+  uint64_t magic;  // tells a function handle from any other integer
+  std::string name;
+  KernelEntry entry;
+  int64_t scratch_bytes;
+  int64_t work_per_program;           // elements touched by one program, about
+  std::vector<std::string> messages;  // of its device_asserts
+};
+
+const Kernel* register_kernel(std::string name, uint64_t entry, int64_t scratch_bytes, int64_t work_per_program,
+                              std::vector<std::string> messages);
+// The kernel with this handle; null if it is none.
+const Kernel* kernel_from_handle(uint64_t handle) noexcept;
+
+// One launch, as the caller describes it; the driver copies what it needs.
+struct Launch {
+  const Kernel* kernel;
+  int32_t grid[3];
+  int64_t programs;  // product of the grid, positive
+  const uint64_t* args;
+  size_t arg_count;
+  int threads;  // at most so many host threads
+};
+
+}  // namespace inductor_npu

@@ -1,0 +1,102 @@
+// The runtime as the operators see it: devices, streams, work, memory. Everything here is thread-safe.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "driver.h"
+
+namespace inductor_npu {
+
+constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
+
+// --- Devices (device.cpp) ---------------------------------------------------------------------------------------------------------------
+
+// What Python tells about the chip before the first use (`_C.configure`).
+struct Configuration {
+  std::string target;         // the chip's name, for messages
+  int device_count = 0;       // 0: not configured yet
+  size_t memory_bytes = 0;    // capacity of each device
+  int vector_cores = 0;       // most programs at a time
+  int64_t max_grid = 0;       // most programs of a launch
+  int threads = 0;            // host threads for a launch, asked for by the user; 0: as many as torch.get_num_threads()
+};
+void configure(const Configuration& configuration);
+const Configuration& configuration() noexcept;
+
+// Opens the device for this process, or raises if that cannot be: not configured, or forked from a process that had opened it.
+void ensure_open();
+bool is_open() noexcept;
+bool is_in_bad_fork() noexcept;
+
+c10::DeviceIndex device_count() noexcept;
+c10::DeviceIndex current_device() noexcept;
+// Raises an error that names the valid indices.
+void check_device(c10::DeviceIndex device);
+void set_device(c10::DeviceIndex device);
+c10::DeviceIndex exchange_device(c10::DeviceIndex device);
+
+// --- Streams (streams.cpp) --------------------------------------------------------------------------------------------------------------
+
+// `device` -1 is the current device, everywhere.
+c10::Stream default_stream(c10::DeviceIndex device = -1);
+c10::Stream current_stream(c10::DeviceIndex device = -1);
+// Makes `stream` this thread's current stream of its device; returns the one before.
+c10::Stream exchange_stream(c10::Stream stream);
+// One of the streams of a fixed pool, in turn. priority < 0 is high.
+c10::Stream stream_from_pool(c10::DeviceIndex device = -1, int priority = 0);
+int stream_priority(c10::Stream stream);
+driver::Stream* native(c10::Stream stream);
+// The stream whose native handle is `handle` (0: the current one); raises if there is none.
+driver::Stream* native_from_handle(uint64_t handle);
+
+// Each waits, then raises the first failure of the work waited for as a RuntimeError that names the operator or kernel.
+void synchronize_stream(c10::Stream stream);
+void synchronize_device(c10::DeviceIndex device = -1);
+// What an operator calls before it touches device memory on the calling thread. Cheap when nothing is queued.
+void synchronize_current_stream();
+bool query_stream(c10::Stream stream);
+
+// Queues work. Everything that `work` needs must stay alive by itself: capture Storage or Tensor by value for memory that is not
+// known to be freed in the order of this stream. `name` is the operator's, for errors and profiles.
+void enqueue(c10::Stream stream, std::string name, std::function<void()> work);
+// Queues a copy of bytes between any two of device and host memory; the caller keeps host memory alive (record_pinned_use).
+void copy_async(c10::Stream stream, void* destination, const void* source, size_t bytes);
+
+// --- Memory (allocator.cpp, pinned.cpp) -------------------------------------------------------------------------------------------------
+
+bool is_npu_pointer(const void* pointer);
+// The device whose memory `pointer` lies in; -1 if none.
+c10::DeviceIndex device_of_pointer(const void* pointer);
+bool is_pinned_pointer(const void* pointer);
+// Pinned memory at `pointer` (with its DataPtr's context) is not reused before `stream` has done the work queued so far.
+bool record_pinned_use(void* pointer, void* context, c10::Stream stream);
+
+// --- Observation (observer.cpp) ---------------------------------------------------------------------------------------------------------
+
+// One piece of queued work that ran. Times are std::chrono::steady_clock, in nanoseconds.
+struct WorkRecord {
+  const char* name;
+  int device;
+  int stream_id;
+  int64_t queued_ns, begin_ns, end_ns;
+  int64_t programs;  // of a kernel launch; 0 for other work
+  int64_t bytes_read, bytes_written, vector_operations;  // as counted by a kernel's record variant; else 0
+};
+// Called on the stream's worker after each piece of work while set (null: none). Must not throw and must not use the device.
+using WorkObserver = void (*)(const WorkRecord& record);
+void set_work_observer(WorkObserver observer) noexcept;
+
+// --- Bindings (module.cpp) --------------------------------------------------------------------------------------------------------------
+
+// A file that adds names to `_C` owns one static Bindings whose function gets the module (a PyObject*) when Python imports it.
+struct Bindings {
+  explicit Bindings(void (*add)(void* module));
+};
+
+}  // namespace inductor_npu
