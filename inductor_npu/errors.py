@@ -43,6 +43,21 @@ class ProviderMissingError(NpuError):
     template = "INDUCTOR_NPU_PROVIDER={name!r} needs the package {package}, which is not installed; install it or use {other!r}"
 
 
+class ProviderChangeError(NpuError):
+    """A second provider was asked for in a process that already has one."""
+
+    template = "device npu is already provided by {active!r} in this process; start a new one to use {name!r}"
+
+
+class PrivateUse1TakenError(NpuError):
+    """Another package already owns torch's one slot for a device from outside."""
+
+    template = (
+        "another package has taken torch's PrivateUse1 backend, as device {owner!r}; it stays as it is. Only one such device can "
+        "exist in a process: uninstall or disable that package to use npu"
+    )
+
+
 class KernelCompileError(NpuError):
     """A generated kernel does not compile, and falling back to eager was ruled out."""
 

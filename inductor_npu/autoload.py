@@ -1,0 +1,102 @@
+"""What happens at the end of `import torch`: the device `npu` gets its name and its Python module; all else waits for its first use."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from importlib.metadata import entry_points
+
+from inductor_npu.errors import NpuWarning, PrivateUse1TakenError, ProviderChangeError, UnknownProviderError
+from inductor_npu.import_hooks import after_import
+from inductor_npu.providers import ASCEND, PROVIDER_VARIABLE, PROVIDERS, SIMULATOR, Provider, select_provider
+
+_active: Provider | None = None
+
+
+def run() -> None:
+    """Activates the provider that `providers.select_provider` names, if any. Never raises: a failure becomes one warning."""
+    try:
+        if not os.environ.get(PROVIDER_VARIABLE) and _another_backend_is_installed():
+            return
+        provider = select_provider()
+        if provider is not None:
+            _activate(provider)
+    except Exception as error:  # noqa: BLE001 - an exception here would make `import torch` itself fail, for every program on the machine
+        warnings.warn(
+            f"inductor-npu could not start, so torch has no device `npu` in this process: {type(error).__name__}: {error} "
+            f"(set {PROVIDER_VARIABLE}=none to leave torch alone without this warning)",
+            NpuWarning,
+            stacklevel=2,
+        )
+
+
+def enable(name: str) -> None:
+    """Activates the provider called `name` in this process and in those that it starts; see `inductor_npu.enable`."""
+    if name not in PROVIDERS:
+        raise UnknownProviderError(name=name, known=", ".join(PROVIDERS))
+    if _active is not None and _active.name != name:
+        raise ProviderChangeError(name=name, active=_active.name)
+    os.environ[PROVIDER_VARIABLE] = name  # compile workers and other child processes choose by this variable
+    provider = select_provider()
+    if provider is not None and _active is None:
+        _activate(provider)
+
+
+def _activate(provider: Provider) -> None:
+    global _active
+    import torch
+
+    from inductor_npu.versions import TORCH, is_too_old, warn_if_untested
+
+    warn_if_untested(torch.__version__, TORCH)
+    if is_too_old(torch.__version__, TORCH):
+        return
+    if provider is SIMULATOR:
+        _install_simulator()
+    _register_when_imported()
+    _active = provider
+
+
+def _install_simulator() -> None:
+    import torch
+
+    from inductor_npu.simulator.device import npu
+
+    owner = torch._C._get_privateuse1_backend_name()
+    if owner not in ("privateuseone", "npu"):
+        raise PrivateUse1TakenError(owner=owner)
+    torch.utils.rename_privateuse1_backend("npu")
+    npu.install()
+
+
+def _register_when_imported() -> None:
+    """Lets registration.py complete the work in the modules that hold PyTorch's registries, once the program has imported them."""
+    after_import("torch._dynamo.device_interface", _register_with_dynamo)
+    after_import("torch._inductor.compile_fx", _register_with_inductor)
+    after_import("triton", _check_triton)
+
+
+def _register_with_dynamo() -> None:
+    from inductor_npu import registration
+
+    registration.register_dynamo()
+
+
+def _register_with_inductor() -> None:
+    from inductor_npu import registration
+
+    registration.register_inductor()
+
+
+def _check_triton() -> None:
+    import triton
+
+    from inductor_npu.versions import TRITON, warn_if_untested
+
+    warn_if_untested(triton.__version__, TRITON)
+
+
+def _another_backend_is_installed() -> bool:
+    """Whether some other package adds a device to torch. At most one can own PrivateUse1, and it may load after us: it goes first."""
+    ours = ("inductor_npu", ASCEND.package)
+    return any(entry.module.split(".")[0] not in ours for entry in entry_points(group="torch.backends"))
