@@ -16,7 +16,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 JOBS ?= 2
 
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check --quiet
+PIP := $(PY) -m pip --disable-pip-version-check -qq
 READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
 DEVICE_SOURCES := $(wildcard inductor_npu/simulator/device/csrc/*) inductor_npu/simulator/device/build.py
