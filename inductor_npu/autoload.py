@@ -7,7 +7,6 @@ import warnings
 from importlib.metadata import entry_points
 
 from inductor_npu.errors import NpuWarning, PrivateUse1TakenError, ProviderChangeError, UnknownProviderError
-from inductor_npu.import_hooks import after_import
 from inductor_npu.providers import ASCEND, PROVIDER_VARIABLE, PROVIDERS, SIMULATOR, Provider, select_provider
 
 _active: Provider | None = None
@@ -46,14 +45,14 @@ def _activate(provider: Provider) -> None:
     global _active
     import torch
 
-    from inductor_npu.versions import TORCH, is_too_old, warn_if_untested
+    from inductor_npu import compat, registration
 
-    warn_if_untested(torch.__version__, TORCH)
-    if is_too_old(torch.__version__, TORCH):
-        return
+    compat.warn_about_versions()
+    if torch.__version__ < compat.TESTED_TORCH[0]:
+        return  # said by the warning; older releases lack hooks that the device cannot do without
     if provider is SIMULATOR:
         _install_simulator()
-    _register_when_imported()
+    registration.register()
     _active = provider
 
 
@@ -67,33 +66,6 @@ def _install_simulator() -> None:
         raise PrivateUse1TakenError(owner=owner)
     torch.utils.rename_privateuse1_backend("npu")
     npu.install()
-
-
-def _register_when_imported() -> None:
-    """Lets registration.py complete the work in the modules that hold PyTorch's registries, once the program has imported them."""
-    after_import("torch._dynamo.device_interface", _register_with_dynamo)
-    after_import("torch._inductor.compile_fx", _register_with_inductor)
-    after_import("triton", _check_triton)
-
-
-def _register_with_dynamo() -> None:
-    from inductor_npu import registration
-
-    registration.register_dynamo()
-
-
-def _register_with_inductor() -> None:
-    from inductor_npu import registration
-
-    registration.register_inductor()
-
-
-def _check_triton() -> None:
-    import triton
-
-    from inductor_npu.versions import TRITON, warn_if_untested
-
-    warn_if_untested(triton.__version__, TRITON)
 
 
 def _another_backend_is_installed() -> bool:
