@@ -1,0 +1,98 @@
+"""What the examples measure and show about a compiled function: operators in eager, kernels in the generated code, time per call."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Operators that only describe memory in another way: eager runs no kernel for them.
+_FREE = {"view", "_unsafe_view", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "detach", "alias", "as_strided"}
+_FREE |= {"split", "split_with_sizes", "unbind", "reshape", "_reshape_alias"}
+
+
+class OperatorCounter(TorchDispatchMode):
+    """Counts the operators that eager PyTorch runs; views are not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.count += func.overloadpacket.__name__ not in _FREE
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class GeneratedCode:
+    """One graph's output of Inductor: a Python file with the Triton source of its kernels and the calls that launch them."""
+
+    path: Path
+    text: str
+
+    @property
+    def launches(self) -> int:
+        """Launches of generated kernels in one run of the graph."""
+        return len(re.findall(r"^ +(?:\w+\.run|cpp_\w+)\(", self.text, re.MULTILINE))
+
+    @property
+    def library_calls(self) -> int:
+        """Calls of eager operators (matrix products, convolutions, ...) in one run of the graph."""
+        return len(re.findall(r"^ +(?:\w+ = )?(?:extern_kernels|torch\.ops\.\w+|aten)\.", self.text, re.MULTILINE))
+
+    def first_kernel(self) -> str:
+        """Source of the first Triton kernel, from its decorator on; "" where the graph has none."""
+        match = re.search(r"^@triton\.jit\n.*?(?=^''')", self.text, re.MULTILINE | re.DOTALL)
+        return match.group(0).rstrip() if match else ""
+
+
+def generated_code() -> list[GeneratedCode]:
+    """The graphs that Inductor has compiled or loaded in this process, in order."""
+    from torch._inductor.codecache import PyCodeCache
+
+    return [
+        GeneratedCode(Path(path), Path(path).read_text())
+        for module in PyCodeCache.modules
+        if (path := _source_of(module)) and hasattr(module, "call")
+    ]
+
+
+def _source_of(module: ModuleType) -> str | None:
+    return getattr(module, "__file__", None)
+
+
+def synchronize(device: str) -> None:
+    """Waits until all work queued on `device` is done."""
+    if device != "cpu":
+        torch.accelerator.synchronize()
+
+
+def seconds_per_call(function: Callable[[], Any], device: str, calls: int = 10) -> float:
+    """Median wall-clock seconds of one call, until its results are there. The first call is not counted."""
+    times = []
+    for _ in range(calls + 1):
+        start = time.perf_counter()
+        function()
+        synchronize(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def first_call(function: Callable[[], Any], device: str) -> tuple[Any, float]:
+    """The result of calling `function` and the seconds it took: for a compiled function, its cold compile time."""
+    sys.stdout.flush()
+    start = time.perf_counter()
+    result = function()
+    synchronize(device)
+    return result, time.perf_counter() - start
