@@ -52,7 +52,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .ir import Block, Function, Module, Op, PointerType, ScalarType, SourceLine, TensorDescType, TensorType, Type, Value
+from .ir import (
+    Block,
+    Function,
+    Module,
+    Op,
+    PointerType,
+    ScalarType,
+    SourceLine,
+    TensorDescType,
+    TensorType,
+    Type,
+    Value,
+)
 from .lexer import Lexer, ParseError
 from .literals import read_attribute, read_dictionary, read_string, read_type, symbol_name
 from .locations import Locations

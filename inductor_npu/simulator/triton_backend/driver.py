@@ -1,0 +1,165 @@
+"""NpuDriver: how Triton loads and launches kernels on the embedded NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from ...target import NpuTarget
+
+WARP_SIZE = 32  # without meaning on an NPU; the value that Inductor assumes where a device names none
+UNLIMITED_THREADS = 1 << 30
+CACHE_FLUSH_BYTES = 64 * 1024 * 1024  # larger than the host's last-level cache share of a core
+CPP_TYPES = {
+    "i1": "int8_t",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "u1": "uint8_t",
+    "u8": "uint8_t",
+    "u16": "uint16_t",
+    "u32": "uint32_t",
+    "u64": "uint64_t",
+    "fp16": "double",
+    "bf16": "double",
+    "fp32": "double",
+    "f32": "double",
+    "fp64": "double",
+}
+
+
+class NpuUtils:
+    """What Triton calls `driver.utils`: loading binaries and the device's properties."""
+
+    def __init__(self, target: NpuTarget) -> None:
+        self._target = target
+
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[None, int, int, int, int]:
+        """Link `kernel` (bytes of a KernelFile) into this process.
+
+        Returns module (none here), function handle, registers, spills, largest number of threads. Raises DamagedKernelError.
+        """
+        from .kernel_file import DamagedKernelError, KernelFile
+        from .object_code import load_function
+
+        runtime = _runtime()
+        try:
+            file = KernelFile.unpack(kernel)
+        except DamagedKernelError as error:
+            raise DamagedKernelError(
+                f"kernel {name} cannot be loaded: {error}; delete Triton's cache directory to have it compiled again"
+            ) from error
+        entry = load_function(file.object_code, file.entry, runtime.runtime_symbols())
+        function = runtime.register_kernel(name, entry, file.scratch_bytes, file.work_per_program, list(file.messages))
+        return True, function, 0, 0, UNLIMITED_THREADS
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        """Sizes in bytes; `multiprocessor_count` counts vector cores."""
+        return {
+            "max_shared_mem": self._target.unified_buffer,
+            "max_num_regs": 0,
+            "multiprocessor_count": self._target.vector_cores,
+            "warpSize": WARP_SIZE,
+            "sm_clock_rate": 0,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 0,
+        }
+
+
+class NpuDriver(DriverBase):
+    """Triton's view of device `npu` where the embedded NPU provides it. Making one does not open the device."""
+
+    def __init__(self) -> None:
+        from ...providers import current_target
+
+        super().__init__()
+        self._npu = current_target()
+        self._target = GPUTarget("npu", self._npu.name, WARP_SIZE)
+        self.utils = NpuUtils(self._npu)
+        self.get_current_device: Callable[[], int] = _npu_module().current_device
+        self.set_current_device: Callable[[int], None] = _npu_module().set_device
+        self.get_current_stream: Callable[[int], int] = _raw_stream_getter()
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Whether the embedded NPU provides device `npu` in this process."""
+        from ...errors import NpuError
+        from ...providers import SIMULATOR, select_provider
+
+        try:
+            return select_provider() is SIMULATOR
+        except (ImportError, NpuError):
+            return False  # no torch, or a variable that cannot be honoured: the autoload reports that
+
+    def get_current_target(self) -> GPUTarget:
+        return self._target
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("npu", self.get_current_device())
+
+    def get_device_interface(self) -> ModuleType:
+        """The module with Event, synchronize, ... that `triton.testing` uses."""
+        return _npu_module()
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        from triton.testing import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        import torch
+
+        return torch.empty(CACHE_FLUSH_BYTES // 4, dtype=torch.int32, device="npu")
+
+    def clear_cache(self, cache: Any) -> None:
+        """Overwrite `cache`, so that a benchmark finds none of its inputs in the host's caches."""
+        cache.zero_()
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """The C++ type of a kernel argument; half-precision numbers travel as double."""
+        return "uint64_t" if ty.startswith("*") else CPP_TYPES[ty]
+
+    def launcher_cls(self, src: Any, metadata: Any) -> Any:
+        """The launcher of a kernel. Raises UnifiedBufferExceededError if the kernel does not fit the target."""
+        from .launcher import make_launcher
+
+        _check_buffers(metadata, self._npu)
+        return make_launcher(_runtime().KernelLauncher, src)
+
+
+def _check_buffers(metadata: Any, target: NpuTarget) -> None:
+    from .errors import UnifiedBufferExceededError
+
+    for name, required, limit in (
+        ("the Unified Buffer", metadata.shared, target.unified_buffer),
+        ("the dot accumulator buffer L0C", metadata.l0c, target.l0c),
+    ):
+        if required > limit:
+            tiles = tuple(tuple(tile) for tile in metadata.largest_tiles)
+            raise UnifiedBufferExceededError(required, limit, f"{name} of {target.name}", metadata.name, tiles)
+
+
+def _npu_module() -> ModuleType:
+    import torch
+
+    return torch.npu
+
+
+def _runtime() -> ModuleType:
+    """The runtime's C++ module, which opening the device builds where necessary and loads."""
+    from ..device import runtime
+
+    return runtime()
+
+
+def _raw_stream_getter() -> Callable[[int], int]:
+    from ..device import get_raw_stream
+
+    return get_raw_stream

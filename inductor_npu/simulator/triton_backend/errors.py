@@ -1,0 +1,65 @@
+"""What users see when a kernel cannot be compiled or loaded; subclasses of Triton's own errors, so that autotuners know them."""
+
+from __future__ import annotations
+
+import linecache
+
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources
+
+from .ttir.budget import LiveTile
+from .ttir.ir import SourceLine
+
+
+class UnsupportedOperationError(CompilationError):
+    """An operation that cannot be compiled for `npu`; the message shows the user's source line."""
+
+
+def unsupported_operation(
+    kernel: str, operation: str, line: SourceLine | None, reason: str
+) -> UnsupportedOperationError:
+    """The error for `operation` at `line` of `kernel`, with the line's text where the file can be read."""
+    message = f"kernel {kernel}: {operation} cannot be compiled for npu: {reason}"
+    return UnsupportedOperationError(_excerpt(line), None, message)
+
+
+def _excerpt(line: SourceLine | None) -> str:
+    if line is None:
+        return "(source line unknown)"
+    text = linecache.getline(line.file, line.line).rstrip()
+    if not text:
+        return f"{line}:"
+    return f"{line}:\n{text}\n{' ' * max(0, line.column - 1)}^"
+
+
+class UnifiedBufferExceededError(OutOfResources):
+    """A kernel whose live tiles do not fit an on-chip buffer of the target. Sizes are in bytes.
+
+    `tiles` are the largest tiles that are live at the peak, as (bytes, type, source line) each.
+    """
+
+    def __init__(
+        self, required: int, limit: int, name: str, kernel: str = "", tiles: tuple[tuple[int, str, str], ...] = ()
+    ) -> None:
+        super().__init__(required, limit, name)
+        self.kernel = kernel
+        self.tiles = tiles
+
+    def __str__(self) -> str:
+        lines = [
+            f"kernel {self.kernel} does not fit: {self.required} bytes of tiles are live at once, {self.name} has "
+            f"{self.limit} bytes. Use smaller block sizes."
+        ]
+        if self.tiles:
+            lines.append("Largest tiles at the peak:")
+            lines += [f"  {size} bytes  {type_}  {line or '(source line unknown)'}" for size, type_, line in self.tiles]
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.required, self.limit, self.name, self.kernel, self.tiles)
+
+
+def tile_record(tile: LiveTile) -> tuple[int, str, str]:
+    """A tile as it is stored in a kernel's metadata."""
+    return tile.bytes, str(tile.type), str(tile.line) if tile.line else ""
+

@@ -1,0 +1,89 @@
+"""LLVM IR to native object code, and object code to functions in this process, with llvmlite: no external compiler runs."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+
+class LlvmError(RuntimeError):
+    """LLVM refused the module: a bug of the code generator, with LLVM's own words."""
+
+
+@functools.cache
+def toolchain() -> tuple[str, str, str]:
+    """What object code depends on besides the IR: versions of llvmlite and LLVM, the host's CPU, its features."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"llvmlite {llvmlite.__version__} LLVM {version}", llvm.get_host_cpu_name(), _host_features()
+
+
+@functools.cache
+def _host_features() -> str:
+    return llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def _initialised() -> bool:
+    if llvmlite.version_info < (0, 45):  # later versions initialise LLVM themselves and deprecate the call
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return True
+
+
+def _target_machine(opt_level: int) -> Any:
+    _initialised()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_host_features(), opt=opt_level, reloc="pic", codemodel="small", jit=True
+    )
+
+
+def compile_object(ir: str, opt_level: int) -> bytes:
+    """Object code for the host, optimised at `opt_level` (0 to 3). Raises LlvmError if `ir` is not a valid module."""
+    machine = _target_machine(opt_level)
+    try:
+        module = llvm.parse_assembly(ir)
+        module.verify()
+    except RuntimeError as error:
+        raise LlvmError(str(error)) from error
+    # The code generator writes vectors and unrolled loops itself: LLVM's own vectorisers would only cost time.
+    tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    tuning.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+_library_numbers = itertools.count()
+_loaded: list[Any] = []
+
+
+@functools.cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_target_machine(2))
+
+
+def load_function(object_code: bytes, entry: str, symbols: Mapping[str, int]) -> int:
+    """The address of `entry` after linking `object_code` into this process; `symbols` are addresses it may refer to.
+
+    The code stays loaded until the process ends: a launch that still waits in a stream's queue may need it at any time, and
+    Triton does not say when a kernel is dropped.
+    """
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(object_code).add_current_process().export_symbol(entry)
+    for name, address in symbols.items():
+        builder.import_symbol(name, address)
+    try:
+        library = builder.link(_linker(), f"kernel{next(_library_numbers)}")
+    except RuntimeError as error:
+        raise LlvmError(str(error)) from error
+    _loaded.append(library)
+    return library[entry]
