@@ -53,8 +53,8 @@ class PrivateUse1TakenError(NpuError):
     """Another package already owns torch's one slot for a device from outside."""
 
     template = (
-        "another package has taken torch's PrivateUse1 backend, as device {owner!r}; it stays as it is. Only one such device can "
-        "exist in a process: uninstall or disable that package to use npu"
+        "another package has taken torch's PrivateUse1 backend, as device {owner!r}; it stays as it is. Only one such "
+        "device can exist in a process: uninstall or disable that package to use npu"
     )
 
 
@@ -62,8 +62,8 @@ class KernelCompileError(NpuError):
     """A generated kernel does not compile, and falling back to eager was ruled out."""
 
     template = (
-        "kernel {kernel} (operators: {operators}) does not compile for npu: {reason}. It cannot run in eager either because "
-        "{why}. Next: run with TORCH_LOGS=output_code to see its source{hint}"
+        "kernel {kernel} (operators: {operators}) does not compile for npu: {reason}. It cannot run in eager either "
+        "because {why}. Next: run with TORCH_LOGS=output_code to see its source{hint}"
     )
 
 
@@ -80,3 +80,27 @@ class GridTooLargeError(NpuError):
         "kernel {kernel} needs {programs} programs, above the limit {limit} of {target}, even with the largest blocks "
         "that fit its Unified Buffer ({blocks}); split the tensor"
     )
+
+
+class NoCompilerError(NpuError):
+    """The embedded NPU's device must be built, and there is no C++ compiler."""
+
+    template = (
+        "the embedded NPU's device must be built once, which needs a C++20 compiler, and none was found (tried: {tried}). Install "
+        "one, e.g. `apt-get install g++` or `dnf install gcc-c++`, or set CXX to its path"
+    )
+
+
+class DeviceBuildError(NpuError):
+    """The embedded NPU's device does not compile."""
+
+    template = (
+        "building the embedded NPU's device failed while {step}. It needs a compiler with C++20 (g++ 11, clang++ 14 or later; CXX "
+        "chooses one) and Python's headers (e.g. `apt-get install g++ python3-dev`). The command was:\n{command}\n{output}"
+    )
+
+
+class DeviceSettingError(NpuError):
+    """An environment variable that sizes the embedded NPU has no valid value."""
+
+    template = "{variable}={value!r} is not valid: it must be {expected}"

@@ -1,7 +1,7 @@
 """Who provides the device `npu`: the only place in the package that asks.
 
-A provider brings the PrivateUse1 backend named `npu`, the Python module `torch.npu` and a Triton backend for target `npu`.
-Importing this module is cheap: nothing of Inductor, Triton or the device is touched.
+A provider brings the PrivateUse1 backend named `npu`, the Python module `torch.npu` and a Triton backend for target
+`npu`. Importing this module is cheap: nothing of Inductor, Triton or the device is touched.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ DEFAULT_TARGET = "Ascend910B3"
 class Provider:
     """One way to get a device `npu`.
 
-    `package` is the module that must be importable; `raw_stream` names the function `(device index) -> int` that gives the handle
-    of the current stream, as "module:function", so that generated code can import it directly.
+    `package` is the module that must be importable; `raw_stream` names the function `(device index) -> int` that
+    gives the handle of the current stream and `empty_strided` the function `(sizes, strides, dtype) -> Tensor` that
+    allocates on the current device with the least overhead (None: use torch.empty_strided). Both as
+    "module:function", so that generated code can import them directly.
     """
 
     name: str
     package: str
     raw_stream: str
+    empty_strided: str | None = None
 
     def is_installed(self) -> bool:
         """Whether the provider's package can be imported (it is not imported to find out)."""
@@ -44,8 +47,9 @@ NO_PROVIDER = "none"
 def select_provider() -> Provider | None:
     """The provider for this process, or None where torch is to be left as it is.
 
-    `INDUCTOR_NPU_PROVIDER` decides where it is set; otherwise `ascend` where torch_npu is installed, `simulator` where torch has no
-    other accelerator. Raises UnknownProviderError or ProviderMissingError if the variable cannot be honoured.
+    `INDUCTOR_NPU_PROVIDER` decides where it is set; otherwise `ascend` where torch_npu is installed, `simulator`
+    where torch has no other accelerator. Raises UnknownProviderError or ProviderMissingError if the variable cannot
+    be honoured.
     """
     name = os.environ.get(PROVIDER_VARIABLE, "").strip().lower()
     if not name:
@@ -74,7 +78,9 @@ def _torch_has_another_accelerator() -> bool:
 
 
 def current_provider() -> Provider:
-    """The provider of the device `npu` that exists in this process; the embedded NPU where none was chosen explicitly."""
+    """The provider of the device `npu` that exists in this process; the embedded NPU where none was chosen
+    explicitly.
+    """
     return select_provider() or SIMULATOR
 
 

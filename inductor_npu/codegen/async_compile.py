@@ -1,0 +1,64 @@
+"""Compiles generated kernels in this process.
+
+Inductor's worker processes pay for themselves when one kernel takes seconds in an external assembler. Here a kernel
+takes milliseconds, less than sending it to a worker and loading the result, and a worker has to import torch first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
+
+
+class NpuAsyncCompile(AsyncCompile):
+    """What the generated module calls to get its kernels; everything but Triton kernels is compiled as Inductor does."""
+
+    @classmethod
+    def use_process_pool(cls) -> bool:
+        return False
+
+
+class _CompiledKernel(Future):
+    """A kernel that is compiled already, in the shape Inductor's table of running compilations holds."""
+
+    def __init__(self, kernel: Any) -> None:
+        super().__init__()
+        self.set_result(kernel)
+
+
+def compile_in_process(name: str, source: str) -> Exception | None:
+    """Compiles the kernel called `name` in `source` and keeps it for the module that will ask for the same source.
+
+    Returns None, or the exception that made it impossible.
+    """
+    if CompiledTritonKernels.get(source) is not None:
+        return None
+    try:
+        with _quiet_about_failure():
+            kernel = NpuAsyncCompile().triton(name, source, device_str="npu")
+    except Exception as failure:  # noqa: BLE001 - handed to the caller, who reports it or raises it
+        return failure
+    CompiledTritonKernels.save(source, _CompiledKernel(kernel))
+    return None
+
+
+@contextmanager
+def _quiet_about_failure() -> Iterator[None]:
+    """Holds back the stack trace that Inductor logs for a kernel that does not compile: it is reported once, by
+    whoever handles the failure.
+    """
+    logger = logging.getLogger("torch._inductor.runtime.triton_heuristics")
+
+    def is_not_compile_failure(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Triton compilation failed")
+
+    logger.addFilter(is_not_compile_failure)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_not_compile_failure)

@@ -1,0 +1,82 @@
+"""One Triton kernel for an NPU: Inductor's, with the decisions that depend on the chip made for the chip."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from torch._inductor.codegen.triton import TritonKernel
+from torch._inductor.runtime.hints import ReductionHint
+from torch._inductor.virtualized import V
+
+from inductor_npu import config, providers
+from inductor_npu.tiling import limits
+
+
+class NpuTritonKernel(TritonKernel):
+    """TritonKernel whose loops are shaped for a few cores with a large Unified Buffer each.
+
+    - a reduction keeps the whole row on chip while it fits, which is far longer than a GPU's registers allow;
+    - rows share a program (`XBLOCK` stays free), so that the number of programs never exceeds the target's grid limit;
+    - block sizes come from `inductor_npu.tiling.heuristics`, which the generated source imports under Inductor's name.
+    """
+
+    @classmethod
+    @lru_cache(None)
+    def gen_common_triton_imports(cls) -> str:
+        """Inductor's imports, then ours: the name `triton_heuristics` in generated code means our block-size
+        heuristics.
+        """
+        imports = super().gen_common_triton_imports()
+        return imports + "from inductor_npu.tiling import heuristics as triton_heuristics\n"
+
+    def should_use_persistent_reduction(self) -> bool:
+        """Keep the row on chip whenever it fits, unless rows lie side by side in memory and the row is long.
+
+        In the latter case (an outer reduction) a loop over the row reads long contiguous pieces and needs no padding
+        to a power of two.
+        """
+        if not self.inside_reduction:
+            return False
+        longest = config.persistent_row
+        if self.features.get_reduction_hint(self.tiling_scores) not in (ReductionHint.INNER, ReductionHint.OUTER_TINY):
+            longest = limits.PERSISTENT_OUTER_ROW
+        return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, longest)
+
+    def want_no_x_dim(self) -> bool:
+        """Never one row per program: the number of rows may exceed the grid limit, and short rows would make tiny
+        programs.
+        """
+        return False
+
+    def max_block(self, prefix: str) -> int:
+        """The largest block the heuristics may choose; a mask is dropped where it divides the range.
+
+        `x` grows beyond Inductor's limit where otherwise there would be more programs than the target's grid limit
+        allows: for a range of known length by what is needed, for one that is only known at run time by as much as
+        the Unified Buffer can ever hold.
+        """
+        limit = super().max_block(prefix)
+        if prefix != "x" or self.fixed_config:
+            return limit
+        numel = V.graph.sizevars.simplify(self.numels["x"])
+        if not isinstance(numel, (int, sympy.Integer)):
+            return limits.LARGEST_X_BLOCK
+        return limits.x_block_for_grid(int(numel), limit, providers.current_target().max_grid)
+
+    def inductor_meta_per_kernel(self) -> dict[str, Any]:
+        return {**super().inductor_meta_per_kernel(), **self._npu_meta()}
+
+    def _npu_meta(self) -> dict[str, Any]:
+        """What our heuristics and launcher need beyond Inductor's: the target's limits, as plain data in the kernel's
+        source.
+        """
+        target = providers.current_target()
+        return {
+            "npu_max_grid": target.max_grid,
+            "npu_unified_buffer": target.unified_buffer,
+            "npu_cores": target.vector_cores,
+            "npu_tile": config.reduction_tile if self.inside_reduction else config.pointwise_tile,
+            "npu_max_x_block": self.max_block("x"),
+        }

@@ -1,0 +1,71 @@
+"""The Python module that Inductor generates around the kernels: allocations, guards, launches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor import config as inductor_config
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+
+from inductor_npu import providers
+
+
+class NpuAllocation:
+    """Allocates `npu` tensors through the provider's own short path where it has one, as Inductor does for its
+    built-in devices.
+    """
+
+    def make_allocation(
+        self,
+        name: str,
+        device: Any,
+        dtype: Any,
+        shape: Any,
+        stride: Any,
+        allocation_shape: Any = None,
+        is_pinned: bool = False,
+    ) -> str:
+        if device.type != "npu" or providers.current_provider().empty_strided is None:
+            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)  # type: ignore[misc]
+        sizes = self.codegen_python_shape_tuple(shape)  # type: ignore[attr-defined]
+        allocated = self.codegen_python_shape_tuple(shape if allocation_shape is None else allocation_shape)  # type: ignore[attr-defined]
+        strides = self.codegen_python_shape_tuple(stride)  # type: ignore[attr-defined]
+        line = f"{name} = empty_strided_npu({allocated}, {strides}, {dtype})"
+        return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
+
+
+class NpuWrapper(NpuAllocation, PythonWrapperCodegen):
+    """The wrapper of a graph whose device is `npu`; operators on `cpu` in the same graph are generated as ever."""
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: PythonWrapperCodegen | None,
+        partition_signatures: Any = None,
+    ) -> PythonWrapperCodegen:
+        if is_subgraph:
+            assert subgraph_name is not None, "Inductor names every subgraph"
+            assert parent_wrapper is not None, "a subgraph is generated inside its parent"
+            return NpuSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+        return NpuWrapper()
+
+    def write_header(self) -> None:
+        """Inductor's header; then our compiler in place of the one that uses worker processes, and what only this
+        device needs.
+        """
+        super().write_header()
+        self.imports.writeline("from inductor_npu.codegen.async_compile import NpuAsyncCompile as AsyncCompile")
+        allocate = providers.current_provider().empty_strided
+        if allocate is not None:
+            module, function = allocate.split(":")
+            self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
+        if inductor_config.triton.cudagraphs:
+            self.imports.writeline(
+                "from inductor_npu.codegen.graph_capture import warn_missing as warn_graph_capture_missing"
+            )
+            self.header.writeline("warn_graph_capture_missing()")
+
+
+class NpuSubgraphWrapper(NpuAllocation, SubgraphPythonWrapperCodegen):
+    """The wrapper of a graph inside another graph (a branch of torch.cond, the body of a loop)."""

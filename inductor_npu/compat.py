@@ -1,0 +1,193 @@
+"""Every touch of torch's private state that no official hook covers, in one list.
+
+Each entry names the symbol, why it has to be touched, and the torch versions that need it; `tests/test_compat.py`
+counts the entries and fails when one of them is no longer needed. Nothing here imports Dynamo, Inductor or Triton at
+module level.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from inductor_npu.errors import NpuWarning
+
+DEVICE = "npu"
+TESTED_TORCH = ((2, 11), (2, 13))
+TESTED_TRITON = ((3, 2), (3, 6))
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One touch of private state: `apply` makes it, `when` names the module whose import makes it possible (and
+    necessary).
+    """
+
+    symbol: str
+    reason: str
+    torch_versions: str
+    when: str
+    apply: Callable[[], None]
+
+
+def _rebind_has_triton() -> None:
+    from torch.utils import _triton
+
+    original = _triton.has_triton
+
+    @functools.wraps(original)
+    def has_triton() -> bool:
+        return _npu_has_triton() or original()
+
+    # torch caches the original; whoever clears that cache has to find it here too.
+    has_triton.cache_clear = original.cache_clear  # type: ignore[attr-defined]
+    _triton.has_triton = has_triton
+
+
+def _npu_has_triton() -> bool:
+    import torch
+    from torch.utils._triton import has_triton_package
+
+    if not has_triton_package():
+        return False
+    from torch._inductor.config import triton_disable_device_detection
+
+    module = getattr(torch, DEVICE, None)
+    return not triton_disable_device_detection and module is not None and module.is_available()
+
+
+def _add_gpu_type() -> None:
+    import torch
+    from torch._inductor import utils
+
+    if DEVICE in utils.GPU_TYPES:
+        return
+    if any(getattr(torch, name).is_available() for name in utils.GPU_TYPES):
+        # get_gpu_type() asserts that there is one GPU type and caches its answer. Where torch has another accelerator
+        # it stays the answer: nothing changes for it, and code for npu never asks.
+        utils.get_gpu_type()
+        utils.GPU_TYPES.append(DEVICE)
+        return
+    utils.GPU_TYPES.append(DEVICE)
+    utils.get_gpu_type.cache_clear()
+
+
+def _teach_benchmarker() -> None:
+    """For torch without register_benchmarker: lets Benchmarker.benchmark use ours for `npu`."""
+    from torch._inductor.runtime import benchmarking
+
+    if hasattr(benchmarking, "register_benchmarker"):
+        return
+    from inductor_npu.device_interface.benchmarker import benchmark_npu
+
+    original = benchmarking.Benchmarker.benchmark_gpu
+
+    @functools.wraps(original)
+    def benchmark_gpu(self: Any, _callable: Callable[[], Any], **kwargs: Any) -> Any:
+        import torch
+
+        if torch.accelerator.current_accelerator() == torch.device(DEVICE):
+            return benchmark_npu(self, _callable, **kwargs)
+        return original(self, _callable, **kwargs)
+
+    for benchmarker in (benchmarking.Benchmarker, benchmarking.TritonBenchmarker, benchmarking.InductorBenchmarker):
+        if "benchmark_gpu" in vars(benchmarker):
+            benchmarker.benchmark_gpu = benchmark_gpu
+
+
+PATCHES: tuple[Patch, ...] = (
+    Patch(
+        symbol="torch.utils._triton.has_triton",
+        reason="a fixed table of devices decides whether Triton is there; without npu in it the scheduler refuses to "
+        "generate Triton code and Dynamo skips user-written Triton kernels. Rebound before any module binds the name.",
+        torch_versions="2.11 to 2.13",
+        when="torch.utils._triton",
+        apply=_rebind_has_triton,
+    ),
+    Patch(
+        symbol="torch._inductor.utils.GPU_TYPES",
+        reason="is_gpu() switches on device guards, copies of misaligned inputs, merging of loops after fusion, and "
+        "padding. A list, extended in place.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.utils",
+        apply=_add_gpu_type,
+    ),
+    Patch(
+        symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",
+        reason="torch 2.11 has no register_benchmarker: every device but cpu is timed with CUDA events.",
+        torch_versions="2.11, 2.12 where register_benchmarker is missing",
+        when="torch._inductor.runtime.benchmarking",
+        apply=_teach_benchmarker,
+    ),
+)
+
+
+def _parse(version: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def version_problems(torch_version: str, triton_version: str | None) -> list[str]:
+    """What is outside the tested range, one sentence each, saying what to do. `triton_version` is None where Triton
+    is not installed.
+    """
+    problems = []
+    low, high = TESTED_TORCH
+    if not low <= _parse(torch_version) <= high:
+        problems.append(
+            f"torch {torch_version} is outside the tested range {_text(low)} to {_text(high)}; "
+            f"install torch=={_text(high)}.*"
+        )
+    low, high = TESTED_TRITON
+    if triton_version is None:
+        problems.append(
+            f"Triton is not installed, so torch.compile cannot generate code for npu; install triton=={_text(high)}.*"
+        )
+    elif not low <= _parse(triton_version) <= high:
+        problems.append(
+            f"triton {triton_version} is outside the tested range {_text(low)} to {_text(high)}; "
+            f"install triton=={_text(high)}.*"
+        )
+    return problems
+
+
+def installed_triton_version() -> str | None:
+    """The version of the Triton that is installed under any of its names, None without one. Does not import it."""
+    for name in ("triton-ascend", "triton", "pytorch-triton"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+@functools.cache
+def warn_about_versions() -> None:
+    """Gives one warning that names the tested range if torch or Triton is outside it."""
+    torch_version = sys.modules["torch"].__version__
+    problems = version_problems(torch_version, installed_triton_version())
+    if problems:
+        warnings.warn("inductor-npu: " + "; ".join(problems), NpuWarning, stacklevel=2)
+
+
+def symbol_value(symbol: str) -> Any:
+    """What `symbol` (a dotted name) is bound to now; for the test that checks each patch is still needed."""
+    parts = symbol.split(".")
+    for split in range(len(parts) - 1, 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:split]))
+        except ModuleNotFoundError:
+            continue
+        return functools.reduce(getattr, parts[split:], value)
+    raise AttributeError(symbol)

@@ -1,0 +1,27 @@
+"""The lines of generated Python that name the device: guards, streams, synchronisation."""
+
+from __future__ import annotations
+
+from torch._inductor.codegen.common import DeviceOpOverrides
+
+from inductor_npu import providers
+
+
+class NpuDeviceOpOverrides(DeviceOpOverrides):
+    """What Inductor's Python wrapper writes for `npu`. Every line works with whichever provider owns `torch.npu`."""
+
+    def import_get_raw_stream_as(self, name: str) -> str:
+        module, function = providers.current_provider().raw_stream.split(":")
+        return f"from {module} import {function} as {name}"
+
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.npu.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.npu.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.npu.device({device_idx})"
+
+    def current_stream(self) -> str:
+        return "torch.npu.current_stream()"

@@ -1,0 +1,33 @@
+"""Device properties as Inductor wants them, from the target's facts alone: asking never opens the device."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from inductor_npu import providers
+
+
+@dataclass(frozen=True)
+class NpuDeviceProperties:
+    """What Inductor's heuristics read of a device.
+
+    `multi_processor_count` is the number of vector cores, because a program of a pointwise or reduction kernel
+    occupies one of them. `total_memory` is in bytes. `warp_size` is 1: a program is one instruction stream.
+    """
+
+    name: str
+    multi_processor_count: int
+    total_memory: int
+    warp_size: int = 1
+    max_threads_per_block: int = 1
+    max_threads_per_multi_processor: int | None = None
+    regs_per_multiprocessor: int | None = None
+    major: int | None = None
+
+
+@functools.cache
+def device_properties() -> NpuDeviceProperties:
+    """The properties of every `npu` device in this process: all of them are the current target."""
+    target = providers.current_target()
+    return NpuDeviceProperties(name=target.name, multi_processor_count=target.vector_cores, total_memory=target.memory)

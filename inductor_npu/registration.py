@@ -1,0 +1,71 @@
+"""Wires the backend into Dynamo and Inductor: the whole list, in order, on one screen.
+
+Nothing is imported by wiring: each step runs right after the module it needs has been imported by whoever needs it,
+so that `import torch` stays cheap and a process that never compiles pays nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from inductor_npu import compat
+from inductor_npu.import_hooks import after_import
+
+DEVICE = "npu"
+
+
+def register() -> None:
+    """Registers everything that `torch.compile` needs for device `npu`. Cheap; calling it again changes nothing."""
+    _register_once()
+
+
+@functools.cache
+def _register_once() -> None:
+    for patch in compat.PATCHES:
+        after_import(patch.when, patch.apply)
+    after_import("torch._dynamo.device_interface", _register_device_interface)
+    after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
+    # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
+    after_import("torch._inductor.compile_fx", _register_codegen)
+    after_import("torch._inductor.compile_fx", _register_lowerings)
+
+
+def _register_device_interface() -> None:
+    """What Dynamo and Inductor ask of a device: streams, events, guards, properties."""
+    from torch._dynamo.device_interface import register_interface_for_device
+
+    from inductor_npu.device_interface.interface import NpuInterface
+
+    register_interface_for_device(DEVICE, NpuInterface)
+    for index in range(NpuInterface.device_count()):
+        register_interface_for_device(f"{DEVICE}:{index}", NpuInterface)
+
+
+def _register_benchmarker() -> None:
+    """How a candidate kernel is timed; torch 2.11 has no such hook (see compat)."""
+    from torch._inductor.runtime import benchmarking
+
+    if hasattr(benchmarking, "register_benchmarker"):
+        from inductor_npu.device_interface.benchmarker import benchmark_npu
+
+        benchmarking.register_benchmarker(DEVICE, benchmark_npu, override=True)
+
+
+def _register_codegen() -> None:
+    """Which classes generate code for the device, and the knobs that belong into Inductor's cache key."""
+    from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
+
+    from inductor_npu import config
+    from inductor_npu.codegen.scheduling import NpuScheduling
+    from inductor_npu.codegen.wrapper import NpuWrapper
+    from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
+
+    register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
+    register_backend_for_device(DEVICE, NpuScheduling, NpuWrapper, device_custom_config=config)
+
+
+def _register_lowerings() -> None:
+    """Operators that npu lowers in its own way; graphs for other devices keep theirs."""
+    from inductor_npu.lowering import install
+
+    install()

@@ -1,0 +1,161 @@
+"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer and the grid limit, launched with
+little Python.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import Any
+
+import torch.autograd.profiler as autograd_profiler
+from torch._inductor.runtime import triton_heuristics as stock
+from torch._inductor.runtime.triton_compat import Config, OutOfResources
+
+from inductor_npu.errors import GridTooLargeError, KernelTooLargeError
+from inductor_npu.tiling import launcher, limits
+
+log = logging.getLogger(__name__)
+
+
+class NpuAutotuner(stock.CachingAutotuner):
+    """CachingAutotuner for `npu`: a kernel that does not fit gets other blocks instead of an error.
+
+    - over the Unified Buffer: the largest block is halved, and the kernel compiled again, until it fits;
+    - over the grid limit, which only shows at a launch when sizes are dynamic: XBLOCK is doubled for this and all
+      later launches;
+    - once one configuration is left, `run` is replaced by a generated function that goes straight to the launch.
+
+    Kernels that users wrote keep the blocks the users chose: for them both are errors.
+    """
+
+    def _precompile_config(self, cfg: Config) -> Any:
+        result = super()._precompile_config(cfg)
+        return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
+
+    def _precompile_worker(self) -> None:
+        if self.compile_results:
+            super()._precompile_worker()
+            return
+        fitting: list[Any] = []
+        refused: Exception | None = None
+        for cfg in self.configs:
+            try:
+                result = self._fit(cfg, shrink=not self.custom_kernel and len(self.configs) == 1)
+            except OutOfResources as error:
+                refused = error
+                continue
+            fitting.append(result)
+        if not fitting and not self.custom_kernel:
+            # None of several candidates fits: start from the smallest of them.
+            fitting.append(self._fit(self.configs[-1], shrink=True))
+        if not fitting:
+            raise refused or stock.NoTritonConfigsError("No triton configs are available")
+        self.compile_results = fitting
+        self.configs = None
+
+    def _fit(self, cfg: Config, shrink: bool) -> Any:
+        """The compiled kernel for `cfg`, or for smaller blocks if it does not fit the Unified Buffer and `shrink`
+        allows it.
+        """
+        while True:
+            try:
+                result = self._precompile_config(cfg)
+                result.kernel._init_handles()
+                return result
+            except OutOfResources as error:
+                smaller = _halve_largest_block(cfg, self.fn.arg_names)
+                if not shrink:
+                    raise
+                if smaller is None:
+                    raise KernelTooLargeError(
+                        kernel=self._name(), target=self.device_props.cc, blocks=cfg.kwargs, reason=error
+                    ) from error
+                log.debug("%s: %s; blocks %s -> %s", self._name(), error, cfg.kwargs, smaller.kwargs)
+                cfg = smaller
+
+    def run(self, *args: Any, stream: int, benchmark_run: bool = False, **kwargs: Any) -> Any:
+        """Launches the kernel; the first call that leaves one configuration installs the short path in this object's
+        place.
+        """
+        if self.launchers and self._over_grid_limit(args):
+            self._use_larger_blocks(args)
+        result = super().run(*args, stream=stream, benchmark_run=benchmark_run, **kwargs)
+        if not benchmark_run and len(self.launchers) == 1 and self._may_shorten():
+            self.run = launcher.short_run(self, self.launchers[0])  # type: ignore[method-assign]
+        return result
+
+    def slow_run(self, *args: Any, stream: int) -> Any:
+        """`run` with everything a profiler or debug mode records."""
+        return NpuAutotuner.run(self, *args, stream=stream)
+
+    def release_benchmark_artifacts(self) -> None:
+        self.__dict__.pop("run", None)
+        super().release_benchmark_artifacts()
+
+    def _may_shorten(self) -> bool:
+        return (
+            type(self) is NpuAutotuner
+            and "run" not in self.__dict__
+            and not self.dump_launch_params
+            and not self.triton_interpret
+            and not getattr(self, "dump_launch_tensors", False)
+            and not autograd_profiler._is_profiler_enabled
+        )
+
+    def _name(self) -> str:
+        return self.inductor_meta.get("kernel_name", self.fn.__name__)
+
+    def _over_grid_limit(self, args: tuple[Any, ...]) -> bool:
+        limit = self.inductor_meta.get("npu_max_grid")
+        return limit is not None and any(bound.grid_programs(*args) > limit for bound in self.launchers)
+
+    def _use_larger_blocks(self, args: tuple[Any, ...]) -> None:
+        """Doubles XBLOCK until this launch is within the grid limit. Sound because masks are only dropped where the
+        largest block divides.
+        """
+        limit = self.inductor_meta["npu_max_grid"]
+        cfg = copy.deepcopy(self.launchers[0].config)
+        programs = self.launchers[0].grid_programs(*args)
+        while True:
+            cfg.kwargs["XBLOCK"] = cfg.kwargs.get("XBLOCK", limits.LARGEST_X_BLOCK) * 2
+            if cfg.kwargs["XBLOCK"] > self.inductor_meta.get("npu_max_x_block", 0):
+                raise GridTooLargeError(
+                    kernel=self._name(),
+                    programs=programs,
+                    limit=limit,
+                    target=self.device_props.cc,
+                    blocks=self.launchers[0].config.kwargs,
+                )
+            self.compile_results = [self._fit(copy.deepcopy(cfg), shrink=False)]
+            self.launchers = []
+            self._cached_launcher = None
+            self._make_launchers()
+            if not self._over_grid_limit(args):
+                return
+
+    def relaunch_with_larger_blocks(self, *args: Any, stream: int) -> Any:
+        """Called by the short path when a launch is over the grid limit."""
+        self.__dict__.pop("run", None)
+        return self.run(*args, stream=stream)
+
+
+class NpuDebugAutotuner(NpuAutotuner, stock.DebugAutotuner):
+    """As NpuAutotuner, and prints bandwidths (TORCHINDUCTOR_PROFILE=1)."""
+
+    run = stock.DebugAutotuner.run  # type: ignore[assignment]
+
+
+def _halve_largest_block(cfg: Config, arguments: list[str]) -> Config | None:
+    """`cfg` with its largest block halved; None if all are 1. Blocks that the kernel's source fixes are not among the
+    arguments.
+    """
+    blocks = {
+        name: size for name, size in cfg.kwargs.items() if name.endswith("BLOCK") and name in arguments and size > 1
+    }
+    if not blocks:
+        return None
+    smaller = copy.deepcopy(cfg)
+    largest = max(blocks, key=blocks.__getitem__)
+    smaller.kwargs[largest] //= 2
+    return smaller

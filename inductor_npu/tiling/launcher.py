@@ -1,0 +1,74 @@
+"""From arguments to a launch: Python functions generated for one kernel, so that nothing is decided twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.autograd.profiler as autograd_profiler
+from torch._inductor.runtime import triton_heuristics as stock
+from torch.utils._debug_mode import get_active_debug_mode
+
+
+class NpuCompileResult(stock.TritonCompileResult):
+    """TritonCompileResult whose launcher also tells how many programs a launch has."""
+
+    def _gen_launcher_code(self, scope: dict[str, Any], def_args: list[str], runner_args: list[str]) -> Any:
+        launcher = super()._gen_launcher_code(scope, def_args, runner_args)
+        launcher.def_args = def_args
+        launcher.runner_args = runner_args
+        launcher.scope = scope
+        launcher.grid = stock.GridExpr.from_meta(self.inductor_meta, self.config)
+        launcher.grid_programs = _define(
+            "grid_programs", def_args, _grid_lines(launcher.grid), f"return {_programs(launcher.grid)}", scope
+        )
+        return launcher
+
+
+def _grid_lines(grid: Any) -> list[str]:
+    return [*grid.prefix, f"grid_0 = {grid.x_grid}", f"grid_1 = {grid.y_grid}", f"grid_2 = {grid.z_grid}"]
+
+
+def _programs(grid: Any) -> str:
+    axes = [f"grid_{axis}" for axis, size in enumerate((grid.x_grid, grid.y_grid, grid.z_grid)) if str(size) != "1"]
+    return " * ".join(axes) or "1"
+
+
+def _define(name: str, arguments: list[str], lines: list[str], last: str, scope: dict[str, Any]) -> Callable[..., Any]:
+    body = "".join(f"    {line}\n" for line in [*lines, last])
+    scope = dict(scope)
+    exec(f"def {name}({', '.join(arguments)}):\n{body}", scope)
+    return scope[name]
+
+
+def short_run(autotuner: Any, launcher: Any) -> Callable[..., Any]:
+    """What replaces `autotuner.run` once `launcher` is its only one: the same launch without the decisions that
+    cannot change any more.
+
+    What can change is still looked at: a profiler or debug mode takes the long way, and so does a launch over the
+    grid limit.
+    """
+    lines = [
+        "if profiler._is_profiler_enabled or debug_mode() is not None:",
+        f"    return slow_run({_call(launcher.def_args)})",
+    ]
+    lines += _grid_lines(launcher.grid)
+    limit = autotuner.inductor_meta.get("npu_max_grid")
+    if limit is not None:
+        lines += [f"if {_programs(launcher.grid)} > {limit}:", f"    return larger_blocks({_call(launcher.def_args)})"]
+    scope = {
+        **launcher.scope,
+        "profiler": autograd_profiler,
+        "debug_mode": get_active_debug_mode,
+        "slow_run": autotuner.slow_run,
+        "larger_blocks": autotuner.relaunch_with_larger_blocks,
+        "math": math,
+        "torch": torch,
+    }
+    return _define("run", [*launcher.def_args, "stream"], lines, f"runner({', '.join(launcher.runner_args)})", scope)
+
+
+def _call(arguments: list[str]) -> str:
+    return ", ".join([*arguments, "stream=stream"])
