@@ -16,7 +16,9 @@ CACHE = Path(__file__).resolve().parents[1] / "build" / "demo"
 def main() -> int:
     """Runs both halves; the exit status is 0 if both came out right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="npu", help="where the compiled code runs: npu (default), or cpu to compare with")
+    parser.add_argument(
+        "--device", default="npu", help="where the compiled code runs: npu (default), or cpu to compare with"
+    )
     device = parser.parse_args().device
 
     shutil.rmtree(CACHE, ignore_errors=True)
@@ -30,7 +32,9 @@ def main() -> int:
 
     from examples import digits, embeddings
 
-    torch._logging.set_logs(dynamo=logging.ERROR)  # its remark that profiler annotations of optimizers are ignored helps nobody here
+    torch._logging.set_logs(
+        dynamo=logging.ERROR
+    )  # its remark that profiler annotations of optimizers are ignored helps nobody here
     console = Console()
     right = [part.show(console, device) for part in (embeddings, digits)]
     if not all(right):

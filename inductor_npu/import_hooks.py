@@ -1,7 +1,8 @@
 """Runs a function of ours right after a module of somebody else's has been imported for the first time.
 
-`import torch` has to stay cheap, so nothing of ours may import Inductor, Dynamo or Triton: their registrations wait until the user's program
-imports them. Python has no public event for that; a finder at the front of `sys.meta_path` is the supported way to see an import begin.
+`import torch` has to stay cheap, so nothing of ours may import Inductor, Dynamo or Triton: their registrations wait
+until the user's program imports them. Python has no public event for that; a finder at the front of `sys.meta_path` is
+the supported way to see an import begin.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Callback = Callable[[], None]
 class _AfterImportFinder(MetaPathFinder):
     """Finds watched modules as the other finders do, and lets their loader call us back once the module's code has run.
 
-    The module's own loader object stays in place (inspect, pickle and linecache see nothing unusual): only its `exec_module` is shadowed by an
-    instance attribute, which is removed again before it runs.
+    The module's own loader object stays in place (inspect, pickle and linecache see nothing unusual): only its
+    `exec_module` is shadowed by an instance attribute, which is removed again before it runs.
     """
 
     def __init__(self) -> None:
@@ -70,10 +71,12 @@ _finder = _AfterImportFinder()
 
 
 def after_import(name: str, callback: Callback) -> None:
-    """Calls `callback` once, in the importing thread, right after the module called `name` has first been imported; at once if it already was.
+    """Calls `callback` once, in the importing thread, right after the module called `name` has first been imported; at
+    once if it already was.
 
-    An exception that `callback` raises reaches the statement that imported the module, which fails as if the module itself had raised: a callback
-    that must not do so catches its own. While `callback` runs, other threads that import `name` wait, as they do for the module's code.
+    An exception that `callback` raises reaches the statement that imported the module, which fails as if the module
+    itself had raised: a callback that must not do so catches its own. While `callback` runs, other threads that import
+    `name` wait, as they do for the module's code.
     """
     if name in sys.modules:
         importlib.import_module(name)  # returns at once, or waits for another thread that is still importing it
