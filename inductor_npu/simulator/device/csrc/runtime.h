@@ -14,6 +14,7 @@
 namespace inductor_npu {
 
 constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
+constexpr int kMaxDevices = 8;
 
 // --- Devices (device.cpp) ---------------------------------------------------------------------------------------------------------------
 
@@ -61,6 +62,10 @@ void synchronize_device(c10::DeviceIndex device = -1);
 // What an operator calls before it touches device memory on the calling thread. Cheap when nothing is queued.
 void synchronize_current_stream();
 bool query_stream(c10::Stream stream);
+// Raises the first failure of work on `stream`, if there was one, and forgets it.
+void raise_failure(driver::Stream* stream);
+// Waits for all streams of `device`; failures stay with their streams.
+void wait_for_all_streams(c10::DeviceIndex device);
 
 // Queues work. Everything that `work` needs must stay alive by itself: capture Storage or Tensor by value for memory that is not
 // known to be freed in the order of this stream. `name` is the operator's, for errors and profiles.

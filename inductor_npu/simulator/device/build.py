@@ -1,0 +1,212 @@
+"""Builds and loads the C++ device of the embedded NPU.
+
+The library is built once for each combination of sources, torch, Python and compiler, under a lock, into the user's
+cache directory (`INDUCTOR_NPU_CACHE_DIR`, else `$XDG_CACHE_HOME/inductor_npu`, else `~/.cache/inductor_npu`). Loading a
+library that is there already imports nothing but torch. A C++ compiler is all that building needs: no ninja, no
+setuptools. Objects are kept by the hash of what they were compiled from, so that only what changed is compiled again.
+
+`python -m inductor_npu.simulator.device.build` builds it explicitly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from inductor_npu.errors import DeviceBuildError, NoCompilerError
+from inductor_npu.simulator.device.settings import device_settings
+
+_SOURCES = Path(__file__).parent / "csrc"
+_MODULE = "inductor_npu.simulator.device._C"
+_COMPILE_FLAGS = (
+    "-O2",
+    "-std=c++20",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-pthread",
+    "-Wall",
+    "-Wno-interference-size",
+)
+_LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
+_SECONDS_A_SOURCE = 8  # on one slow core, for the message only
+
+_load_lock = threading.Lock()
+
+
+def load() -> ModuleType:
+    """The extension module `_C`, built first if need be, registered with PyTorch and configured.
+
+    Starts no thread and takes no memory: that is for the first use of the device.
+
+    Raises NoCompilerError or DeviceBuildError if it must be built and cannot be.
+    """
+    with _load_lock:
+        if _MODULE in sys.modules:
+            return sys.modules[_MODULE]
+        path = build()
+        loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
+        spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+        assert spec is not None, f"{path} is not an extension module"
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        module.configure(**device_settings())
+        sys.modules[_MODULE] = module
+        return module
+
+
+def is_built() -> bool:
+    """Whether `load` finds the library and need not build it."""
+    return _find_library(_find_compiler()) is not None
+
+
+def build() -> Path:
+    """Builds the library unless it is there; returns its path. Of several processes one builds and the others wait.
+
+    Raises NoCompilerError if there is no C++ compiler, DeviceBuildError if compiling fails.
+    """
+    compiler = _find_compiler()
+    if library := _find_library(compiler):
+        return library
+    if compiler is None:
+        raise NoCompilerError(tried=", ".join(_compiler_names()))
+    import filelock
+
+    library = _library_path(compiler)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(library.with_suffix(".lock")):
+        if not library.exists():
+            _build_library(compiler, library)
+    return library
+
+
+def cache_directory() -> Path:
+    """Where built devices are kept for this user."""
+    if directory := os.environ.get("INDUCTOR_NPU_CACHE_DIR"):
+        return Path(directory)
+    if directory := os.environ.get("XDG_CACHE_HOME"):
+        return Path(directory) / "inductor_npu"
+    return Path.home() / ".cache" / "inductor_npu"
+
+
+def _compiler_names() -> list[str]:
+    return [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+
+
+def _find_compiler() -> Path | None:
+    found = (shutil.which(name) for name in _compiler_names())
+    return next((Path(path).resolve() for path in found if path), None)
+
+
+def _library_path(compiler: Path) -> Path:
+    # The compiler by its file, not by asking it: starting a process costs more than loading the library.
+    facts = compiler.stat()
+    identity = _digest([str(compiler).encode(), f"{facts.st_size} {facts.st_mtime_ns}".encode()])
+    return _build_directory() / identity / "_C.so"
+
+
+def _find_library(compiler: Path | None) -> Path | None:
+    """The built library; without a compiler, whichever compiler built it."""
+    if compiler is None:
+        return next(iter(sorted(_build_directory().glob("*/_C.so"))), None)
+    library = _library_path(compiler)
+    return library if library.exists() else None
+
+
+def _build_directory() -> Path:
+    sources = [part for path in _source_files() for part in (path.name.encode(), path.read_bytes())]
+    return cache_directory() / "device" / _digest([*_environment(), *sources])
+
+
+def _source_files() -> list[Path]:
+    return sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.h")])
+
+
+def _environment() -> list[bytes]:
+    """What a compiled object depends on besides its sources."""
+    soabi = sysconfig.get_config_var("SOABI")
+    return [f"{torch.__version__} {torch.version.git_version} {soabi}".encode(), " ".join(_compile_flags()).encode()]
+
+
+def _compile_flags() -> list[str]:
+    return [*_COMPILE_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()[:20]
+
+
+def _jobs() -> int:
+    return max(1, int(os.environ.get("MAX_JOBS") or len(os.sched_getaffinity(0))))
+
+
+def _build_library(compiler: Path, library: Path) -> None:
+    """Compiles what changed and links. The library appears at once and whole, by a rename."""
+    sources = sorted(_SOURCES.glob("*.cpp"))
+    objects = [_object_path(compiler, source) for source in sources]
+    missing = [(source, target) for source, target in zip(sources, objects) if not target.exists()]
+    estimate = max(1, round(len(missing) / _jobs() * _SECONDS_A_SOURCE))
+    _say(f"building the embedded NPU's device (once, about {estimate} s) ...")
+    began = time.monotonic()
+    with ThreadPoolExecutor(_jobs()) as pool:
+        list(pool.map(lambda pair: _compile(compiler, *pair), missing))
+    _link(compiler, objects, library)
+    _say(f"built in {time.monotonic() - began:.0f} s: {library}")
+
+
+def _say(text: str) -> None:
+    print(f"inductor-npu: {text}", file=sys.stderr, flush=True)
+
+
+def _object_path(compiler: Path, source: Path) -> Path:
+    """Where the object of `source` is kept: it depends on its text and on all headers."""
+    headers = [path.read_bytes() for path in sorted(_SOURCES.glob("*.h"))]
+    facts = f"{compiler} {compiler.stat().st_mtime_ns}".encode()
+    key = _digest([*_environment(), facts, *headers, source.read_bytes()])
+    return cache_directory() / "device" / "objects" / f"{source.stem}-{key}.o"
+
+
+def _compile(compiler: Path, source: Path, target: Path) -> None:
+    torch_include = Path(torch.__file__).parent / "include"
+    includes = [torch_include, torch_include / "torch/csrc/api/include", sysconfig.get_paths()["include"]]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(compiler), *_compile_flags(), *(f"-isystem{path}" for path in includes), "-c", str(source)]
+    _run_and_rename(command, target, f"compiling {source.name}")
+
+
+def _link(compiler: Path, objects: Sequence[Path], library: Path) -> None:
+    torch_libraries = Path(torch.__file__).parent / "lib"
+    libraries = [f"-L{torch_libraries}", *(f"-l{name}" for name in _LIBRARIES)]
+    _run_and_rename([str(compiler), "-shared", "-pthread", *map(str, objects), *libraries], library, "linking")
+
+
+def _run_and_rename(command: Sequence[str], target: Path, step: str) -> None:
+    """Runs `command` with its output in a temporary file, which becomes `target`."""
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    result = subprocess.run([*command, "-o", str(temporary)], capture_output=True, text=True)
+    if result.returncode != 0:
+        temporary.unlink(missing_ok=True)
+        output = (result.stderr or result.stdout).strip()[-4000:]
+        raise DeviceBuildError(step=step, command=" ".join(command), output=output)
+    os.replace(temporary, target)
+
+
+if __name__ == "__main__":
+    print(build())

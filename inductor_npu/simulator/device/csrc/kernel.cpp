@@ -1,0 +1,146 @@
+// Registered kernels, and the work of one launch.
+#include "kernel.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+
+#include "launch_work.h"
+#include "program_pool.h"
+
+namespace inductor_npu {
+namespace {
+
+constexpr uint64_t kKernelMagic = 0x4e50554b45524e4cULL;
+
+// Below this many elements the other threads' wake-up costs more than they save.
+constexpr int64_t kSerialWork = 32 * 1024;
+// Chunks a thread: enough to balance unequal programs, few enough that taking one costs nothing.
+constexpr int64_t kChunksPerThread = 4;
+constexpr size_t kScratchAlignment = 64;
+
+// Scratch memory of one host thread, grown on demand and kept.
+class Scratch {
+ public:
+  ~Scratch() { std::free(memory_); }
+  uint8_t* at_least(size_t bytes) {
+    if (bytes > size_) {
+      const size_t rounded = (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+      std::free(memory_);
+      size_ = 0;
+      memory_ = static_cast<uint8_t*>(std::aligned_alloc(kScratchAlignment, rounded));
+      if (memory_ == nullptr) {
+        throw std::runtime_error("no host memory for " + std::to_string(rounded) + " bytes of scratch memory");
+      }
+      size_ = rounded;
+    }
+    return memory_;
+  }
+
+ private:
+  uint8_t* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
+thread_local Scratch scratch;
+
+// A launch in progress.
+class LaunchJob final : public ProgramJob {
+ public:
+  LaunchJob(LaunchWork& launch, int64_t chunk) : ProgramJob(launch.counters_.programs, chunk), launch_(launch) {}
+
+  void participate() override {
+    uint8_t* memory = scratch.at_least(static_cast<size_t>(launch_.kernel_->scratch_bytes));
+    KernelContext context{};
+    int64_t begin = 0, end = 0;
+    while (take(begin, end)) {
+      const int32_t failed = launch_.kernel_->entry(launch_.args(), begin, end, launch_.grid_, memory, &context);
+      if (failed != 0) {
+        cancel();
+        keep_failure(failed, context.failed_program);
+      }
+    }
+    add_counters(context);
+  }
+
+  int32_t failed_assert = 0;
+  int64_t failed_program = 0;
+
+ private:
+  void keep_failure(int32_t failed, int64_t program) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (failed_assert == 0 || program < failed_program) {
+      failed_assert = failed;
+      failed_program = program;
+    }
+  }
+
+  void add_counters(const KernelContext& context) {
+    if ((context.bytes_read | context.bytes_written | context.vector_operations) == 0) {
+      return;
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    launch_.counters_.bytes_read += context.bytes_read;
+    launch_.counters_.bytes_written += context.bytes_written;
+    launch_.counters_.vector_operations += context.vector_operations;
+  }
+
+  LaunchWork& launch_;
+  std::mutex mutex_;
+};
+
+[[noreturn]] void raise_failed_assert(const Kernel& kernel, const int32_t grid[3], int32_t failed, int64_t program) {
+  const int64_t x = program % grid[0], y = program / grid[0] % grid[1], z = program / grid[0] / grid[1];
+  const size_t index = static_cast<size_t>(failed) - 1;
+  const std::string message = index < kernel.messages.size() ? kernel.messages[index] : "(no message)";
+  throw std::runtime_error("device_assert in program (" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) +
+                           "): " + message);
+}
+
+}  // namespace
+
+const Kernel* register_kernel(std::string name, uint64_t entry, int64_t scratch_bytes, int64_t work_per_program,
+                              std::vector<std::string> messages) {
+  if (entry == 0 || scratch_bytes < 0 || work_per_program < 0) {
+    throw std::invalid_argument("register_kernel(" + name + "): the entry must not be null, the sizes not negative");
+  }
+  return new Kernel{kKernelMagic,     std::move(name),       reinterpret_cast<KernelEntry>(entry), scratch_bytes,
+                    work_per_program, std::move(messages)};
+}
+
+const Kernel* kernel_from_handle(uint64_t handle) noexcept {
+  if (handle < 4096 || handle % alignof(Kernel) != 0) {
+    return nullptr;
+  }
+  const auto* kernel = reinterpret_cast<const Kernel*>(handle);
+  return kernel->magic == kKernelMagic ? kernel : nullptr;
+}
+
+std::unique_ptr<LaunchWork> LaunchWork::make(const Launch& launch) {
+  void* memory = ::operator new(sizeof(LaunchWork) + launch.arg_count * sizeof(uint64_t));
+  std::unique_ptr<LaunchWork> work(new (memory) LaunchWork());
+  work->kernel_ = launch.kernel;
+  std::memcpy(work->grid_, launch.grid, sizeof(work->grid_));
+  work->threads_ = launch.threads;
+  work->counters_.programs = launch.programs;
+  if (launch.arg_count > 0) {
+    std::memcpy(work->args(), launch.args, launch.arg_count * sizeof(uint64_t));
+  }
+  return work;
+}
+
+void LaunchWork::run() {
+  const int64_t programs = counters_.programs;
+  const bool serial = threads_ <= 1 || programs == 1 || programs * kernel_->work_per_program < kSerialWork;
+  const int threads = serial ? 1 : static_cast<int>(std::min<int64_t>(threads_, programs));
+  const int64_t chunks = serial ? 1 : threads * kChunksPerThread;
+  LaunchJob job(*this, std::max<int64_t>(1, (programs + chunks - 1) / chunks));
+  ProgramPool::instance().run(job, threads);
+  if (job.failed_assert != 0) {
+    raise_failed_assert(*kernel_, grid_, job.failed_assert, job.failed_program);
+  }
+}
+
+}  // namespace inductor_npu

@@ -1,0 +1,198 @@
+// The Python module _C: configuration, devices, streams, memory, kernels.
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/stl.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "allocator.h"
+#include "generator.h"
+#include "kernel.h"
+#include "runtime.h"
+
+namespace py = pybind11;
+
+namespace inductor_npu {
+namespace {
+
+std::vector<void (*)(void*)>& registered_bindings() {
+  static std::vector<void (*)(void*)> instance;
+  return instance;
+}
+
+// A thread that waits must not hold Python's lock: the work it waits for may need it (a callback, the end of a tensor).
+void* give_up_python_lock() {
+  return Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
+}
+
+void take_back_python_lock(void* state) {
+  PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+}
+
+void add_device_functions(py::module_& m) {
+  m.def(
+      "configure",
+      [](const std::string& target, int devices, size_t memory_bytes, int vector_cores, int64_t max_grid, int threads) {
+        configure({target, devices, memory_bytes, vector_cores, max_grid, threads});
+      },
+      py::kw_only(), py::arg("target"), py::arg("devices"), py::arg("memory_bytes"), py::arg("vector_cores"), py::arg("max_grid"),
+      py::arg("threads") = 0,
+      "Tells the facts of the chip, before its first use. `threads` 0: as many as torch.get_num_threads().");
+  m.def("init", &ensure_open, "Opens the device in this process. Raises RuntimeError in a child forked after the parent opened it.");
+  m.def("is_open", &is_open);
+  m.def("_is_in_bad_fork", &is_in_bad_fork);
+  m.def("device_count", [] { return static_cast<int>(device_count()); });
+  m.def("current_device", [] { return static_cast<int>(current_device()); });
+  m.def("set_device", [](int device) { set_device(static_cast<c10::DeviceIndex>(device)); });
+  m.def("exchange_device", [](int device) { return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(device))); });
+  m.def("check_device", [](int device) { check_device(static_cast<c10::DeviceIndex>(device)); },
+        "Raises RuntimeError, naming the valid indices, if there is no such device.");
+  m.def("synchronize", [](int device) { synchronize_device(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1,
+        "Waits for all work of the device, then raises the first failure.");
+  m.def("default_generator", [](int device) {
+    return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(default_generator(static_cast<c10::DeviceIndex>(device))));
+  });
+}
+
+void add_stream_functions(py::module_& m) {
+  m.def("current_stream", [](int device) { return current_stream(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1);
+  m.def("default_stream", [](int device) { return default_stream(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1);
+  m.def("set_stream", [](c10::Stream stream) { return exchange_stream(stream); }, "Makes it current; returns the one before.");
+  m.def("stream_priority", &stream_priority);
+  m.def(
+      "get_raw_stream",
+      [](int device) { return reinterpret_cast<uint64_t>(native(current_stream(static_cast<c10::DeviceIndex>(device)))); },
+      py::arg("device") = -1, "The handle of the device's current stream, as launchers want it.");
+}
+
+py::dict stat_to_dict(const c10::CachingAllocator::Stat& stat) {
+  py::dict dict;
+  dict["current"] = stat.current;
+  dict["peak"] = stat.peak;
+  dict["allocated"] = stat.allocated;
+  dict["freed"] = stat.freed;
+  return dict;
+}
+
+py::dict stats_to_dict(const c10::CachingAllocator::StatArray& stats) {
+  py::dict dict;
+  static constexpr const char* names[] = {"all", "small_pool", "large_pool"};
+  for (size_t i = 0; i < stats.size(); ++i) {
+    dict[names[i]] = stat_to_dict(stats[i]);
+  }
+  return dict;
+}
+
+py::dict memory_stats(int device) {
+  const auto stats = device_allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(device));
+  py::dict dict;
+  dict["allocation"] = stats_to_dict(stats.allocation);
+  dict["segment"] = stats_to_dict(stats.segment);
+  dict["active"] = stats_to_dict(stats.active);
+  dict["inactive_split"] = stats_to_dict(stats.inactive_split);
+  dict["allocated_bytes"] = stats_to_dict(stats.allocated_bytes);
+  dict["reserved_bytes"] = stats_to_dict(stats.reserved_bytes);
+  dict["active_bytes"] = stats_to_dict(stats.active_bytes);
+  dict["inactive_split_bytes"] = stats_to_dict(stats.inactive_split_bytes);
+  dict["requested_bytes"] = stats_to_dict(stats.requested_bytes);
+  dict["oversize_allocations"] = stat_to_dict(stats.oversize_allocations);
+  dict["oversize_segments"] = stat_to_dict(stats.oversize_segments);
+  dict["num_alloc_retries"] = stats.num_alloc_retries;
+  dict["num_ooms"] = stats.num_ooms;
+  dict["num_sync_all_streams"] = stats.num_sync_all_streams;
+  dict["num_device_alloc"] = stats.num_device_alloc;
+  dict["num_device_free"] = stats.num_device_free;
+  dict["max_split_size"] = stats.max_split_size;
+  return dict;
+}
+
+py::list snapshot_to_list() {
+  py::list segments;
+  for (const SegmentSnapshot& segment : memory_snapshot()) {
+    py::list blocks;
+    for (const BlockSnapshot& block : segment.blocks) {
+      py::dict entry;
+      entry["address"] = block.address;
+      entry["size"] = block.size;
+      entry["requested_size"] = block.requested;
+      entry["state"] = block.state;
+      blocks.append(entry);
+    }
+    py::dict entry;
+    entry["device"] = static_cast<int>(segment.device);
+    entry["address"] = segment.address;
+    entry["total_size"] = segment.size;
+    entry["stream"] = segment.stream;
+    entry["segment_type"] = segment.small ? "small" : "large";
+    entry["blocks"] = blocks;
+    segments.append(entry);
+  }
+  return segments;
+}
+
+void add_memory_functions(py::module_& m) {
+  m.def("empty_cache", [] { device_allocator()->emptyCache({0, 0}); });
+  m.def("memory_stats", &memory_stats, "Statistics of the allocator, nested as torch.cuda.memory_stats_as_nested_dict.");
+  m.def("memory_snapshot", &snapshot_to_list, "One dict a segment, with its blocks.");
+  m.def("mem_get_info", [](int device) { return device_allocator()->getMemoryInfo(static_cast<c10::DeviceIndex>(device)); },
+        "(free, total) bytes of the device.");
+  m.def("reset_peak_memory_stats", [](int device) { device_allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(device)); });
+  m.def("reset_accumulated_memory_stats",
+        [](int device) { device_allocator()->resetAccumulatedStats(static_cast<c10::DeviceIndex>(device)); });
+  m.def("set_memory_fraction",
+        [](double fraction, int device) { set_memory_fraction(fraction, static_cast<c10::DeviceIndex>(device)); });
+  m.def("memory_limit", [](int device) { return memory_limit(static_cast<c10::DeviceIndex>(device)); });
+  m.def("raw_alloc", [](size_t size) { return reinterpret_cast<uint64_t>(device_allocator()->raw_allocate(size)); });
+  m.def("raw_delete", [](uint64_t address) { device_allocator()->raw_deallocate(reinterpret_cast<void*>(address)); });
+  m.def("is_npu_pointer", [](uint64_t address) { return is_npu_pointer(reinterpret_cast<const void*>(address)); });
+}
+
+void add_kernel_functions(py::module_& m) {
+  m.def(
+      "register_kernel",
+      [](std::string name, uint64_t entry, int64_t scratch_bytes, int64_t work_per_program, std::vector<std::string> messages) {
+        return reinterpret_cast<uint64_t>(
+            register_kernel(std::move(name), entry, scratch_bytes, work_per_program, std::move(messages)));
+      },
+      py::arg("name"), py::arg("entry"), py::arg("scratch_bytes"), py::arg("work_per_program"), py::arg("messages"),
+      "Makes a kernel in this process launchable; returns its handle, valid until the process ends.");
+}
+
+// Queued work may run code that Python's end takes away, and may have failed without anybody having looked.
+void drain_at_exit() {
+  if (!is_open()) {
+    return;
+  }
+  for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
+    try {
+      synchronize_device(device);
+    } catch (const c10::Error& error) {
+      std::fprintf(stderr, "inductor-npu: at exit, work on npu:%d had failed: %s\n", static_cast<int>(device),
+                   error.what_without_backtrace());
+    }
+  }
+}
+
+}  // namespace
+
+Bindings::Bindings(void (*add)(void* module)) {
+  registered_bindings().push_back(add);
+}
+
+}  // namespace inductor_npu
+
+PYBIND11_MODULE(_C, m) {
+  using namespace inductor_npu;
+  driver::set_wait_hooks({give_up_python_lock, take_back_python_lock});
+  add_device_functions(m);
+  add_stream_functions(m);
+  add_memory_functions(m);
+  add_kernel_functions(m);
+  for (auto* add : registered_bindings()) {
+    add(m.ptr());
+  }
+  py::module_::import("atexit").attr("register")(py::cpp_function(drain_at_exit));
+}

@@ -1,0 +1,79 @@
+// A stream of the host driver: an in-order queue and the thread that works it off.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace inductor_npu {
+
+// What a piece of work reports of itself to an observer; see WorkRecord.
+struct WorkCounters {
+  int64_t programs = 0;
+  int64_t bytes_read = 0, bytes_written = 0, vector_operations = 0;
+};
+
+// One piece of queued work: an element of an intrusive list.
+struct Work {
+  virtual ~Work() = default;
+  virtual void run() = 0;
+  virtual const char* name() const noexcept = 0;
+  virtual const WorkCounters* counters() const noexcept { return nullptr; }
+
+  Work* next = nullptr;
+  int64_t queued_ns = 0;  // only while somebody observes
+};
+
+class WorkQueue {
+ public:
+  // Work is numbered from 1; a ticket is the number of the last piece that somebody waits for.
+  using Ticket = uint64_t;
+
+  WorkQueue(int device, int id, int priority) : device(device), id(id), priority(priority) {}
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  Ticket push(std::unique_ptr<Work> work);
+
+  Ticket last() const noexcept { return submitted_.load(std::memory_order_acquire); }
+  bool passed(Ticket ticket) const noexcept { return completed_.load(std::memory_order_acquire) >= ticket; }
+  // Returns at once on the queue's own thread: what was queued before the work that asks is done.
+  void wait(Ticket ticket);
+
+  // The first failure since the last call; empty if none.
+  std::string take_error();
+
+  const int device;
+  const int id;
+  const int priority;
+
+ private:
+  void start_worker();
+  void work();
+  Work* take_all();
+  void run_one(Work& work) noexcept;
+  void keep_error(const char* name, const std::string& reason);
+
+  // Producers' side.
+  std::mutex mutex_;
+  std::condition_variable work_there_;
+  Work* head_ = nullptr;
+  Work* tail_ = nullptr;
+  bool started_ = false;
+  bool asleep_ = false;
+  std::atomic<Ticket> submitted_{0};
+
+  // The worker's side, on a cache line of its own.
+  alignas(64) std::atomic<Ticket> completed_{0};
+  std::atomic<int> waiters_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex progress_mutex_;
+  std::condition_variable progress_;
+  std::string error_;
+  int suppressed_errors_ = 0;
+};
+
+}  // namespace inductor_npu

@@ -1,0 +1,85 @@
+"""What the embedded NPU is configured with: the target's facts and the user's environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TypedDict
+
+from inductor_npu.errors import DeviceSettingError, UnknownTargetError
+from inductor_npu.target import NpuTarget, get_target, known_targets
+
+DEFAULT_TARGET = "Ascend910B3"
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+class DeviceSettings(TypedDict):
+    """The arguments of `_C.configure`. Memory in bytes, for each device; threads 0 means as many as torch uses."""
+
+    target: str
+    devices: int
+    memory_bytes: int
+    vector_cores: int
+    max_grid: int
+    threads: int
+
+
+def device_settings() -> DeviceSettings:
+    """The settings from INDUCTOR_NPU_TARGET and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
+
+    Raises UnknownTargetError or DeviceSettingError, which name the variable and what it may be.
+    """
+    target = simulated_target()
+    devices = _integer("INDUCTOR_NPU_SIM_DEVICES", default=1, low=1, high=8)
+    return DeviceSettings(
+        target=target.name,
+        devices=devices,
+        memory_bytes=_memory(target, devices),
+        vector_cores=target.vector_cores,
+        max_grid=target.max_grid,
+        threads=_integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
+    )
+
+
+def simulated_target() -> NpuTarget:
+    """The chip that INDUCTOR_NPU_TARGET names; Ascend910B3 if it is not set."""
+    name = os.environ.get("INDUCTOR_NPU_TARGET") or DEFAULT_TARGET
+    if name not in known_targets():
+        raise UnknownTargetError(name=name, known=", ".join(known_targets()))
+    return get_target(name)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as 1073741824, 512MiB, 8G or 1.5gb (units are powers of 1024).
+
+    Raises ValueError if it is none.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a size such as 512MiB or 8GiB")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def _memory(target: NpuTarget, devices: int) -> int:
+    variable = "INDUCTOR_NPU_SIM_MEMORY"
+    if text := os.environ.get(variable):
+        try:
+            size = parse_size(text)
+        except ValueError:
+            size = 0
+        if size <= 0:
+            raise DeviceSettingError(variable=variable, value=text, expected="a size in bytes, such as 512MiB or 8GiB")
+        return size
+    # Device memory is host memory: all devices together leave half of it to the rest of the host.
+    host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(target.memory, host // 2 // devices)
+
+
+def _integer(variable: str, default: int, low: int, high: int) -> int:
+    text = os.environ.get(variable)
+    if not text:
+        return default
+    if not text.strip().isdecimal() or not low <= int(text) <= high:
+        raise DeviceSettingError(variable=variable, value=text, expected=f"a whole number from {low} to {high}")
+    return int(text)
