@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .copying import copy_operations
 from .ir import Block, Function, Module, Op, Value
 
 # Operations that do something besides making their results. Anything else may go when its results are not used.
@@ -82,28 +83,8 @@ def _substitute(block: Block, replaced: dict[Value, Value]) -> None:
 
 def _copy_of_body(function: Function, call: Op) -> Block:
     values = dict(zip(function.body.arguments, call.operands, strict=True))
-    copy = copy_block(function.body, values)
-    for op in copy.walk():
-        op.line = call.line or op.line  # the user's line is the outermost one of a chain of calls
-    return copy
-
-
-def copy_block(block: Block, values: dict[Value, Value]) -> Block:
-    """A copy of `block` with new values. `values` maps old to new ones; it is extended with those that the block makes."""
-    arguments: list[Value] = []
-    for argument in block.arguments:
-        if argument in values:
-            continue
-        values[argument] = Value(argument.name, argument.type)
-        arguments.append(values[argument])
-    ops: list[Op] = []
-    for op in block.ops:
-        copy = Op(op.name, [values.get(value, value) for value in op.operands], [], op.attrs, [], op.line)
-        copy.results = [Value(value.name, value.type, copy, value.index) for value in op.results]
-        copy.regions = [copy_block(region, values) for region in op.regions]
-        values.update(zip(op.results, copy.results, strict=True))
-        ops.append(copy)
-    return Block(arguments, ops)
+    # The user's line is the outermost one of a chain of calls.
+    return Block([], copy_operations(function.body.ops, values, call.line))
 
 
 def remove_dead_operations(block: Block) -> None:

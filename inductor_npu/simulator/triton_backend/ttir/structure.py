@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .copying import Values, copy_operations
 from .ir import Block, Op, ScalarType, Value
 
 I1 = ScalarType("i1")
@@ -56,77 +57,80 @@ class _Structurer:
         self._blocks = {labelled.label: labelled.block for labelled in blocks}
         self._entry = blocks[0].label
         self._error = error
-        self._reachable: dict[str, list[str]] = {}  # in topological order, itself first
-        self._replaced: dict[Value, Value] = {}
+        self._reachable: dict[str, set[str]] = {}  # including itself
+        self._order: list[str] = []  # the labels, each after all that it can reach
+        self._reach(self._entry, ())
 
     def run(self) -> Block:
         ops: list[Op] = []
-        self._reach(self._entry, ())
-        left = self._emit(self._entry, None, ops)
+        left = self._emit(self._entry, None, ops, {})
         ops.append(Op("tt.return", left.returned, []))
-        body = Block(self._blocks[self._entry].arguments, ops)
-        for op in body.walk():
-            op.operands = [self._final(value) for value in op.operands]
-        return body
+        return Block(self._blocks[self._entry].arguments, ops)
 
-    def _final(self, value: Value) -> Value:
-        while value in self._replaced:
-            value = self._replaced[value]
-        return value
-
-    def _reach(self, label: str, path: tuple[str, ...]) -> list[str]:
-        """Labels reachable from `label`, in topological order."""
+    def _reach(self, label: str, path: tuple[str, ...]) -> set[str]:
+        """Labels reachable from `label`."""
         if label in path:
             raise self._error(f"branches form a cycle through {label}; only scf.for and scf.while may loop")
         if label not in self._reachable:
-            terminator = self._blocks[label].ops[-1]
-            below: list[str] = []
-            for successor in reversed(terminator.attrs.get("successors", [])):
-                order = self._reach(successor, (*path, label))
-                below = order + [other for other in below if other not in order]
-            self._reachable[label] = [label, *below]
+            successors = self._blocks[label].ops[-1].attrs.get("successors", [])
+            self._reachable[label] = {label}.union(*(self._reach(other, (*path, label)) for other in successors))
+            self._order.append(label)
         return self._reachable[label]
 
-    def _emit(self, label: str, stop: str | None, ops: list[Op]) -> _Exit:
+    def _emit(self, label: str, stop: str | None, ops: list[Op], values: Values) -> _Exit:
         """Append what runs from `label` to the block `stop` (or to the function's end)."""
-        block = self._blocks[label]
-        *body, terminator = block.ops
-        ops += body
+        *body, terminator = self._blocks[label].ops
+        ops += copy_operations(body, values)
+        operands = [values.get(value, value) for value in terminator.operands]
         if terminator.name == "cf.br":
-            return self._follow(terminator.attrs["successors"][0], terminator.operands, stop, ops)
+            return self._follow(terminator.attrs["successors"][0], operands, stop, ops, values)
         if terminator.name == "cf.cond_br":
-            return self._condition(terminator, stop, ops)
-        return _Exit(False, returned=terminator.operands)
+            return self._condition(terminator, operands, stop, ops, values)
+        return _Exit(False, returned=operands)
 
-    def _follow(self, label: str, arguments: list[Value], stop: str | None, ops: list[Op]) -> _Exit:
+    def _follow(self, label: str, arguments: list[Value], stop: str | None, ops: list[Op], values: Values) -> _Exit:
         if label == stop:
             return _Exit(True, arguments)
-        self._replaced.update(zip(self._blocks[label].arguments, arguments))
-        return self._emit(label, stop, ops)
+        values.update(zip(self._blocks[label].arguments, arguments, strict=True))
+        return self._emit(label, stop, ops, values)
 
-    def _condition(self, branch: Op, stop: str | None, ops: list[Op]) -> _Exit:
+    def _condition(
+        self, branch: Op, operands: list[Value], stop: str | None, ops: list[Op], values: Values
+    ) -> _Exit:
         then_label, else_label = branch.attrs["successors"]
+        condition, *passed = operands
         size = branch.attrs["sizes"][0]
-        condition, *values = branch.operands
-        meeting = self._meeting_point(then_label, else_label)
+        meeting = self._meeting_point(then_label, else_label, stop)
         sides: list[tuple[list[Op], _Exit]] = []
-        for label, arguments in ((then_label, values[:size]), (else_label, values[size:])):
+        for label, arguments in ((then_label, passed[:size]), (else_label, passed[size:])):
             side: list[Op] = []
-            sides.append((side, self._follow(label, arguments, meeting, side)))
-        left = _merge(condition, sides, ops, self._blocks[meeting].arguments if meeting else [])
+            sides.append((side, self._follow(label, arguments, meeting or stop, side, dict(values))))
+        left = _merge(condition, sides, ops, self._arguments(meeting or stop))
         if meeting is None or meeting == stop or left.arrived is False:
             return left
-        self._replaced.update(zip(self._blocks[meeting].arguments, left.arguments))
+        values.update(zip(self._blocks[meeting].arguments, left.arguments, strict=True))
         if left.arrived is True:
-            return self._emit(meeting, stop, ops)
+            return self._emit(meeting, stop, ops, values)
         rest: list[Op] = []
-        sides = [(rest, self._emit(meeting, stop, rest)), ([], _Exit(False, returned=left.returned))]
-        return _merge(left.arrived, sides, ops, self._blocks[stop].arguments if stop else [])
+        sides = [(rest, self._emit(meeting, stop, rest, dict(values))), ([], _Exit(False, returned=left.returned))]
+        return _merge(left.arrived, sides, ops, self._arguments(stop))
 
-    def _meeting_point(self, then_label: str, else_label: str) -> str | None:
-        """The first block that both sides may run."""
-        others = set(self._reachable[else_label])
-        return next((label for label in self._reachable[then_label] if label in others), None)
+    def _arguments(self, label: str | None) -> list[Value]:
+        return self._blocks[label].arguments if label else []
+
+    def _meeting_point(self, then_label: str, else_label: str, stop: str | None) -> str | None:
+        """The first block that both sides may run before or at `stop`.
+
+        Blocks that only return, and those behind `stop`, do not count: a side that gets there gets a copy of them.
+        """
+        common = self._reachable[then_label] & self._reachable[else_label]
+        if stop is not None:
+            common -= self._reachable[stop] - {stop}
+        return next((label for label in reversed(self._order) if label in common and not self._only_returns(label)), None)
+
+    def _only_returns(self, label: str) -> bool:
+        ops = self._blocks[label].ops
+        return len(ops) == 1 and "successors" not in ops[0].attrs
 
 
 def _merge(
