@@ -1,0 +1,261 @@
+// The kernel of device npu for every operator that has no other: the CPU's, on the same memory.
+#include "fallback.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <memory>
+#include <unordered_map>
+
+#include "generator.h"
+#include "runtime.h"
+
+namespace inductor_npu {
+namespace {
+
+constexpr c10::DispatchKeySet kHost(c10::DispatchKey::CPU);
+
+// What the schema of an operator says, worked out once.
+struct Plan {
+  size_t arguments = 0, returns = 0;
+  bool only_views = true;      // no bytes are read or written: no need to wait for the stream
+  bool any_cpu_tensor = false;  // CPU tensors of any size may be mixed in
+  c10::SmallVector<bool, 12> written, generator, cpu_tensor_allowed;
+};
+
+// Arguments that stay on the CPU by the operator's definition, as on CUDA.
+bool takes_cpu_tensor(const std::string& op, const std::string& argument) {
+  static const std::unordered_map<std::string, std::string> table = {
+      {"aten::index", "indices"},          {"aten::index_put", "indices"},
+      {"aten::index_put_", "indices"},     {"aten::_index_put_impl_", "indices"},
+      {"aten::_index_put_impl", "indices"}, {"aten::_unsafe_index", "indices"},
+      {"aten::_unsafe_index_put", "indices"}, {"aten::_pack_padded_sequence", "lengths"},
+      {"aten::_pack_padded_sequence_backward", "batch_sizes"},
+  };
+  const auto found = table.find(op);
+  return found != table.end() && found->second == argument;
+}
+
+Plan make_plan(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  Plan plan;
+  plan.arguments = schema.arguments().size();
+  plan.returns = schema.returns().size();
+  plan.any_cpu_tensor = schema.name().rfind("aten::", 0) != 0;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const c10::AliasInfo* alias = argument.alias_info();
+    plan.written.push_back(alias != nullptr && alias->isWrite());
+    plan.generator.push_back(argument.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get())));
+    plan.cpu_tensor_allowed.push_back(plan.any_cpu_tensor || takes_cpu_tensor(schema.name(), argument.name()));
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    const c10::AliasInfo* alias = result.alias_info();
+    plan.only_views &= alias != nullptr && !alias->isWrite();
+  }
+  plan.only_views &= plan.returns > 0;
+  return plan;
+}
+
+// Operators of PyTorch itself are never redefined: their plans are kept, by the address of the schema.
+const Plan& plan_of(const c10::OperatorHandle& op, Plan& storage) {
+  thread_local std::unordered_map<const void*, std::unique_ptr<Plan>> plans;
+  const void* key = &op.schema();
+  const auto found = plans.find(key);
+  if (found != plans.end()) {
+    return *found->second;
+  }
+  if (op.schema().name().rfind("aten::", 0) != 0) {
+    storage = make_plan(op);
+    return storage;
+  }
+  return *plans.emplace(key, std::make_unique<Plan>(make_plan(op))).first->second;
+}
+
+[[noreturn]] void raise_mixed(const c10::OperatorHandle& op, size_t argument, c10::Device one, c10::Device other) {
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", one, " and ", other,
+              "! (when checking argument ", op.schema().arguments()[argument].name(), " of operator ", op.operator_name(), ")");
+}
+
+template <typename Visit>
+void visit_tensors(const c10::IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      visit(tensor);
+    }
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      if (tensor.has_value()) {
+        visit(*tensor);
+      }
+    }
+  }
+}
+
+// The device that the call is for: that of its npu tensors, else its device argument, else the current one. Checks that they agree.
+c10::Device device_of_call(const c10::OperatorHandle& op, const Plan& plan, c10::ArrayRef<c10::IValue> args) {
+  std::optional<c10::Device> device, argument_device;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].isDevice() && args[i].toDevice().type() == kNpu) {
+      argument_device = args[i].toDevice();
+    }
+    visit_tensors(args[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || tensor.device().type() != kNpu) {
+        return;
+      }
+      if (device.has_value() && *device != tensor.device()) {
+        raise_mixed(op, i, *device, tensor.device());
+      }
+      device = tensor.device();
+    });
+  }
+  if (!device.has_value()) {
+    device = argument_device.value_or(c10::Device(kNpu, -1));
+  }
+  if (!device->has_index()) {
+    device = c10::Device(kNpu, current_device());
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    visit_tensors(args[i], [&](const at::Tensor& tensor) {
+      const bool fits = !tensor.defined() || tensor.device().type() == kNpu || plan.cpu_tensor_allowed[i] ||
+          (tensor.dim() == 0 && !plan.written[i] && tensor.is_cpu());
+      if (!fits) {
+        raise_mixed(op, i, *device, tensor.device());
+      }
+    });
+  }
+  return *device;
+}
+
+bool on_npu(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == kNpu;
+}
+
+// The arguments of one call, in place on the stack, and what has to be carried back to them.
+class Arguments {
+ public:
+  Arguments(HostView& view, const Plan& plan, c10::Device device) : view_(view), plan_(plan), device_(device) {}
+
+  void to_cpu(torch::jit::Stack* stack) {
+    c10::IValue* args = stack->data() + stack->size() - plan_.arguments;
+    for (size_t i = 0; i < plan_.arguments; ++i) {
+      to_cpu(args[i], i);
+    }
+  }
+
+  void write_back() {
+    for (const auto& [npu, cpu] : written_) {
+      view_.write_back(npu, cpu);
+    }
+  }
+
+ private:
+  void to_cpu(c10::IValue& value, size_t i) {
+    if (value.isTensor()) {
+      const at::Tensor& tensor = value.toTensor();
+      if (on_npu(tensor)) {
+        value = to_cpu(tensor, i);
+      }
+    } else if (value.isTensorList()) {
+      std::vector<at::Tensor> tensors = value.toTensorVector();
+      for (at::Tensor& tensor : tensors) {
+        if (on_npu(tensor)) {
+          tensor = to_cpu(tensor, i);
+        }
+      }
+      value = std::move(tensors);
+    } else if (value.isOptionalTensorList()) {
+      std::vector<std::optional<at::Tensor>> tensors = value.toOptionalTensorVector();
+      for (std::optional<at::Tensor>& tensor : tensors) {
+        if (tensor.has_value() && on_npu(*tensor)) {
+          tensor = to_cpu(*tensor, i);
+        }
+      }
+      value = c10::List<std::optional<at::Tensor>>(tensors);
+    } else if (value.isDevice()) {
+      value = c10::Device(c10::kCPU);
+    } else if (plan_.generator[i]) {
+      value = cpu_twin(value.isNone() ? default_generator(device_.index()) : value.toGenerator());
+    }
+  }
+
+  at::Tensor to_cpu(const at::Tensor& npu, size_t i) {
+    at::Tensor cpu = view_.to_cpu(npu);
+    if (plan_.written[i]) {
+      written_.emplace_back(npu, cpu);
+    }
+    return cpu;
+  }
+
+  HostView& view_;
+  const Plan& plan_;
+  const c10::Device device_;
+  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> written_;
+};
+
+c10::IValue result_to_npu(HostView& view, c10::IValue value) {
+  if (value.isTensor()) {
+    at::Tensor tensor = std::move(value).toTensor();
+    return tensor.defined() ? view.to_npu(tensor) : tensor;
+  }
+  if (value.isTensorList()) {
+    std::vector<at::Tensor> tensors = std::move(value).toTensorVector();
+    for (at::Tensor& tensor : tensors) {
+      if (tensor.defined()) {
+        tensor = view.to_npu(tensor);
+      }
+    }
+    return tensors;
+  }
+  return value;
+}
+
+}  // namespace
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Plan own;
+  const Plan& plan = plan_of(op, own);
+  const c10::Device device = device_of_call(op, plan, torch::jit::last(stack, plan.arguments));
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "operator ", op.operator_name(),
+                              " is not implemented for device npu: it has no kernel for the CPU either, which would serve npu "
+                              "tensors; call it on another device, or register a kernel with torch.library.impl(\"",
+                              op.operator_name(), "\", \"npu\")");
+  HostView view(device);
+  Arguments arguments(view, plan, device);
+  arguments.to_cpu(stack);
+  if (!plan.only_views) {
+    synchronize_current_stream();
+  }
+  try {
+    op.redispatchBoxed(kHost, stack);
+  } catch (c10::Error& error) {
+    error.add_context(c10::str("operator ", op.operator_name(), " on ", device));
+    throw;
+  } catch (const std::exception& error) {
+    TORCH_CHECK(false, error.what(), " (operator ", op.operator_name(), " on ", device, ")");
+  }
+  for (c10::IValue* result = stack->data() + stack->size() - plan.returns; result != stack->data() + stack->size(); ++result) {
+    *result = result_to_npu(view, std::move(*result));
+  }
+  arguments.write_back();
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+}  // namespace inductor_npu

@@ -1,0 +1,58 @@
+// Running an operator's CPU kernel on npu memory: tensors are re-labelled, bytes are not moved.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/SmallVector.h>
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace inductor_npu {
+
+// The npu tensors of one operator call, seen as CPU tensors. While it lives, what this thread allocates as CPU memory is memory of
+// `device`, so that new results become npu tensors without a copy.
+class HostView {
+ public:
+  explicit HostView(c10::Device device);
+  ~HostView();
+  HostView(const HostView&) = delete;
+  HostView& operator=(const HostView&) = delete;
+
+  // The CPU tensor over the memory of `tensor`. The same storage gives the same storage, so that aliasing is kept.
+  at::Tensor to_cpu(const at::Tensor& tensor);
+
+  // The npu tensor for a result: the argument that it was made of, a view of an argument's storage, or a new tensor.
+  at::Tensor to_npu(const at::Tensor& tensor);
+
+  // Carries what the operator changed of an argument (sizes, strides, storage) to the npu tensor.
+  void write_back(const at::Tensor& npu, const at::Tensor& cpu);
+
+ private:
+  struct StoragePair {
+    c10::Storage npu, cpu;
+    const void* data;  // of both, when the pair was made
+  };
+  struct TensorPair {
+    at::Tensor npu, cpu;
+  };
+
+  c10::Storage cpu_storage(const c10::Storage& npu);
+  c10::Storage npu_storage(const c10::Storage& cpu, bool sole_owner);
+  at::Tensor special_to_cpu(const at::Tensor& tensor);
+  at::Tensor special_to_npu(const at::Tensor& tensor);
+  void refresh(StoragePair& pair);
+
+  c10::Device device_;
+  c10::OptionalDeviceGuard guard_;
+  c10::Device previous_;  // where the thread allocated CPU memory before
+  c10::SmallVector<StoragePair, 4> storages_;
+  c10::SmallVector<TensorPair, 4> tensors_;
+};
+
+// The boxed kernel of device npu for every operator that has no other.
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+}  // namespace inductor_npu

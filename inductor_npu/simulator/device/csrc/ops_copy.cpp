@@ -1,0 +1,111 @@
+// Copies: within a device, between devices, to and from the host; with any dtype and strides.
+#include <ATen/Functions.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+#include <cstring>
+
+#include "fallback.h"
+#include "runtime.h"
+
+namespace inductor_npu {
+namespace {
+
+// Below this a copy on the calling thread is faster than waking a stream's worker for it.
+constexpr size_t kInlineBytes = size_t{64} << 10;
+
+bool on_npu(const at::Tensor& tensor) {
+  return tensor.device().type() == kNpu;
+}
+
+// Whether the elements of both tensors are the same bytes in the same order, without gaps.
+bool is_plain_copy(const at::Tensor& source, const at::Tensor& destination) {
+  return source.scalar_type() == destination.scalar_type() && source.sizes() == destination.sizes() &&
+      source.strides() == destination.strides() && destination.is_non_overlapping_and_dense() &&
+      source.is_conj() == destination.is_conj() && source.is_neg() == destination.is_neg() && !source._is_zerotensor();
+}
+
+void check_same_size(const at::Tensor& source, const at::Tensor& destination) {
+  TORCH_CHECK(source.sizes() == destination.sizes(), "_copy_from: source of size ", source.sizes(), " and destination of size ",
+              destination.sizes(), " must have the same size");
+}
+
+// Any copy, on the calling thread, after the current streams of the devices involved.
+void copy_now(const at::Tensor& source, const at::Tensor& destination) {
+  for (const at::Tensor* tensor : {&source, &destination}) {
+    if (on_npu(*tensor)) {
+      synchronize_stream(current_stream(tensor->device().index()));
+    }
+  }
+  if (is_plain_copy(source, destination)) {
+    std::memmove(destination.mutable_data_ptr(), source.const_data_ptr(), destination.nbytes());
+    return;
+  }
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  HostView view(on_npu(destination) ? destination.device() : source.device());
+  const at::Tensor from = on_npu(source) ? view.to_cpu(source) : source;
+  at::Tensor to = on_npu(destination) ? view.to_cpu(destination) : destination;
+  to.copy_(from);
+}
+
+void copy_within_device(const at::Tensor& source, const at::Tensor& destination) {
+  const c10::Stream stream = current_stream(destination.device().index());
+  const size_t bytes = destination.nbytes();
+  if (!is_plain_copy(source, destination) || (bytes <= kInlineBytes && query_stream(stream))) {
+    copy_now(source, destination);
+    return;
+  }
+  copy_async(stream, destination.mutable_data_ptr(), source.const_data_ptr(), bytes);
+}
+
+// Between pinned host memory and a device, without waiting; false if the tensors do not allow it.
+bool copy_pinned(const at::Tensor& source, const at::Tensor& destination) {
+  const at::Tensor& host = on_npu(source) ? destination : source;
+  if (!host.is_cpu() || !is_plain_copy(source, destination) || !is_pinned_pointer(host.const_data_ptr())) {
+    return false;
+  }
+  const c10::Stream stream = current_stream((on_npu(source) ? source : destination).device().index());
+  const c10::DataPtr& memory = host.storage().data_ptr();
+  void* from = const_cast<void*>(source.const_data_ptr());
+  void* to = destination.mutable_data_ptr();
+  const size_t bytes = destination.nbytes();
+  copy_async(stream, to, from, bytes);
+  if (!record_pinned_use(const_cast<void*>(host.const_data_ptr()), memory.get_context(), stream)) {
+    synchronize_stream(stream);  // pinned by somebody else: its memory may go as soon as we return
+  }
+  return true;
+}
+
+at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bool non_blocking) {
+  check_same_size(source, destination);
+  if (destination.numel() == 0 || source.is_same(destination)) {
+    return destination;
+  }
+  if (source.device() == destination.device()) {
+    copy_within_device(source, destination);
+  } else if (!non_blocking || !copy_pinned(source, destination)) {
+    copy_now(source, destination);
+  }
+  return destination;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& destination) {
+  destination.resize_(source.sizes());
+  return copy_from(source, destination, /*non_blocking=*/false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  synchronize_stream(current_stream(self.device().index()));
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  HostView view(self.device());
+  return at::_local_scalar_dense(view.to_cpu(self));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", copy_from);
+  m.impl("_copy_from_and_resize", copy_from_and_resize);
+  m.impl("_local_scalar_dense", local_scalar_dense);
+}
+
+}  // namespace
+}  // namespace inductor_npu

@@ -1,0 +1,246 @@
+// Operators for which PyTorch asks a device other than the CPU to bring its own kernel, built from the CPU's.
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <torch/library.h>
+
+#include "fallback.h"
+#include "generator.h"
+#include "runtime.h"
+
+namespace inductor_npu {
+namespace {
+
+// The call of one such operator: its arguments as CPU tensors, after the work queued before it.
+class HostCall {
+ public:
+  explicit HostCall(const at::Tensor& tensor) : view_(tensor.device()) {
+    synchronize_current_stream();
+  }
+
+  at::Tensor cpu(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.device().type() == kNpu ? view_.to_cpu(tensor) : tensor;
+  }
+  at::Tensor cpu(const std::optional<at::Tensor>& tensor) {
+    return tensor.has_value() ? cpu(*tensor) : at::Tensor();
+  }
+  at::Tensor npu(at::Tensor tensor) {
+    return tensor.defined() ? view_.to_npu(tensor) : tensor;
+  }
+
+ private:
+  HostView view_;
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+};
+
+// --- Convolution ------------------------------------------------------------------------------------------------------------------------
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
+                       c10::IntArrayRef output_padding, int64_t groups) {
+  HostCall call(input);
+  return call.npu(at::convolution(call.cpu(input), call.cpu(weight), call.cpu(bias), stride, padding, dilation, transposed,
+                                  output_padding, groups));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, c10::IntArrayRef stride, c10::IntArrayRef padding,
+    c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
+  HostCall call(input);
+  const int64_t channels = grad.size(input.dim() == weight.dim() - 1 ? 0 : 1);
+  auto [grad_input, grad_weight, grad_bias] =
+      at::convolution_backward(call.cpu(grad), call.cpu(input), call.cpu(weight), at::OptionalIntArrayRef({channels}), stride, padding,
+                               dilation, transposed, output_padding, groups, mask);
+  return {call.npu(std::move(grad_input)), call.npu(std::move(grad_weight)), call.npu(std::move(grad_bias))};
+}
+
+// --- Attention --------------------------------------------------------------------------------------------------------------------------
+
+// Whether the CPU's flash kernel takes these inputs. Looks at sizes only: the tensors may be fake.
+bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+                 double dropout_p) {
+  const at::ScalarType dtype = query.scalar_type();
+  const bool dtype_fits = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
+  if (!dtype_fits || key.scalar_type() != dtype || value.scalar_type() != dtype || dropout_p != 0.0) {
+    return false;
+  }
+  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) {
+    return false;
+  }
+  const auto query_size = query.sym_sizes(), key_size = key.sym_sizes(), value_size = value.sym_sizes();
+  const bool sizes_fit = query_size[0] == key_size[0] && query_size[0] == value_size[0] && query_size[1] == key_size[1] &&
+      query_size[1] == value_size[1] && query_size[3] == key_size[3] && query_size[3] == value_size[3] && query_size[2] != 0 &&
+      key_size[2] != 0 && query_size[0] != 0 && query_size[1] != 0 && query_size[3] != 0;
+  const bool strides_fit = query.sym_stride(3) == 1 && key.sym_stride(3) == 1 && value.sym_stride(3) == 1;
+  if (!sizes_fit || !strides_fit) {
+    return false;
+  }
+  return !mask.has_value() || !mask->defined() || !mask->requires_grad();
+}
+
+int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+                         double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  const at::Context& context = at::globalContext();
+  const bool allowed = context.userEnabledOverrideableSDP() && context.userEnabledFlashSDP();
+  const bool flash = allowed && !enable_gqa && flash_takes(query, key, value, mask, dropout_p);
+  TORCH_CHECK(flash || context.userEnabledMathSDP(), "No available kernel for scaled_dot_product_attention on device npu: the fused "
+              "one does not take these inputs (or is switched off) and the math one is switched off");
+  return static_cast<int64_t>(flash ? at::SDPBackend::overrideable : at::SDPBackend::math);
+}
+
+// In the strides that PyTorch's shape inference (torch/_meta_registrations.py) promises to compiled code.
+at::Tensor with_layout_of(const at::Tensor& tensor, const at::Tensor& like) {
+  at::Tensor empty = at::empty_like(like);
+  return tensor.strides() == empty.strides() ? tensor : empty.copy_(tensor);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor> attention(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& bias, double dropout_p,
+    bool is_causal, bool return_debug_mask, std::optional<double> scale) {
+  TORCH_CHECK(!return_debug_mask && dropout_p == 0.0, "_scaled_dot_product_fused_attention_overrideable on device npu has neither "
+              "dropout nor a debug mask; use the math backend of scaled_dot_product_attention");
+  HostCall call(query);
+  const at::Tensor query_cpu = call.cpu(query);
+  const std::optional<at::Tensor> bias_cpu = bias.has_value() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
+  auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(query_cpu, call.cpu(key), call.cpu(value), dropout_p,
+                                                                             is_causal, bias_cpu, scale);
+  at::Tensor seed = at::zeros({}, at::kLong), offset = at::zeros({}, at::kLong);
+  return {call.npu(with_layout_of(output, query_cpu)), call.npu(logsumexp.contiguous()), at::Tensor(), at::Tensor(), query.size(2),
+          key.size(2), call.npu(std::move(seed)), call.npu(std::move(offset)), at::Tensor()};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
+    std::array<bool, 4> mask, const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor& cum_seq_q,
+    const at::Tensor& cum_seq_k, c10::SymInt max_q, c10::SymInt max_k, double dropout_p, bool is_causal, const at::Tensor& seed,
+    const at::Tensor& offset, std::optional<double> scale) {
+  TORCH_CHECK(!(mask[3] && bias.defined() && bias.requires_grad()), "the fused attention of device npu gives no gradient of its mask");
+  HostCall call(query);
+  const at::Tensor q = call.cpu(query), k = call.cpu(key), v = call.cpu(value);
+  const std::optional<at::Tensor> bias_cpu = bias.defined() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
+  auto [grad_q, grad_k, grad_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      call.cpu(grad_out), q, k, v, call.cpu(out), call.cpu(logsumexp), dropout_p, is_causal, bias_cpu, scale);
+  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(grad_k, k)), call.npu(with_layout_of(grad_v, v)), at::Tensor()};
+}
+
+// --- Dropout ----------------------------------------------------------------------------------------------------------------------------
+
+// The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  HostCall call(input);
+  const at::Tensor values = call.cpu(input);
+  at::Tensor mask = at::empty_like(values, values.options().dtype(at::kBool));
+  if (train.has_value() && !*train) {
+    mask.fill_(true);
+    return {call.npu(values.clone()), call.npu(std::move(mask))};
+  }
+  mask.bernoulli_(1.0 - p, cpu_twin(default_generator(input.device().index())));
+  at::Tensor output = values.mul(mask).mul_(p == 1.0 ? 0.0 : 1.0 / (1.0 - p));
+  return {call.npu(std::move(output)), call.npu(std::move(mask))};
+}
+
+// --- Recurrent cells --------------------------------------------------------------------------------------------------------------------
+
+at::Tensor with_bias(at::Tensor gates, const at::Tensor& bias) {
+  return bias.defined() ? gates.add(bias) : gates;
+}
+
+// Gates in the order input, forget, cell, output; the workspace keeps them activated.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
+                                                         const at::Tensor& cx, const std::optional<at::Tensor>& input_bias,
+                                                         const std::optional<at::Tensor>& hidden_bias) {
+  HostCall call(cx);
+  const at::Tensor gates = with_bias(with_bias(call.cpu(input_gates).add(call.cpu(hidden_gates)), call.cpu(input_bias)),
+                                     call.cpu(hidden_bias));
+  at::Tensor workspace = at::empty_like(gates);
+  auto from = gates.chunk(4, 1), to = workspace.chunk(4, 1);
+  at::sigmoid_out(to[0], from[0]);
+  at::sigmoid_out(to[1], from[1]);
+  at::tanh_out(to[2], from[2]);
+  at::sigmoid_out(to[3], from[3]);
+  at::Tensor cy = to[1].mul(call.cpu(cx)).add_(to[0].mul(to[2]));
+  at::Tensor hy = to[3].mul(cy.tanh());
+  from.clear();
+  to.clear();
+  return {call.npu(std::move(hy)), call.npu(std::move(cy)), call.npu(std::move(workspace))};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::optional<at::Tensor>& grad_hy,
+                                                                  const std::optional<at::Tensor>& grad_cy, const at::Tensor& cx,
+                                                                  const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
+  HostCall call(cx);
+  at::Tensor from_hy = call.cpu(grad_hy), from_cy = call.cpu(grad_cy);
+  if (!from_hy.defined() && !from_cy.defined()) {
+    return {};
+  }
+  const at::Tensor cell = call.cpu(cy);
+  from_hy = from_hy.defined() ? from_hy : at::zeros_like(cell);
+  from_cy = from_cy.defined() ? from_cy : at::zeros_like(cell);
+  auto gates = call.cpu(workspace).chunk(4, 1);
+  const at::Tensor &input = gates[0], &forget = gates[1], &candidate = gates[2], &output = gates[3];
+  const at::Tensor tanh_cell = cell.tanh();
+  const at::Tensor grad_cell = at::tanh_backward(from_hy.mul(output), tanh_cell).add_(from_cy);
+  at::Tensor grad_gates = at::cat({at::sigmoid_backward(grad_cell.mul(candidate), input),
+                                   at::sigmoid_backward(grad_cell.mul(call.cpu(cx)), forget),
+                                   at::tanh_backward(grad_cell.mul(input), candidate),
+                                   at::sigmoid_backward(from_hy.mul(tanh_cell), output)}, 1);
+  at::Tensor grad_cx = grad_cell.mul(forget);
+  at::Tensor grad_bias = has_bias ? grad_gates.sum(0) : at::Tensor();
+  return {call.npu(std::move(grad_gates)), call.npu(std::move(grad_cx)), call.npu(std::move(grad_bias))};
+}
+
+// Gates in the order reset, update, new. The workspace keeps reset, update, new, hx and the hidden part of new.
+std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
+                                            const std::optional<at::Tensor>& input_bias, const std::optional<at::Tensor>& hidden_bias) {
+  HostCall call(hx);
+  const auto from_input = with_bias(call.cpu(input_gates), call.cpu(input_bias)).chunk(3, 1);
+  const auto from_hidden = with_bias(call.cpu(hidden_gates), call.cpu(hidden_bias)).chunk(3, 1);
+  const at::Tensor state = call.cpu(hx);
+  const at::Tensor reset = from_input[0].add(from_hidden[0]).sigmoid_();
+  const at::Tensor update = from_input[1].add(from_hidden[1]).sigmoid_();
+  const at::Tensor candidate = from_input[2].add(reset.mul(from_hidden[2])).tanh_();
+  at::Tensor hy = state.sub(candidate).mul_(update).add_(candidate);
+  at::Tensor workspace = at::cat({reset, update, candidate, state, from_hidden[2]}, 1);
+  return {call.npu(std::move(hy)), call.npu(std::move(workspace))};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(const at::Tensor& grad_hy,
+                                                                                         const at::Tensor& workspace, bool has_bias) {
+  HostCall call(workspace);
+  const at::Tensor grad = call.cpu(grad_hy);
+  const auto kept = call.cpu(workspace).chunk(5, 1);
+  const at::Tensor &reset = kept[0], &update = kept[1], &candidate = kept[2], &state = kept[3], &hidden = kept[4];
+  const at::Tensor grad_update = at::sigmoid_backward(grad.mul(state.sub(candidate)), update);
+  const at::Tensor grad_new = at::tanh_backward(grad.sub(grad.mul(update)), candidate);
+  const at::Tensor grad_reset = at::sigmoid_backward(grad_new.mul(hidden), reset);
+  at::Tensor grad_input_gates = at::cat({grad_reset, grad_update, grad_new}, 1);
+  at::Tensor grad_hidden_gates = at::cat({grad_reset, grad_update, grad_new.mul(reset)}, 1);
+  at::Tensor grad_hx = grad.mul(update);
+  at::Tensor grad_input_bias = has_bias ? grad_input_gates.sum(0) : at::Tensor();
+  at::Tensor grad_hidden_bias = has_bias ? grad_hidden_gates.sum(0) : at::Tensor();
+  return {call.npu(std::move(grad_input_gates)), call.npu(std::move(grad_hidden_gates)), call.npu(std::move(grad_hx)),
+          call.npu(std::move(grad_input_bias)), call.npu(std::move(grad_hidden_bias))};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_overrideable", convolution);
+  m.impl("convolution_backward_overrideable", convolution_backward);
+  m.impl("_fused_sdp_choice", fused_sdp_choice);
+  m.impl("_scaled_dot_product_fused_attention_overrideable", attention);
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", attention_backward);
+  m.impl("native_dropout", native_dropout);
+  m.impl("_thnn_fused_lstm_cell", lstm_cell);
+  m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
+  m.impl("_thnn_fused_gru_cell", gru_cell);
+  m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
+}
+
+}  // namespace
+}  // namespace inductor_npu
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &inductor_npu::fused_sdp_choice)
+}  // namespace at::native
