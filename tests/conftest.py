@@ -1,7 +1,7 @@
 """Set-up of every test: which device is under test, and the switches that make a silent fallback fail.
 
 `INDUCTOR_NPU_TEST_DEVICE` chooses the device of tests that ask for the fixture `device`:
-`npu` (default), or `interpret`: CPU tensors and Triton's own interpreter, which checks the tests instead of the compiler.
+`npu` (default), or `interpret`: CPU tensors and Triton's own interpreter, which checks the tests, not the compiler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the specifications of the Triton compiler share: one-line kernels, sample values, exact and ulp-wise comparison."""
+"""What the specifications of the Triton compiler share: one-line kernels, sample values, comparison by value and ulp."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def needs(attribute: str) -> pytest.MarkDecorator:
 
 
 def compile_source(source: str) -> dict[str, object]:
-    """The names that `source` defines; `triton`, `tl`, `libdevice` are there. Triton can read the source of its functions."""
+    """The names that `source` defines. It may use `triton`, `tl`, `libdevice`; Triton can read its functions' source."""
     filename = f"<kernel source {next(_source_numbers)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, object] = {"__name__": __name__, "triton": triton, "tl": tl, "libdevice": libdevice}

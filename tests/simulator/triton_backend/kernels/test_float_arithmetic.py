@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from .support import FLOATS, HALVES, assert_same, assert_within_ulps, dtypes, evaluate, evaluate_all, sample_pairs
-from .support import samples, tensor_of
+from .support import (
+    FLOATS,
+    HALVES,
+    assert_same,
+    assert_within_ulps,
+    dtypes,
+    evaluate,
+    evaluate_all,
+    sample_pairs,
+    samples,
+    tensor_of,
+)
 
 COMPARISONS = {"<": torch.lt, "<=": torch.le, ">": torch.gt, ">=": torch.ge, "==": torch.eq, "!=": torch.ne}
 
@@ -87,9 +97,7 @@ def test_clamp(device, dtype):
 def test_clamp_of_nan(device, mode):
     """Without propagation the answer lies in the range; with it, it is NaN."""
     x, low, high = torch.tensor([float("nan"), 1.0]), torch.tensor([-1.0, -1.0]), torch.tensor([2.0, 2.0])
-    got = evaluate(
-        device, f"tl.clamp(x, y, z, propagate_nan=tl.PropagateNan.{mode})", x, low, high, out=torch.float32
-    )
+    got = evaluate(device, f"tl.clamp(x, y, z, propagate_nan=tl.PropagateNan.{mode})", x, low, high, out=torch.float32)
     assert got[1] == 1.0
     assert got[0].isnan() if mode == "ALL" else -1.0 <= got[0] <= 2.0
 
