@@ -1,0 +1,1 @@
+"""Measurements behind docs/benchmarks.md: `python -m benchmarks`, or `make bench`."""

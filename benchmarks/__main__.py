@@ -1,0 +1,83 @@
+"""Runs the benchmarks: all of them, or those named.
+
+python -m benchmarks                        everything; about a quarter of an hour on two cores
+python -m benchmarks run launch             run times and launches only
+python -m benchmarks run --only softmax     cases with "softmax" in their name
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import compile_time, launch_time, run_time
+from benchmarks.report import Report, save, show, write_document
+
+PARTS = ("run", "compile", "launch")
+RESULTS = Path(__file__).resolve().parents[1] / "build" / "bench" / "results.json"
+
+
+def main() -> int:
+    """Measures, prints and saves. The exit status is 1 if a case failed or gave wrong values."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=PARTS, help=f"any of {', '.join(PARTS)}")
+    parser.add_argument("--only", default="", help="measure only cases whose name contains this")
+    parser.add_argument("--rounds", type=int, default=15, help="turns of each side when measuring run time")
+    parser.add_argument("--repeats", type=int, default=2, help="cold compiles of each case on each side")
+    parser.add_argument("--device", default="npu", help="the device in npu's place; cpu checks the harness itself")
+    parser.add_argument("--no-document", action="store_true", help="leave docs/benchmarks.md as it is")
+    arguments = parser.parse_args()
+
+    console, report = Console(), Report()
+    measure(arguments, report, console)
+    show(report, console)
+    save(report, RESULTS)
+    console.print(f"Saved in {RESULTS}")
+    complete = set(arguments.parts) == set(PARTS) and not arguments.only and arguments.device == "npu"
+    if complete and not arguments.no_document:
+        write_document(report)
+    return 1 if report.failures or not all(result.correct for result in report.run_times) else 0
+
+
+def measure(arguments: argparse.Namespace, report: Report, console: Console) -> None:
+    """Fills `report` with the parts asked for. A case that raises is noted there, and the others go on."""
+    work: list[tuple[str, Callable[[], None]]] = []
+    if "run" in arguments.parts:
+        for case in run_time.cases(arguments.only):
+            work.append((case.name, lambda case=case: _add_run_time(report, case, arguments)))
+    if "compile" in arguments.parts:
+        for name in compile_time.COMPILED:
+            if arguments.only in name:
+                work.append((f"compile {name}", lambda name=name: _add_compile_time(report, name, arguments)))
+    if "launch" in arguments.parts:
+        work.append(("launch", lambda: report.launch_times.update(launch_time.measure())))
+
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(work))
+        for name, run in work:
+            progress.update(task, description=name)
+            try:
+                run()
+            except Exception as error:  # noqa: BLE001 - reported, and the exit status tells
+                report.failures[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                console.print(f"[red]{name} failed:[/red] {type(error).__name__}: {error}", markup=True)
+            progress.advance(task)
+
+
+def _add_run_time(report: Report, case: run_time.Case, arguments: argparse.Namespace) -> None:
+    report.run_times.append(run_time.measure(case, arguments.rounds, arguments.device))
+
+
+def _add_compile_time(report: Report, name: str, arguments: argparse.Namespace) -> None:
+    torch._dynamo.reset()
+    report.compile_times.append(compile_time.measure(name, arguments.repeats, arguments.device))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Prints results as tables, keeps them as JSON and puts them into docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.compile_time import CompileTime
+from benchmarks.run_time import RunTime
+from benchmarks.timing import geometric_mean
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- begin of the measured tables -->", "<!-- end of the measured tables -->"
+
+Rows = list[tuple[str, ...]]
+
+
+@dataclass
+class Report:
+    """All that one run of the benchmarks measured, and what failed."""
+
+    run_times: list[RunTime] = field(default_factory=list)
+    compile_times: list[CompileTime] = field(default_factory=list)
+    launch_times: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def tables(self) -> list[tuple[str, tuple[str, ...], Rows]]:
+        """Title, header and rows of each table that has rows."""
+        tables = [
+            ("Run time (higher is better)", RUN_HEADER, self._run_rows()),
+            ("Cold compile time (lower is better)", COMPILE_HEADER, self._compile_rows()),
+            ("Host time of a launch with four arguments", ("Launched by", "us"), self._launch_rows()),
+            ("Failed", ("Case", "Reason"), list(self.failures.items())),
+        ]
+        return [table for table in tables if table[2]]
+
+    def _run_rows(self) -> Rows:
+        rows = [
+            (
+                result.name if result.correct else f"{result.name} (WRONG VALUES)",
+                _milliseconds(result.npu),
+                _milliseconds(result.eager),
+                _milliseconds(result.inductor),
+                f"{result.against_eager:.2f}",
+                f"{result.against_inductor:.2f}",
+            )
+            for result in self.run_times
+        ]
+        if rows:
+            rows.append(("geometric mean", "", "", "", *self._each_ratio(geometric_mean)))
+            rows.append(("minimum", "", "", "", *self._each_ratio(min)))
+        return rows
+
+    def _each_ratio(self, summarize: Any) -> tuple[str, str]:
+        eager = summarize([result.against_eager for result in self.run_times])
+        inductor = summarize([result.against_inductor for result in self.run_times])
+        return f"{eager:.2f}", f"{inductor:.2f}"
+
+    def _compile_rows(self) -> Rows:
+        rows = [
+            (result.name, f"{result.npu:.2f}", f"{result.inductor:.2f}", f"{result.ratio:.2f}")
+            for result in self.compile_times
+        ]
+        if rows:
+            ratios = [result.ratio for result in self.compile_times]
+            rows.append(("geometric mean", "", "", f"{geometric_mean(ratios):.2f}"))
+            rows.append(("maximum", "", "", f"{max(ratios):.2f}"))
+        return rows
+
+    def _launch_rows(self) -> Rows:
+        return [(name, f"{seconds * 1e6:.2f}") for name, seconds in self.launch_times.items()]
+
+
+RUN_HEADER = ("Case", "npu ms", "eager CPU ms", "Inductor CPU ms", "x eager", "x Inductor")
+COMPILE_HEADER = ("Case", "npu s", "Inductor CPU s", "npu / Inductor")
+
+
+def show(report: Report, console: Console) -> None:
+    """Prints all tables."""
+    for title, header, rows in report.tables():
+        table = Table(title=title, title_justify="left")
+        for index, column in enumerate(header):
+            table.add_column(column, justify="left" if index == 0 else "right")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+
+def save(report: Report, path: Path) -> None:
+    """Writes everything measured, with the machine it was measured on, as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "machine": machine(),
+        "run_times": [result.to_json() for result in report.run_times],
+        "compile_times": [result.to_json() for result in report.compile_times],
+        "launch_times": report.launch_times,
+        "failures": report.failures,
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def write_document(report: Report) -> None:
+    """Replaces the measured part of docs/benchmarks.md."""
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    measured = [f"Measured on {', '.join(f'{key} {value}' for key, value in machine().items())}.", ""]
+    for title, header, rows in report.tables():
+        measured += [f"### {title}", "", *_markdown(header, rows), ""]
+    DOCUMENT.write_text(before + BEGIN + "\n" + "\n".join(measured) + END + after)
+
+
+def machine() -> dict[str, str]:
+    """What the numbers depend on."""
+    import triton
+
+    return {
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+        "processor": f"{_processor()} ({torch.backends.cpu.get_cpu_capability()})",
+        "threads": str(torch.get_num_threads()),
+        "cores": str(len(os.sched_getaffinity(0))),
+    }
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _markdown(header: Sequence[str], rows: Rows) -> list[str]:
+    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}"
