@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
 import sympy
 from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.runtime.hints import ReductionHint
+from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
@@ -51,18 +53,24 @@ class NpuTritonKernel(TritonKernel):
         return False
 
     def max_block(self, prefix: str) -> int:
-        """The largest block the heuristics may choose; a mask is dropped where it divides the range.
+        """The largest block the heuristics may choose for an axis; a mask is dropped where it divides the axis's length.
 
-        `x` grows beyond Inductor's limit where otherwise there would be more programs than the target's grid limit
-        allows: for a range of known length by what is needed, for one that is only known at run time by as much as
-        the Unified Buffer can ever hold.
+        No block is longer than the tile, nor than its axis rounded up to a power of two. `x` grows beyond that where
+        there would be more programs than the grid limit allows: for a length known now by what is needed, for one
+        that is only known at run time by as much as the Unified Buffer can ever hold.
         """
         limit = super().max_block(prefix)
-        if prefix != "x" or self.fixed_config:
+        if self.fixed_config:
             return limit
+        if prefix != "x":
+            return min(limit, config.reduction_tile) if prefix.startswith("r") else limit
         numel = V.graph.sizevars.simplify(self.numels["x"])
         if not isinstance(numel, (int, sympy.Integer)):
             return limits.LARGEST_X_BLOCK
+        if self.inside_reduction and self.persistent_reduction:
+            row = math.prod(self._get_persistent_RBLOCK(tree.numel) for tree in self.range_trees if tree.is_reduction)
+            limit = min(limit, max(1, config.reduction_tile // row))
+        limit = min(limit, next_power_of_2(int(numel)))
         return limits.x_block_for_grid(int(numel), limit, providers.current_target().max_grid)
 
     def inductor_meta_per_kernel(self) -> dict[str, Any]:

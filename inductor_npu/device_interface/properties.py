@@ -13,14 +13,15 @@ class NpuDeviceProperties:
     """What Inductor's heuristics read of a device.
 
     `multi_processor_count` is the number of vector cores, because a program of a pointwise or reduction kernel
-    occupies one of them. `total_memory` is in bytes. `warp_size` is 1: a program is one instruction stream.
+    occupies one of them. `total_memory` is in bytes. `warp_size` says nothing of the chip: Inductor splits reductions
+    over programs in units of it, and with a GPU's 32 the pieces get a length that suits a core here.
     """
 
     name: str
     multi_processor_count: int
     total_memory: int
-    warp_size: int = 1
-    max_threads_per_block: int = 1
+    warp_size: int = 32
+    max_threads_per_block: int = 1024
     max_threads_per_multi_processor: int | None = None
     regs_per_multiprocessor: int | None = None
     major: int | None = None

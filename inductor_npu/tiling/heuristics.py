@@ -74,10 +74,10 @@ def _pointwise_blocks(size_hints: dict[str, int], tile: int, meta: Meta) -> Bloc
     # than running it.
     tile = min(tile, max(limits.SMALLEST_TILE, total // next_power_of_2(meta["npu_cores"])))
     if len(size_hints) == 1:
-        x = min(tile, size_hints["x"])
+        x = min(tile, size_hints["x"], meta["npu_max_x_block"])
         return {"XBLOCK": _grow_to_grid(x, size_hints["x"], 1, meta)}
     blocks: Blocks = {}
-    x = min(size_hints["x"], SQUARE_SIDE if size_hints["y"] > 1 else tile)
+    x = min(size_hints["x"], SQUARE_SIDE if size_hints["y"] > 1 else tile, meta["npu_max_x_block"])
     y = min(size_hints["y"], max(1, tile // x), stock.TRITON_MAX_BLOCK["Y"])
     x = min(size_hints["x"], max(x, tile // y), meta["npu_max_x_block"])
     if "z" in size_hints:
@@ -112,18 +112,18 @@ def reduction(
 
 
 def _looped_blocks(size_hints: dict[str, int], tile: int, hint: Any, meta: Meta) -> Blocks:
-    rows = size_hints["x"]
-    x = min(rows, OUTER_ROWS) if hint in (ReductionHint.OUTER, ReductionHint.OUTER_TINY) else 1
+    side_by_side = hint in (ReductionHint.OUTER, ReductionHint.OUTER_TINY)
+    rows = min(size_hints["x"], OUTER_ROWS if side_by_side else 1, meta["npu_max_x_block"])
     blocks: Blocks = {}
-    left = max(1, tile // x)
+    taken = rows
     # The innermost reduction axis is the contiguous one: it gets its length first.
     for prefix in sorted((name for name in size_hints if name.startswith("r")), reverse=True):
-        block = min(size_hints[prefix], left, stock.TRITON_MAX_BLOCK[prefix.upper()])
+        block = min(size_hints[prefix], max(1, tile // taken), stock.TRITON_MAX_BLOCK[prefix.upper()])
         blocks[f"{prefix.upper()}BLOCK"] = block
-        left = max(1, left // block)
-    per_row = tile // max(1, left)
-    x = min(rows, max(x, tile // max(1, per_row))) if left > 1 else x
-    return {"XBLOCK": _grow_to_grid(x, rows, 1, meta), **blocks}
+        taken *= block
+    # Short rows leave room for more of them.
+    rows = min(size_hints["x"], rows * max(1, tile // taken), meta["npu_max_x_block"])
+    return {"XBLOCK": _grow_to_grid(rows, size_hints["x"], 1, meta), **blocks}
 
 
 def persistent_reduction(
@@ -146,7 +146,7 @@ def _persistent_blocks(size_hints: dict[str, int], tile: int, meta: Meta) -> Blo
     rows, row = size_hints["x"], 1
     for prefix, length in size_hints.items():
         row *= length if prefix.startswith("r") else 1
-    x = max(1, min(rows, tile // row, max(1, rows // next_power_of_2(meta["npu_cores"]))))
+    x = max(1, min(rows, tile // row, rows // next_power_of_2(meta["npu_cores"]), meta["npu_max_x_block"]))
     return {"XBLOCK": _grow_to_grid(x, rows, 1, meta)}
 
 

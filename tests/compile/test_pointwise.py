@@ -1,0 +1,122 @@
+"""Element by element: every arithmetic operation that Inductor generates code for, over dtypes and awkward shapes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.compile.helpers import check
+
+FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+SHAPES = [(), (1,), (7,), (0,), (3, 0, 5), (1000,), (33, 65), (2, 3, 5, 7), (4096, 17)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_any_shape(shape: tuple[int, ...]) -> None:
+    check(lambda x, y: torch.relu(x * 2 + y) - x, torch.randn(shape), torch.randn(shape))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_float_arithmetic(dtype: torch.dtype) -> None:
+    x, y = torch.randn(100, dtype=dtype), torch.rand(100, dtype=dtype) + 0.5
+    check(lambda x, y: (x + y, x - y, x * y, x / y, x.abs(), -x, torch.maximum(x, y), torch.minimum(x, y)), x, y)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integer_arithmetic(dtype: torch.dtype) -> None:
+    x, y = torch.randint(0, 100, (101,)).to(dtype), torch.randint(1, 10, (101,)).to(dtype)
+    check(lambda x, y: (x + y, x - y, x * y, x // y, x % y, x & y, x | y, x ^ y, x << (y % 3), x >> (y % 3)), x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_division_of_negative_integers(dtype: torch.dtype) -> None:
+    x = torch.tensor([-7, -7, 7, 7, -1, 0], dtype=dtype)
+    y = torch.tensor([2, -2, 2, -2, 5, 3], dtype=dtype)
+    check(lambda x, y: (x // y, x % y, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)), x, y)
+
+
+UNARY = [
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "asinh", "atan", "sigmoid", "erf", "erfc", "lgamma", "floor", "ceil", "round", "trunc", "sign", "reciprocal", "square",
+    "isnan", "isinf", "signbit",
+]  # fmt: skip
+
+
+def test_unary_functions() -> None:
+    x = torch.rand(300) * 3 + 0.1
+    check(lambda x: [getattr(torch, name)(x) for name in UNARY], x)
+
+
+def test_inverse_functions_on_their_domain() -> None:
+    x = torch.rand(300) * 1.8 - 0.9
+    check(lambda x: (torch.asin(x), torch.acos(x), torch.atanh(x), torch.erfinv(x), torch.acosh(x.abs() + 1)), x)
+
+
+def test_activations() -> None:
+    functional = torch.nn.functional
+    names = ["gelu", "silu", "mish", "elu", "leaky_relu", "softplus", "hardswish", "hardsigmoid", "relu6", "selu", "celu"]
+    check(lambda x: [getattr(functional, name)(x) for name in names], torch.randn(257) * 3)
+
+
+def test_binary_functions() -> None:
+    x, y = torch.rand(300) + 0.1, torch.rand(300) * 2 + 0.1
+    names = ["pow", "atan2", "fmod", "remainder", "hypot", "copysign", "nextafter", "logaddexp"]
+    check(lambda x, y: [getattr(torch, name)(x, y) for name in names], x, y)
+
+
+def test_special_values() -> None:
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 3e38])
+    check(lambda x: (x + 1, x.exp(), x.abs(), x.clamp(-1, 1), torch.maximum(x, -x), x.nan_to_num(), x.isfinite()), x)
+
+
+def test_comparisons_and_logic() -> None:
+    x, y = torch.randint(0, 3, (64,)), torch.randint(0, 3, (64,))
+    check(lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y, (x > 1) & (y > 1), (x > 1) | ~(y > 1)), x, y)
+
+
+def test_where_and_clamp() -> None:
+    x, y = torch.randn(10, 30), torch.randn(30)
+    check(lambda x, y: (torch.where(x > 0, x, y), x.clamp(-0.5, 0.5), x.clamp(max=y), x.masked_fill(x > 1, 7.0)), x, y)
+
+
+@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, torch.bool], ids=str)
+def test_conversions(source: torch.dtype) -> None:
+    x = torch.randint(0, 2, (99,)).to(source) if source == torch.bool else (torch.rand(99) * 100).to(source)
+    check(lambda x: [x.to(dtype) for dtype in (*FLOATS, *INTEGERS, torch.bool)], x)
+
+
+def test_type_promotion() -> None:
+    x, y = torch.arange(12, dtype=torch.int32), torch.rand(12, dtype=torch.float16)
+    check(lambda x, y: (x + y, x / 3, x * 2.5, y + 1, (x > 3) + x, y + torch.ones(12, dtype=torch.bfloat16, device=y.device)), x, y)
+
+
+def test_broadcasting() -> None:
+    check(lambda a, b, c: (a + b) * c, torch.randn(5, 1, 7), torch.randn(3, 1), torch.randn(7))
+
+
+def test_bit_reinterpretation() -> None:
+    check(lambda x: (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32), torch.randn(50))
+
+
+def test_scalar_arguments() -> None:
+    check(lambda x, k, f: x * k + f, torch.randn(20), 3, 0.25)
+
+
+def test_zero_dimensional_cpu_tensor_joins_in() -> None:
+    scale = torch.tensor(2.5)
+    x = torch.randn(40)
+    actual = torch.compile(lambda x, s: x * s + s, fullgraph=True)(x.to("npu"), scale)
+    torch.testing.assert_close(actual.cpu(), x * scale + scale)
+
+
+def test_a_long_chain_is_one_kernel() -> None:
+    from tests.compile.helpers import code_of, kernel_count
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(30):
+            x = torch.sin(x) * 1.1 + 0.1
+        return x
+
+    check(chain, torch.randn(5000))
+    assert kernel_count(code_of(chain, torch.randn(5000).to("npu"))) == 1

@@ -1,0 +1,125 @@
+"""Reductions and scans: over any axes, over short and very long rows, with every kind of result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.compile.helpers import check
+
+AXES = [None, 0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_sum_over_any_axes(axes: int | tuple[int, ...] | None) -> None:
+    check(lambda x: (x * 2).sum(axes), torch.randn(5, 33, 17))
+
+
+@pytest.mark.parametrize("length", [1, 2, 31, 64, 1000, 4096, 5000, 100_000])
+def test_row_length(length: int) -> None:
+    check(lambda x: (x.sum(-1), x.amax(-1), x.mean(-1)), torch.randn(3, length))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100, 5000])
+def test_number_of_rows(rows: int) -> None:
+    check(lambda x: x.amax(-1), torch.randn(rows, 24))
+
+
+@pytest.mark.parametrize("length", [3, 64, 65, 1000, 20_000])
+def test_rows_side_by_side(length: int) -> None:
+    check(lambda x: x.sum(0), torch.randn(length, 50))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_float_dtypes(dtype: torch.dtype) -> None:
+    x = torch.randn(20, 70).to(dtype)
+    check(lambda x: (x.sum(1), x.mean(1), x.amax(1), x.amin(1), x.float().prod(1)), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int8, torch.bool], ids=str)
+def test_integer_dtypes(dtype: torch.dtype) -> None:
+    x = torch.randint(0, 2 if dtype == torch.bool else 9, (12, 40)).to(dtype)
+    check(lambda x: (x.sum(1), x.any(1), x.all(1), x.int().amax(1), x.int().prod(1)), x)
+
+
+def test_arg_extremes_take_the_first_of_equals() -> None:
+    x = torch.randint(0, 4, (17, 90)).float()
+    check(lambda x: (x.argmax(1), x.argmin(1), x.argmax(), x.argmin(0)), x)
+
+
+def test_max_with_indices() -> None:
+    check(lambda x: (*x.max(1), *x.min(0)), torch.randn(9, 50))
+
+
+def test_nan_wins() -> None:
+    x = torch.randn(6, 40)
+    x[2, 7] = float("nan")
+    check(lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.sum(1)), x)
+
+
+def test_empty_reduction() -> None:
+    check(lambda x: (x.sum(1), x.prod(1), x.any(1)), torch.empty(4, 0))
+
+
+def test_variance() -> None:
+    check(lambda x: (x.var(1), x.std(1), *torch.var_mean(x, 0)), torch.randn(30, 200))
+
+
+@pytest.mark.parametrize("length", [50, 768, 5000])
+def test_softmax(length: int) -> None:
+    check(lambda x: (torch.softmax(x, -1), torch.log_softmax(x, -1), torch.logsumexp(x, -1)), torch.randn(8, length))
+
+
+@pytest.mark.parametrize("length", [64, 768, 5000])
+def test_normalisation(length: int) -> None:
+    layer_norm, rms_norm = torch.nn.functional.layer_norm, torch.nn.functional.rms_norm
+    weight, bias = torch.randn(length), torch.randn(length)
+    check(
+        lambda x, w, b: (layer_norm(x, (length,), w, b), rms_norm(x, (length,), w)),
+        torch.randn(6, length),
+        weight,
+        bias,
+    )
+
+
+def test_batch_and_group_normalisation() -> None:
+    functional = torch.nn.functional
+    check(
+        lambda x, m, v: (functional.batch_norm(x, m, v, training=True), functional.group_norm(x, 4)),
+        torch.randn(4, 8, 6, 5),
+        torch.zeros(8),
+        torch.ones(8),
+    )
+
+
+def test_norms() -> None:
+    check(lambda x: (x.norm(), x.norm(dim=1), x.norm(p=1, dim=0), torch.linalg.vector_norm(x, ord=3)), torch.randn(20, 33))
+
+
+@pytest.mark.parametrize("length", [1, 100, 3000])
+def test_cumulative(length: int) -> None:
+    x = torch.rand(4, length) + 0.5
+    check(lambda x: (x.cumsum(1), x.cumsum(0), (x / 2).cumprod(0), *x.cummax(1), x.logcumsumexp(1)), x)
+
+
+def test_sort() -> None:
+    x = torch.randn(6, 100)
+    check(lambda x: (*torch.sort(x, 1, stable=True), *torch.sort(x, 1, descending=True, stable=True)), x)
+
+
+def test_topk() -> None:
+    check(lambda x: x.topk(5, dim=1).values, torch.randn(7, 40))
+
+
+def test_full_reduction_of_a_large_tensor() -> None:
+    check(lambda x: (x.double().sum(), x.amax(), x.argmax()), torch.randn(1_500_000))
+
+
+def test_reduction_then_broadcast_is_one_kernel() -> None:
+    from tests.compile.helpers import code_of, kernel_count
+
+    def centred(x: torch.Tensor) -> torch.Tensor:
+        return (x - x.mean(-1, keepdim=True)) / (1 + x.amax(-1, keepdim=True))
+
+    check(centred, torch.randn(64, 500))
+    assert kernel_count(code_of(centred, torch.randn(64, 500).to("npu"))) == 1
