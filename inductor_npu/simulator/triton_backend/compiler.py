@@ -113,24 +113,29 @@ class NpuBackend(BaseBackend):
         stages["obj"] = lambda text, metadata: _make_object(text, metadata, options)
 
 
+# Triton's own simplifications, in order; a version of Triton lacks those that it does not need. Block pointers and tensor
+# descriptors become plain pointers with masks.
+_TTIR_PASSES = (
+    (passes.common, "add_inliner"),
+    (passes.ttir, "add_rewrite_tensor_pointer"),  # up to Triton 3.8
+    (passes.ttir, "add_rewrite_tensor_descriptor_to_pointer"),  # from Triton 3.4 on
+    (passes.common, "add_canonicalizer"),
+    (passes.ttir, "add_combine"),
+    (passes.ttir, "add_reorder_broadcast"),
+    (passes.common, "add_cse"),
+    (passes.ttir, "add_triton_licm"),  # from Triton 3.3 on; also hoists loads
+    (passes.common, "add_licm"),
+    (passes.common, "add_symbol_dce"),
+    (passes.ttir, "add_loop_unroll"),
+)
+
+
 def _make_ttir(module: Any) -> Any:
-    """Triton's own simplifications. Block pointers and tensor descriptors become plain pointers with masks."""
     manager = ir.pass_manager(module.context)
     manager.enable_debug()
-    passes.common.add_inliner(manager)
-    passes.ttir.add_rewrite_tensor_pointer(manager)
-    if hasattr(passes.ttir, "add_rewrite_tensor_descriptor_to_pointer"):  # Triton 3.4
-        passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
-    passes.common.add_canonicalizer(manager)
-    passes.ttir.add_combine(manager)
-    passes.ttir.add_reorder_broadcast(manager)
-    passes.common.add_cse(manager)
-    if hasattr(passes.ttir, "add_triton_licm"):  # Triton 3.3; also hoists loads
-        passes.ttir.add_triton_licm(manager)
-    else:
-        passes.common.add_licm(manager)
-    passes.common.add_symbol_dce(manager)
-    passes.ttir.add_loop_unroll(manager)
+    for group, name in _TTIR_PASSES:
+        if hasattr(group, name):
+            getattr(group, name)(manager)
     _run(manager, module)
     return module
 

@@ -39,10 +39,10 @@ class NpuUtils:
     def __init__(self, target: NpuTarget) -> None:
         self._target = target
 
-    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[None, int, int, int, int]:
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]:
         """Link `kernel` (bytes of a KernelFile) into this process.
 
-        Returns module (none here), function handle, registers, spills, largest number of threads. Raises DamagedKernelError.
+        Returns module (the address of its code), function handle, registers, spills, largest number of threads. Raises DamagedKernelError.
         """
         from .kernel_file import DamagedKernelError, KernelFile
         from .object_code import load_function
@@ -56,7 +56,10 @@ class NpuUtils:
             ) from error
         entry = load_function(file.object_code, file.entry, runtime.runtime_symbols())
         function = runtime.register_kernel(name, entry, file.scratch_bytes, file.work_per_program, list(file.messages))
-        return True, function, 0, 0, UNLIMITED_THREADS
+        return entry, function, 0, 0, UNLIMITED_THREADS
+
+    def unload_module(self, module: int) -> None:
+        """Triton 3.9 calls this when a kernel is dropped; its code stays, because launches of it may still be queued."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Sizes in bytes; `multiprocessor_count` counts vector cores."""

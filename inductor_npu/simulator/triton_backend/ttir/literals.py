@@ -9,7 +9,7 @@ from functools import lru_cache
 from .ir import Dense, PointerType, ScalarType, TensorDescType, TensorType, Type
 from .lexer import Lexer
 
-SCALAR_TYPE = re.compile(r"(?:[su]?i\d+|index|none|bf16|tf32|f\d\w*)")
+SCALAR_TYPE = re.compile(r"(?:[su]?i\d+|index|none|bf16|f\d\w*)")
 _SHAPE = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
 
 
@@ -127,7 +127,7 @@ def number(token: str, type_: Type | None) -> int | float | bool:
     element = _element_type(type_)
     if token in ("true", "false"):
         return token == "true"
-    is_float = element is not None and element.name.lstrip("b")[0] in "ft"
+    is_float = element is not None and element.name.lstrip("b")[0] == "f"
     if "0x" in token:
         bits = int(token, 16)
         return float_from_bits(bits, element.name) if is_float else bits
@@ -166,7 +166,7 @@ def _dense_from_bytes(lexer: Lexer, data: bytes, type_: Type) -> Dense:
         return Dense(tuple(bool(data[i // 8] >> (i % 8) & 1) for i in range(count)))
     width = 8 if name == "index" else int(re.search(r"\d+", name)[0]) // 8
     chunks = [data[i : i + width] for i in range(0, len(data), width)]
-    if name.lstrip("b")[0] in "ft":
+    if name.lstrip("b")[0] == "f":
         values = tuple(float_from_bits(int.from_bytes(chunk, "little"), name) for chunk in chunks)
     else:
         values = tuple(int.from_bytes(chunk, "little", signed=True) for chunk in chunks)

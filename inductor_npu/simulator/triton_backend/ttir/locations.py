@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from .ir import SourceLine
+from .literals import read_string
 
 _ENTRY = re.compile(r"^#(\w+) = loc\((.*)\)$", re.MULTILINE)
-_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_FILE = re.compile(r'("(?:[^"\\]|\\.)*"):(\d+):(\d+)')
 _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)', re.DOTALL)
 _FUSED = re.compile(r"fused(?:<.*>)?\[(.*)\]", re.DOTALL)
 
@@ -37,7 +38,7 @@ class Locations:
             entry = self._entries.get(location[1:])
             return self.resolve(entry) if entry is not None else None
         if match := _FILE.fullmatch(location):
-            return SourceLine(match[1].replace('\\"', '"').replace("\\\\", "\\"), int(match[2]), int(match[3]))
+            return SourceLine(read_string(match[1]), int(match[2]), int(match[3]))
         if location.startswith("callsite("):
             callee, caller = _split_callsite(location[len("callsite(") : -1])
             return self.resolve(caller) or self.resolve(callee)

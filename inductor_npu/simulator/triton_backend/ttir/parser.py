@@ -49,6 +49,7 @@ Every region of scf ends in its terminator, also where MLIR's text leaves it out
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -89,7 +90,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "tt.elementwise_inline_asm": ("asm_string",),
     "tt.descriptor_reduce": ("kind",),
 }
-_RENAMED = {"cacheModifier": "cache", "evictionPolicy": "evict", "overflow": "overflowFlags"}
+_RENAMED = {"cacheModifier": "cache", "evictionPolicy": "evict", "eviction": "evict", "overflow": "overflowFlags"}
 _AXES = {"x": 0, "y": 1, "z": 2}
 _DEFAULTS: dict[str, dict[str, object]] = {
     "tt.dot": {"inputPrecision": "ieee"},
@@ -232,6 +233,7 @@ class _Parser(Lexer):
     # Operations
 
     def _operation(self) -> Op:
+        start = self.at
         names: list[tuple[str, int]] = []
         if self.peek()[0] == "%":
             while True:
@@ -247,6 +249,7 @@ class _Parser(Lexer):
         else:
             op = self._handlers.get(name, self._regular)(name, count)
         if len(op.results) != count:
+            self.at = start
             raise self.error(f"`{op.name}` has {len(op.results)} results, {count} are named")
         op.line = self._location() or op.line
         index = 0
@@ -261,17 +264,27 @@ class _Parser(Lexer):
     def _regular(self, name: str, count: int) -> Op:
         parts = self._parts(name)
         attrs = {**_DEFAULTS.get(name, {}), **parts.attrs}
+        if "cachePolicy" in attrs:  # Triton 3.9: #tt.cache_policy<cache_modifier = cg, eviction_policy = evict_last>
+            policy = dict(re.findall(r"(cache|eviction?)_\w+ = (\w+)", str(attrs.pop("cachePolicy"))))
+            attrs.update({_RENAMED.get(key, key): value for key, value in policy.items()})
         operands = parts.operands
         if name == "tt.dot_scaled":
             operands = _scales_last(parts, attrs)
         elif parts.words:
-            known = _WORDS.get(name, ())
-            if len(known) != len(parts.words):
-                raise self.error(f"`{name}`: expected {len(known)} keywords, found {', '.join(parts.words)}")
-            attrs.update(zip(known, parts.words))
-            if "axis" in known:
-                attrs["axis"] = _AXES[parts.words[0]]
+            known = _WORDS.get(name)
+            attrs.update(self._named_words(name, parts.words))
         return _op(name, operands, self._result_types(name, parts, count), attrs)
+
+    def _named_words(self, name: str, words: list[str]) -> dict[str, object]:
+        """Bare words as attributes; those of an operation that is not known here become the list "words"."""
+        if name not in _WORDS:
+            return {"words": words}
+        names = _WORDS[name]
+        if len(names) != len(words):
+            raise self.error(f"`{name}`: expected {len(names)} keywords, found {', '.join(words)}")
+        if names == ("axis",):
+            return {"axis": _AXES[words[0]]}
+        return dict(zip(names, words, strict=True))
 
     def _parts(self, name: str) -> _Parts:
         """What follows an operation's name up to its location or the end of its line."""
@@ -338,6 +351,7 @@ class _Parser(Lexer):
         if count == 0:
             return []
         if not parts.types:
+            self.at -= 1
             raise self.error(f"`{name}` states no type for its result")
         if count == len(parts.types) > 1:
             return parts.types
@@ -395,7 +409,7 @@ class _Parser(Lexer):
         if name == "cf.cond_br":
             operands.append(self._value(self.take()))
             self.expect(",")
-        while self.peek()[:1] == "^":
+        while self.peek()[:1] == "^" and self.at not in self.line_starts:
             successors.append(self.take())
             before = len(operands)
             if self.accept("("):

@@ -1,0 +1,187 @@
+"""How many bytes of tiles a kernel has live at once: the model that decides what fits the Unified Buffer."""
+
+from __future__ import annotations
+
+from inductor_npu.simulator.triton_backend.ttir.budget import Footprint, footprint
+from inductor_npu.simulator.triton_backend.ttir.parser import parse
+from inductor_npu.target import get_target
+
+TARGET = get_target("Ascend910B3")
+TILE = 1024 * 4  # bytes of tensor<1024xf32>
+
+# Addresses, a mask and two loaded tiles that the kernels below start from.
+INDEX = """
+%c = arith.constant 1024 : i32
+%pid = tt.get_program_id x : i32
+%base = arith.muli %pid, %c : i32
+%range = tt.make_range {end = 1024 : i32, start = 0 : i32} : tensor<1024xi32>
+%base_tile = tt.splat %base : i32 -> tensor<1024xi32>
+%offset = arith.addi %base_tile, %range : tensor<1024xi32>
+%n_tile = tt.splat %n : i32 -> tensor<1024xi32>
+%mask = arith.cmpi slt, %offset, %n_tile : tensor<1024xi32>
+%p_tile = tt.splat %p : !tt.ptr<f32> -> tensor<1024x!tt.ptr<f32>>
+%at = tt.addptr %p_tile, %offset : tensor<1024x!tt.ptr<f32>>, tensor<1024xi32>
+"""
+LOAD = "tt.load %at, %mask : tensor<1024x!tt.ptr<f32>>"
+STORE = "tt.store %at, {}, %mask : tensor<1024x!tt.ptr<f32>>"
+
+
+def measure(text: str, parameters: str = "%p: !tt.ptr<f32>, %n: i32, %x: f32") -> Footprint:
+    module = parse(f"module {{\n  tt.func public @k({parameters}) {{\n{text}\n    tt.return\n  }}\n}}\n")
+    return footprint(module.kernel, TARGET)
+
+
+def test_index_arithmetic_masks_and_constants_take_no_space() -> None:
+    constant = "%zero = arith.constant dense<0.0> : tensor<1024xf32>"
+    assert measure(INDEX + constant + "\n" + STORE.format("%zero")).unified_buffer == 0
+
+
+def test_an_elementwise_chain_works_in_place() -> None:
+    chain = f"%a = {LOAD}\n%b = math.exp %a : tensor<1024xf32>\n%c2 = math.absf %b : tensor<1024xf32>\n"
+    assert measure(INDEX + chain + STORE.format("%c2")).unified_buffer == TILE
+
+
+def test_two_operands_are_live_together() -> None:
+    total = f"%a = {LOAD}\n%b = {LOAD}\n%s = arith.addf %a, %b : tensor<1024xf32>\n"
+    assert measure(INDEX + total + STORE.format("%s")).unified_buffer == 2 * TILE
+
+
+def test_a_tile_needed_later_stays() -> None:
+    kept = f"%a = {LOAD}\n%b = math.exp %a : tensor<1024xf32>\n%s = arith.addf %a, %b : tensor<1024xf32>\n"
+    assert measure(INDEX + kept + STORE.format("%s")).unified_buffer == 2 * TILE
+
+
+def test_a_wider_result_does_not_fit_in_its_operands_place() -> None:
+    widened = f"%a = {LOAD}\n%b = arith.extf %a : tensor<1024xf32> to tensor<1024xf64>\n"
+    sink = "%r = arith.truncf %b : tensor<1024xf64> to tensor<1024xf32>\n" + STORE.format("%r")
+    assert measure(INDEX + widened + sink).unified_buffer == 3 * TILE
+
+
+def test_a_mask_of_data_takes_one_bit_an_element() -> None:
+    compared = f"%a = {LOAD}\n%b = {LOAD}\n%m = arith.cmpf olt, %a, %b : tensor<1024xf32>\n"
+    chosen = "%s = arith.select %m, %a, %b : tensor<1024xi1>, tensor<1024xf32>\n"
+    assert measure(INDEX + compared + chosen + STORE.format("%s")).unified_buffer == 2 * TILE + 1024 // 8
+
+
+def test_sizes_are_rounded_up_to_the_alignment() -> None:
+    text = """
+%range = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+%p_tile = tt.splat %p : !tt.ptr<f32> -> tensor<2x!tt.ptr<f32>>
+%at = tt.addptr %p_tile, %range : tensor<2x!tt.ptr<f32>>, tensor<2xi32>
+%a = tt.load %at : tensor<2x!tt.ptr<f32>>
+tt.store %at, %a : tensor<2x!tt.ptr<f32>>"""
+    assert measure(text).unified_buffer == TARGET.alignment
+
+
+def test_broadcast_and_reshape_are_views() -> None:
+    views = f"""%a = {LOAD}
+%column = tt.expand_dims %a {{axis = 1 : i32}} : tensor<1024xf32> -> tensor<1024x1xf32>
+%wide = tt.broadcast %column : tensor<1024x1xf32> -> tensor<1024x16xf32>
+%flat = tt.reshape %wide : tensor<1024x16xf32> -> tensor<16384xf32>
+%r = "tt.reduce"(%flat) <{{axis = 0 : i32}}> ({{
+^bb0(%u: f32, %v: f32):
+  %w = arith.addf %u, %v : f32
+  tt.reduce.return %w : f32
+}}) : (tensor<16384xf32>) -> f32
+tt.store %p, %r : !tt.ptr<f32>"""
+    assert measure(INDEX + views).unified_buffer == TILE
+
+
+def test_a_transpose_needs_a_second_tile() -> None:
+    text = f"""%a = {LOAD}
+%square = tt.reshape %a : tensor<1024xf32> -> tensor<32x32xf32>
+%turned = tt.trans %square {{order = array<i32: 1, 0>}} : tensor<32x32xf32> -> tensor<32x32xf32>
+%flat = tt.reshape %turned : tensor<32x32xf32> -> tensor<1024xf32>
+"""
+    assert measure(INDEX + text + STORE.format("%flat")).unified_buffer == 2 * TILE
+
+
+def loop(body: str, carried: str = "%acc", before: str = "") -> str:
+    return f"""{INDEX}%zero = arith.constant dense<0.0> : tensor<1024xf32>
+{before}
+%r = scf.for %i = %c to %n step %c iter_args(%acc = %zero) -> (tensor<1024xf32>)  : i32 {{
+{body}
+  scf.yield {carried} : tensor<1024xf32>
+}}
+{STORE.format("%r")}"""
+
+
+def test_a_carried_value_takes_one_tile() -> None:
+    accumulate = f"%a = {LOAD}\n%s = arith.addf %acc, %a : tensor<1024xf32>"
+    assert measure(loop(accumulate, "%s")).unified_buffer == 2 * TILE
+
+
+def test_what_a_loop_reads_from_outside_stays_throughout() -> None:
+    accumulate = f"%a = {LOAD}\n%b = arith.addf %outside, %a : tensor<1024xf32>\n%s = arith.addf %acc, %b : tensor<1024xf32>"
+    assert measure(loop(accumulate, "%s", before=f"%outside = {LOAD}")).unified_buffer == 3 * TILE
+
+
+def test_an_offset_that_a_loop_advances_is_index_arithmetic() -> None:
+    text = f"""{INDEX}%step = arith.constant dense<1024> : tensor<1024xi32>
+%r = scf.for %i = %c to %n step %c iter_args(%o = %offset) -> (tensor<1024xi32>)  : i32 {{
+  %q = tt.addptr %p_tile, %o : tensor<1024x!tt.ptr<f32>>, tensor<1024xi32>
+  %zero = arith.constant dense<0.0> : tensor<1024xf32>
+  tt.store %q, %zero : tensor<1024x!tt.ptr<f32>>
+  %next = arith.addi %o, %step : tensor<1024xi32>
+  scf.yield %next : tensor<1024xi32>
+}}"""
+    assert measure(text).unified_buffer == 0
+
+
+def test_branches_do_not_add_up() -> None:
+    text = f"""{INDEX}%k = arith.cmpi slt, %n, %c : i32
+%r = scf.if %k -> (tensor<1024xf32>) {{
+  %a = {LOAD}
+  %b = {LOAD}
+  %s = arith.addf %a, %b : tensor<1024xf32>
+  scf.yield %s : tensor<1024xf32>
+}} else {{
+  %a = {LOAD}
+  scf.yield %a : tensor<1024xf32>
+}}
+{STORE.format("%r")}"""
+    assert measure(text).unified_buffer == 2 * TILE
+
+
+def test_a_dot_uses_l1_and_l0c() -> None:
+    text = """
+%zero = arith.constant dense<0.0> : tensor<64x64xf32>
+%a = tt.load %pa : tensor<64x32x!tt.ptr<f16>>
+%b = tt.load %pb : tensor<32x64x!tt.ptr<f16>>
+%d = tt.dot %a, %b, %zero : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>
+tt.store %pc, %d : tensor<64x64x!tt.ptr<f32>>"""
+    parameters = "%pa: tensor<64x32x!tt.ptr<f16>>, %pb: tensor<32x64x!tt.ptr<f16>>, %pc: tensor<64x64x!tt.ptr<f32>>"
+    measured = measure(text, parameters)
+    assert (measured.unified_buffer, measured.l0c) == (0, 64 * 64 * 4)
+
+
+def test_an_accumulator_that_a_loop_carries_is_one_tile_of_l0c() -> None:
+    text = """
+%zero = arith.constant dense<0.0> : tensor<64x64xf32>
+%one = arith.constant 1 : i32
+%r = scf.for %i = %one to %n step %one iter_args(%acc = %zero) -> (tensor<64x64xf32>)  : i32 {
+  %a = tt.load %pa : tensor<64x64x!tt.ptr<f16>>
+  %d = tt.dot %a, %a, %acc : tensor<64x64xf16> * tensor<64x64xf16> -> tensor<64x64xf32>
+  scf.yield %d : tensor<64x64xf32>
+}
+%e = math.exp %r : tensor<64x64xf32>
+tt.store %pc, %e : tensor<64x64x!tt.ptr<f32>>"""
+    parameters = "%pa: tensor<64x64x!tt.ptr<f16>>, %pc: tensor<64x64x!tt.ptr<f32>>, %n: i32"
+    measured = measure(text, parameters)
+    assert (measured.unified_buffer, measured.l0c) == (64 * 64 * 4, 64 * 64 * 4)
+
+
+def test_the_largest_tiles_are_named_with_their_lines() -> None:
+    text = f"""%a = {LOAD} loc("k.py":3:1)
+%b = {LOAD} loc("k.py":4:1)
+%h = arith.truncf %b : tensor<1024xf32> to tensor<1024xf16> loc("k.py":5:1)
+%g = arith.extf %h : tensor<1024xf16> to tensor<1024xf32> loc("k.py":6:1)
+%s = arith.addf %a, %g : tensor<1024xf32>
+"""
+    measured = measure(INDEX + text + STORE.format("%s"))
+    assert measured.unified_buffer == 2 * TILE + TILE // 2
+    assert [(tile.bytes, str(tile.line)) for tile in measured.largest] == [
+        (TILE, "k.py:3:1"),
+        (TILE, "k.py:6:1"),
+        (TILE // 2, "k.py:5:1"),
+    ]
