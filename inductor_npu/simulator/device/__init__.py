@@ -1,0 +1,14 @@
+"""The device `npu` of the embedded NPU: its C++ runtime (csrc), the build of that, and the Python module `torch.npu` (npu)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    # Generated code imports this one by name, and wants the C function itself.
+    if name == "get_raw_stream":
+        from inductor_npu.simulator.device import build
+
+        return build.load().get_raw_stream
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -73,6 +73,16 @@ def is_built() -> bool:
     return _find_library(_find_compiler()) is not None
 
 
+def loaded() -> ModuleType | None:
+    """The extension module, if this process has loaded it."""
+    return sys.modules.get(_MODULE)
+
+
+def can_load() -> bool:
+    """Whether `load` can be expected to succeed: the library is loaded or built, or there is a compiler to build it."""
+    return loaded() is not None or _find_compiler() is not None or is_built()
+
+
 def build() -> Path:
     """Builds the library unless it is there; returns its path. Of several processes one builds and the others wait.
 

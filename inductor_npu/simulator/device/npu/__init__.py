@@ -1,0 +1,158 @@
+"""The Python module `torch.npu` of the embedded NPU, with the surface of torch_npu's.
+
+Importing it loads nothing: the C++ device is built or loaded, and opened, by the first function that needs it
+(`_lazy_init`, which PyTorch also calls itself when a tensor is first made on the device). `install` makes it `torch.npu`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from inductor_npu.errors import PrivateUse1TakenError
+from inductor_npu.simulator.device.npu import amp, memory, random, streams
+from inductor_npu.simulator.device.npu.devices import (
+    NpuDeviceProperties,
+    _exchange_device,
+    _maybe_exchange_device,
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_amp_supported_dtype,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_available,
+    is_bf16_supported,
+    set_device,
+    synchronize,
+)
+from inductor_npu.simulator.device.npu.memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from inductor_npu.simulator.device.npu.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from inductor_npu.simulator.device.npu.runtime import _is_in_bad_fork, _lazy_call, _lazy_init, init, is_initialized
+from inductor_npu.simulator.device.npu.streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    is_current_stream_capturing,
+    set_stream,
+    stream,
+)
+
+__all__ = [
+    "Event",
+    "NpuDeviceProperties",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "install",
+    "is_available",
+    "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "random",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "streams",
+    "synchronize",
+]
+
+# What PyTorch asks of a device module by these names.
+_PRIVATE = (_exchange_device, _maybe_exchange_device, _is_in_bad_fork, _lazy_call, _lazy_init)
+
+
+def install() -> None:
+    """Makes this module `torch.npu` and gives tensors, storages and modules `.npu()` and `is_npu`. Doing it again changes nothing.
+
+    Raises PrivateUse1TakenError if another package already owns torch's one slot for a device from outside.
+    """
+    module = sys.modules[__name__]
+    if getattr(torch, "npu", None) is module:
+        return
+    owner = torch._C._get_privateuse1_backend_name()
+    if owner not in ("privateuseone", "npu") or hasattr(torch, "npu"):
+        raise PrivateUse1TakenError(owner=owner)
+    if owner != "npu":
+        torch.utils.rename_privateuse1_backend("npu")
+    torch._register_device_module("npu", module)
+    for submodule in (amp, memory, random, streams):
+        sys.modules[f"torch.npu.{submodule.__name__.rpartition('.')[2]}"] = submodule
+    torch.utils.generate_methods_for_privateuse1_backend(for_packed_sequence=True, for_storage=True)
+
+
+def __getattr__(name: str) -> object:
+    if name == "default_generators":
+        return random.default_generators()
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

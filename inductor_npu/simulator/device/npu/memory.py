@@ -1,0 +1,146 @@
+"""Memory of device npu: statistics of its caching allocator and what can be asked of it. All sizes are in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from inductor_npu.simulator.device.npu.devices import DeviceLike, device, device_index
+from inductor_npu.simulator.device.npu.runtime import extension, is_initialized
+from inductor_npu.simulator.device.npu.streams import StreamContext
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def empty_cache() -> None:
+    """Gives reserved memory that no tensor uses back to the host."""
+    if is_initialized():
+        extension().empty_cache()
+
+
+def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
+    """(free, total) memory of the device."""
+    free, total = extension().mem_get_info(device_index(device))
+    return free, total
+
+
+def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
+    """Statistics of the allocator, nested as torch.cuda's; empty before the first use of the device."""
+    return extension().memory_stats(device_index(device)) if is_initialized() else {}
+
+
+def memory_stats(device: DeviceLike = None) -> dict[str, int]:
+    """The same, flat: "allocated_bytes.all.current" and so on, in torch.cuda's names."""
+    flat: dict[str, int] = {}
+
+    def add(prefix: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                add(f"{prefix}.{name}" if prefix else name, inner)
+        else:
+            flat[prefix] = value
+
+    add("", memory_stats_as_nested_dict(device))
+    return dict(sorted(flat.items()))
+
+
+def memory_allocated(device: DeviceLike = None) -> int:
+    """Memory that tensors occupy now."""
+    return memory_stats(device).get("allocated_bytes.all.current", 0)
+
+
+def max_memory_allocated(device: DeviceLike = None) -> int:
+    """The most that tensors occupied since the start or the last `reset_peak_memory_stats`."""
+    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+
+
+def memory_reserved(device: DeviceLike = None) -> int:
+    """Memory that the allocator holds now."""
+    return memory_stats(device).get("reserved_bytes.all.current", 0)
+
+
+def max_memory_reserved(device: DeviceLike = None) -> int:
+    """The most that the allocator held since the start or the last `reset_peak_memory_stats`."""
+    return memory_stats(device).get("reserved_bytes.all.peak", 0)
+
+
+def reset_peak_memory_stats(device: DeviceLike = None) -> None:
+    """Starts the peaks from what is in use now."""
+    if is_initialized():
+        extension().reset_peak_memory_stats(device_index(device))
+
+
+def reset_max_memory_allocated(device: DeviceLike = None) -> None:
+    """The same as `reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
+
+
+def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
+    """Starts the totals of allocations and releases from zero."""
+    if is_initialized():
+        extension().reset_accumulated_memory_stats(device_index(device))
+
+
+def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
+    """Limits the allocator to `fraction` (0 to 1) of the device's memory; beyond it, torch.OutOfMemoryError is raised."""
+    if not isinstance(fraction, float):
+        raise TypeError(f"fraction must be a float, got {type(fraction).__name__}")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"fraction must be from 0 to 1, got {fraction}")
+    extension().set_memory_fraction(fraction, device_index(device))
+
+
+def memory_snapshot() -> list[dict[str, Any]]:
+    """The allocator's segments on all devices, each a dict with its blocks."""
+    return extension().memory_snapshot() if is_initialized() else []
+
+
+def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
+    """A table of the allocator's statistics, to be read by people."""
+    stats = memory_stats(device)
+    rows = [
+        ("Allocated memory", "allocated_bytes"),
+        ("Active memory", "active_bytes"),
+        ("Requested memory", "requested_bytes"),
+        ("Reserved memory", "reserved_bytes"),
+        ("Non-releasable memory", "inactive_split_bytes"),
+        ("Allocations", "allocation"),
+        ("Active allocations", "active"),
+        ("Segments", "segment"),
+        ("Non-releasable blocks", "inactive_split"),
+    ]
+    pools = [("", "all")] if abbreviated else [("", "all"), ("  large pool", "large_pool"), ("  small pool", "small_pool")]
+    index = device_index(device) if is_initialized() else 0
+    lines = [
+        f"Memory of npu:{index}: {stats.get('num_ooms', 0)} out-of-memory errors, {stats.get('num_alloc_retries', 0)} retries",
+        f"{'':24}{'current':>14}{'peak':>14}{'allocated':>14}{'freed':>14}",
+    ]
+    for title, metric in rows:
+        for label, pool in pools:
+            values = [stats.get(f"{metric}.{pool}.{column}", 0) for column in ("current", "peak", "allocated", "freed")]
+            texts = [_format_bytes(value) if metric.endswith("_bytes") else str(value) for value in values]
+            lines.append(f"{label or title:24}" + "".join(f"{text:>14}" for text in texts))
+    return "\n".join(lines)
+
+
+def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: torch.Stream | None = None) -> int:
+    """Address of `size` bytes of device memory, in the order of `stream`. For other libraries; give it back with
+    `caching_allocator_delete`."""
+    with _device_guard(device), StreamContext(stream):
+        return extension().raw_alloc(size)
+
+
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Gives back memory from `caching_allocator_alloc`."""
+    extension().raw_delete(mem_ptr)
+
+
+_device_guard = device
+
+
+def _format_bytes(size: float) -> str:
+    unit = 0
+    while abs(size) >= 10 * 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}"
