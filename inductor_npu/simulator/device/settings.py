@@ -6,10 +6,10 @@ import os
 import re
 from typing import TypedDict
 
-from inductor_npu.errors import DeviceSettingError, UnknownTargetError
-from inductor_npu.target import NpuTarget, get_target, known_targets
+from inductor_npu.errors import DeviceSettingError
+from inductor_npu.providers import current_target
+from inductor_npu.target import NpuTarget
 
-DEFAULT_TARGET = "Ascend910B3"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
@@ -30,7 +30,7 @@ def device_settings() -> DeviceSettings:
 
     Raises UnknownTargetError or DeviceSettingError, which name the variable and what it may be.
     """
-    target = simulated_target()
+    target = current_target()
     devices = _integer("INDUCTOR_NPU_SIM_DEVICES", default=1, low=1, high=8)
     return DeviceSettings(
         target=target.name,
@@ -40,14 +40,6 @@ def device_settings() -> DeviceSettings:
         max_grid=target.max_grid,
         threads=_integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
     )
-
-
-def simulated_target() -> NpuTarget:
-    """The chip that INDUCTOR_NPU_TARGET names; Ascend910B3 if it is not set."""
-    name = os.environ.get("INDUCTOR_NPU_TARGET") or DEFAULT_TARGET
-    if name not in known_targets():
-        raise UnknownTargetError(name=name, known=", ".join(known_targets()))
-    return get_target(name)
 
 
 def parse_size(text: str) -> int:

@@ -24,6 +24,7 @@ struct HostTask final : Work {
   HostTask(std::string name, std::function<void()> work) : name_(std::move(name)), work_(std::move(work)) {}
   void run() override { work_(); }
   const char* name() const noexcept override { return name_.c_str(); }
+  bool runs_anywhere() const noexcept override { return false; }
 
   std::string name_;
   std::function<void()> work_;

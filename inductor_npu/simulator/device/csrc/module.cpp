@@ -62,10 +62,6 @@ void add_stream_functions(py::module_& m) {
   m.def("default_stream", [](int device) { return default_stream(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1);
   m.def("set_stream", [](c10::Stream stream) { return exchange_stream(stream); }, "Makes it current; returns the one before.");
   m.def("stream_priority", &stream_priority);
-  m.def(
-      "get_raw_stream",
-      [](int device) { return reinterpret_cast<uint64_t>(native(current_stream(static_cast<c10::DeviceIndex>(device)))); },
-      py::arg("device") = -1, "The handle of the device's current stream, as launchers want it.");
 }
 
 py::dict stat_to_dict(const c10::CachingAllocator::Stat& stat) {

@@ -93,9 +93,10 @@ struct WorkRecord {
   int64_t programs;  // of a kernel launch; 0 for other work
   int64_t bytes_read, bytes_written, vector_operations;  // as counted by a kernel's record variant; else 0
 };
-// Called on the stream's worker after each piece of work while set (null: none). Must not throw and must not use the device.
+// Called on the stream's worker after each piece of work. Must not throw and must not use the device.
 using WorkObserver = void (*)(const WorkRecord& record);
-void set_work_observer(WorkObserver observer) noexcept;
+void add_work_observer(WorkObserver observer);
+void remove_work_observer(WorkObserver observer) noexcept;
 
 // --- Bindings (module.cpp) --------------------------------------------------------------------------------------------------------------
 

@@ -19,9 +19,11 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-// True as soon as `done()` is; false when it still is not after `budget_ns`. Does not spin on a host with one core.
+// True as soon as `done()` is; false when it still is not after `budget_ns`. Does not spin on a host with one core. After a moment it
+// offers its core between looks: on a busy host the thread that it waits for may be queued behind it on the same core.
 template <class Done>
 bool spin_until(Done&& done, int64_t budget_ns) {
+  constexpr int64_t kPauseNs = 2'000;
   if (done()) {
     return true;
   }
@@ -29,15 +31,18 @@ bool spin_until(Done&& done, int64_t budget_ns) {
   if (single_core) {
     return false;
   }
-  const int64_t deadline = now_ns() + budget_ns;
-  do {
-    for (int i = 0; i < 16; ++i) {
+  const int64_t begin = now_ns();
+  for (int64_t now = begin; now < begin + budget_ns; now = now_ns()) {
+    if (now >= begin + kPauseNs) {
+      std::this_thread::yield();
+    }
+    for (int i = 0; i < 8; ++i) {
       cpu_relax();
       if (done()) {
         return true;
       }
     }
-  } while (now_ns() < deadline);
+  }
   return false;
 }
 

@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kWorkerSpinNs = 40'000;
 constexpr int64_t kWaiterSpinNs = 20'000;
 
+// The queue that this thread is working off.
 thread_local const WorkQueue* own_queue = nullptr;
 
 std::atomic<void* (*)()> wait_enter{nullptr};
@@ -76,8 +77,7 @@ WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
     tail_ = item;
     ticket = submitted_.load(std::memory_order_relaxed) + 1;
     submitted_.store(ticket, std::memory_order_release);
-    wake = asleep_;
-    asleep_ = false;
+    wake = asleep_ && !running_;
   }
   if (wake) {
     work_there_.notify_one();
@@ -99,38 +99,70 @@ void WorkQueue::start_worker() {
 
 void WorkQueue::work() {
   own_queue = this;
-  for (;;) {
-    Work* item = take_all();
-    while (item != nullptr) {
-      Work* next = item->next;
-      run_one(*item);
-      delete item;
-      completed_.fetch_add(1, std::memory_order_seq_cst);
-      if (waiters_.load(std::memory_order_seq_cst) > 0) {
-        std::lock_guard<std::mutex> lock(progress_mutex_);
-        progress_.notify_all();
-      }
-      item = next;
-    }
-  }
-}
-
-Work* WorkQueue::take_all() {
-  // Only this thread completes work: what is submitted and not completed is in the list.
-  const Ticket completed = completed_.load(std::memory_order_relaxed);
-  spin_until([&] { return submitted_.load(std::memory_order_acquire) != completed; }, kWorkerSpinNs);
   std::unique_lock<std::mutex> lock(mutex_);
-  while (head_ == nullptr) {
+  for (;;) {
+    while (Work* item = running_ ? nullptr : pop()) {
+      running_ = true;
+      lock.unlock();
+      finish(item);
+      lock.lock();
+      running_ = false;
+    }
+    lock.unlock();
+    spin_until([&] { return !passed(last()); }, kWorkerSpinNs);
+    lock.lock();
     asleep_ = true;
-    work_there_.wait(lock);
+    work_there_.wait(lock, [&] { return head_ != nullptr && !running_; });
+    asleep_ = false;
   }
-  asleep_ = false;
-  Work* first = head_;
-  head_ = tail_ = nullptr;
-  return first;
 }
 
-void WorkQueue::run_one(Work& work) noexcept {
+// Works the queue off up to `ticket` on the calling thread, as far as nobody else does and the work allows.
+void WorkQueue::lend_a_hand(Ticket ticket) {
+  bool wake = false;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (running_) {
+      return;
+    }
+    const WorkQueue* before = own_queue;
+    own_queue = this;
+    running_ = true;
+    while (!passed(ticket) && head_ != nullptr && head_->runs_anywhere()) {
+      Work* item = pop();
+      lock.unlock();
+      finish(item);
+      lock.lock();
+    }
+    running_ = false;
+    own_queue = before;
+    wake = asleep_ && head_ != nullptr;
+  }
+  if (wake) {
+    work_there_.notify_one();
+  }
+}
+
+Work* WorkQueue::pop() {
+  Work* item = head_;
+  if (item != nullptr) {
+    head_ = item->next;
+    tail_ = head_ != nullptr ? tail_ : nullptr;
+  }
+  return item;
+}
+
+void WorkQueue::finish(Work* work) noexcept {
+  run(*work);
+  delete work;
+  completed_.fetch_add(1, std::memory_order_seq_cst);
+  if (waiters_.load(std::memory_order_seq_cst) > 0) {
+    std::lock_guard<std::mutex> lock(progress_mutex_);
+    progress_.notify_all();
+  }
+}
+
+void WorkQueue::run(Work& work) noexcept {
   const bool observed = is_observed();
   const int64_t begin = observed ? now_ns() : 0;
   try {
@@ -161,6 +193,7 @@ void WorkQueue::wait(Ticket ticket) {
     return;
   }
   WaitScope scope;
+  lend_a_hand(ticket);
   if (spin_until([&] { return passed(ticket); }, kWaiterSpinNs)) {
     return;
   }

@@ -1,4 +1,5 @@
-// A stream of the host driver: an in-order queue and the thread that works it off.
+// A stream of the host driver: an in-order queue and the thread that works it off. A thread that waits for the queue lends a hand: it
+// runs what is pending itself instead of handing over and back.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,8 @@ struct Work {
   virtual void run() = 0;
   virtual const char* name() const noexcept = 0;
   virtual const WorkCounters* counters() const noexcept { return nullptr; }
+  // Whether it may run on a thread of the program, whatever that thread's own state is (such as PyTorch's modes).
+  virtual bool runs_anywhere() const noexcept { return true; }
 
   Work* next = nullptr;
   int64_t queued_ns = 0;  // only while somebody observes
@@ -53,20 +56,22 @@ class WorkQueue {
  private:
   void start_worker();
   void work();
-  Work* take_all();
-  void run_one(Work& work) noexcept;
+  void lend_a_hand(Ticket ticket);
+  Work* pop();
+  void finish(Work* work) noexcept;
+  void run(Work& work) noexcept;
   void keep_error(const char* name, const std::string& reason);
 
-  // Producers' side.
   std::mutex mutex_;
   std::condition_variable work_there_;
   Work* head_ = nullptr;
   Work* tail_ = nullptr;
   bool started_ = false;
-  bool asleep_ = false;
+  bool asleep_ = false;   // the worker waits for work_there_
+  bool running_ = false;  // somebody, the worker or a helper, is working the queue off
   std::atomic<Ticket> submitted_{0};
 
-  // The worker's side, on a cache line of its own.
+  // Written by whoever works the queue off; on a cache line of its own.
   alignas(64) std::atomic<Ticket> completed_{0};
   std::atomic<int> waiters_{0};
   std::atomic<bool> failed_{false};
