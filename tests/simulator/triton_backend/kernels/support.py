@@ -1,4 +1,4 @@
-"""What the specifications of the Triton compiler share: one-line kernels, sample values, comparison by value and ulp."""
+"""What the specifications of the Triton compiler share: small kernels, sample values, comparison by value and ulp."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def needs(attribute: str) -> pytest.MarkDecorator:
 
 
 def compile_source(source: str) -> dict[str, object]:
-    """The names that `source` defines. It may use `triton`, `tl`, `libdevice`; Triton can read its functions' source."""
+    """What `source` defines. It may use `triton`, `tl`, `libdevice`; Triton finds its functions' source."""
     filename = f"<kernel source {next(_source_numbers)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, object] = {"__name__": __name__, "triton": triton, "tl": tl, "libdevice": libdevice}

@@ -305,20 +305,17 @@ def test_cache_hints_change_nothing(device):
     assert_same(out, x)
 
 
-class FencedMemory:
-    """Bytes that end exactly where a page begins that nobody may touch: one access too far stops the process."""
-
-    def __init__(self, size: int) -> None:
-        page = mmap.PAGESIZE
-        self.mapping = mmap.mmap(-1, 2 * page)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self.mapping))
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) != 0:
-            raise OSError(ctypes.get_errno(), "mprotect")
-        self.bytes = (ctypes.c_uint8 * size).from_address(start + page - size)
-
-    def tensor(self, dtype: torch.dtype) -> torch.Tensor:
-        return torch.frombuffer(self.bytes, dtype=dtype)
+def fenced(count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Memory that ends exactly where a page begins that nobody may touch: one access too far stops the process."""
+    page, size = mmap.PAGESIZE, count * dtype.itemsize
+    mapping = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+    memory = (ctypes.c_uint8 * size).from_address(start + page - size)
+    memory.mapping = mapping  # lives as long as the tensor
+    return torch.frombuffer(memory, dtype=dtype)
 
 
 class RawPointer:
@@ -335,7 +332,7 @@ class RawPointer:
 @pytest.mark.parametrize("count", [1, 3, 8, 17, 63])
 @pytest.mark.parametrize("dtype", dtypes(torch.int8, torch.float16, torch.float32, torch.float64))
 def test_the_byte_after_the_last_element_is_never_touched(device, dtype, count):
-    source, target = (FencedMemory(count * dtype.itemsize).tensor(dtype) for _ in range(2))
+    source, target = fenced(count, dtype), fenced(count, dtype)
     source.copy_(torch.arange(count))
     copy_kernel[(1,)](RawPointer(source), RawPointer(target), count, BLOCK=64)
     torch.npu.synchronize()
@@ -345,7 +342,7 @@ def test_the_byte_after_the_last_element_is_never_touched(device, dtype, count):
 @pytest.mark.compiled
 def test_rows_end_before_the_fence(device):
     rows, columns = 5, 13
-    source, target = (FencedMemory(rows * columns * 4).tensor(torch.float32) for _ in range(2))
+    source, target = fenced(rows * columns, torch.float32), fenced(rows * columns, torch.float32)
     source.copy_(torch.arange(rows * columns))
     sizes = (rows, columns, columns, 1, columns, 1)
     copy_2d_kernel[(1, 1)](RawPointer(source), RawPointer(target), *sizes, ROWS=8, COLUMNS=16)
