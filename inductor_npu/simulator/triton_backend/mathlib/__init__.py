@@ -2,5 +2,15 @@
 
 from . import basic, conversions, exponential, special, trigonometric
 from .library import DEFINITIONS, Function, Library, UnknownFunction, build_function
+from .matmul import HostVectors, MatmulFunction, matmul
 
-__all__ = ["DEFINITIONS", "Function", "Library", "UnknownFunction", "build_function"]
+__all__ = [
+    "DEFINITIONS",
+    "Function",
+    "HostVectors",
+    "Library",
+    "MatmulFunction",
+    "UnknownFunction",
+    "build_function",
+    "matmul",
+]
