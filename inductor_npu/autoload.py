@@ -63,11 +63,15 @@ def _activate(provider: Provider) -> None:
 def _install_simulator() -> None:
     import torch
 
-    from inductor_npu.simulator.device import npu
+    from inductor_npu.simulator.device import build, npu
 
     owner = torch._C._get_privateuse1_backend_name()
     if owner not in ("privateuseone", "npu"):
         raise PrivateUse1TakenError(owner=owner)
+    # Loading takes milliseconds and starts nothing. A library that must be built first waits for the first tensor:
+    # PyTorch asks torch.npu for it then, but not for everything (a torch.Stream, say, must find the device known).
+    if build.is_built():
+        build.load()
     torch.utils.rename_privateuse1_backend("npu")
     npu.install()
 

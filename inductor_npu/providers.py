@@ -73,8 +73,12 @@ def _default_provider() -> Provider | None:
 def _torch_has_another_accelerator() -> bool:
     import torch
 
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return accelerator is not None and accelerator.type not in ("npu", "privateuseone")
+    # What torch was built for, then how many there are: for CUDA that asks NVML. Asking the driver itself, as
+    # is_available() does, would break programs that fork before they use CUDA.
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None or accelerator.type in ("npu", "privateuseone"):
+        return False
+    return torch.get_device_module(accelerator).device_count() > 0
 
 
 def current_provider() -> Provider:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inductor_npu.simulator.device import build
 from tests.processes import run_python
 
 # Prints what of torch's state a device from outside can change.
@@ -48,6 +49,22 @@ def test_import_torch_opens_no_device_and_starts_no_thread() -> None:
         """
     )
     assert finished.lines() == ["False 1", "[]"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.empty(2, device='npu')",
+        "torch.Stream(device='npu')",
+        "torch.Event(device='npu')",
+        "torch.Generator(device='npu')",
+        "torch.accelerator.synchronize()",
+        "torch.accelerator.memory_allocated()",
+    ],
+)
+def test_the_first_use_of_the_device_may_be_any(use: str) -> None:
+    build.build()  # once on a machine; what a process finds built, it loads with torch
+    assert run_python(f"import torch; {use}; print('fine')").lines() == ["fine"]
 
 
 @pytest.mark.budget
@@ -188,6 +205,7 @@ def install_backend(folder: Path, name: str, source: str) -> None:
 WITH_CUDA = """
     import torch
     torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
+    torch.cuda.device_count = lambda: 1
     torch._import_device_backends()
 """
 
