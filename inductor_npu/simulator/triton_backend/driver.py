@@ -84,9 +84,20 @@ class NpuDriver(DriverBase):
         self._npu = current_target()
         self._target = GPUTarget("npu", self._npu.name, WARP_SIZE)
         self.utils = NpuUtils(self._npu)
-        self.get_current_device: Callable[[], int] = _npu_module().current_device
-        self.set_current_device: Callable[[int], None] = _npu_module().set_device
-        self.get_current_stream: Callable[[int], int] = _raw_stream_getter()
+
+    # The two that every launch asks. The first call opens the device and puts the C function in the method's place.
+
+    def get_current_device(self) -> int:
+        self.get_current_device = _runtime().current_device  # type: ignore[method-assign]
+        return self.get_current_device()
+
+    def get_current_stream(self, device: int) -> int:
+        """The handle of the current stream."""
+        self.get_current_stream = _runtime().get_raw_stream  # type: ignore[method-assign]
+        return self.get_current_stream(device)
+
+    def set_current_device(self, device: int) -> None:
+        _runtime().set_device(device)
 
     @classmethod
     def is_active(cls) -> bool:
@@ -156,13 +167,7 @@ def _npu_module() -> ModuleType:
 
 
 def _runtime() -> ModuleType:
-    """The runtime's C++ module, which opening the device builds where necessary and loads."""
-    from ..device import runtime
+    """The open device's C++ module."""
+    from ..device.npu.runtime import extension
 
-    return runtime()
-
-
-def _raw_stream_getter() -> Callable[[int], int]:
-    from ..device import get_raw_stream
-
-    return get_raw_stream
+    return extension()

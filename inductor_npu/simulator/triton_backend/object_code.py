@@ -29,7 +29,7 @@ def _host_features() -> str:
 
 @functools.cache
 def _initialised() -> bool:
-    if llvmlite.version_info < (0, 45):  # later versions initialise LLVM themselves and deprecate the call
+    if llvm.llvm_version_info < (20,):  # llvmlite 0.45, the first with LLVM 20, does this itself and refuses the call
         llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -1,0 +1,200 @@
+"""The driver that Triton sees: loading, launching, refusing what does not fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.runtime.driver import driver as triton_driver
+
+from inductor_npu.simulator.triton_backend.driver import NpuDriver
+from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError
+from inductor_npu.simulator.triton_backend.kernel_file import DamagedKernelError, KernelFile
+from inductor_npu.simulator.triton_backend.launcher import make_launcher
+from inductor_npu.simulator.triton_backend.object_code import compile_object
+
+# Adds 1 to element `program` of the only argument.
+ADD_ONE = """
+define i32 @add_one(ptr %args, i64 %begin, i64 %end, ptr %grid, ptr %scratch, ptr %context) {
+entry:
+  %data = load ptr, ptr %args
+  br label %program
+program:
+  %i = phi i64 [%begin, %entry], [%next, %program]
+  %at = getelementptr float, ptr %data, i64 %i
+  %old = load float, ptr %at
+  %new = fadd float %old, 1.0
+  store float %new, ptr %at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %program, label %done
+done:
+  ret i32 0
+}
+"""
+
+
+@pytest.fixture
+def active() -> NpuDriver:
+    assert isinstance(triton_driver.active, NpuDriver)
+    return triton_driver.active
+
+
+def source(**signature: object) -> SimpleNamespace:
+    return SimpleNamespace(signature=signature, constants={}, fn=SimpleNamespace(arg_names=list(signature)))
+
+
+# ---- which device
+
+
+def test_triton_finds_one_active_driver(active: NpuDriver) -> None:
+    target = active.get_current_target()
+    assert (target.backend, target.arch) == ("npu", "Ascend910B3")
+    assert active.get_active_torch_device() == torch.device("npu", 0)
+    assert active.get_device_interface() is torch.npu
+
+
+def test_a_process_without_the_embedded_npu_has_no_such_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in ("none", "no such provider"):
+        monkeypatch.setenv("INDUCTOR_NPU_PROVIDER", provider)
+        assert not NpuDriver.is_active()
+
+
+def test_the_current_device_and_stream_follow_torch(active: NpuDriver) -> None:
+    assert active.get_current_device() == torch.npu.current_device()
+    default = active.get_current_stream(0)
+    with torch.npu.stream(torch.npu.Stream()):
+        assert active.get_current_stream(0) != default
+    assert active.get_current_stream(0) == default
+
+
+def test_making_a_driver_does_not_open_the_device() -> None:
+    check = (
+        "import torch\n"
+        "from triton.runtime.driver import driver\n"
+        "assert driver.active.get_current_target().backend == 'npu'\n"
+        "assert driver.active.utils.get_device_properties(0)['max_shared_mem'] == 192 * 1024\n"
+        "assert not torch.npu.is_initialized()\n"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True, timeout=120)
+
+
+# ---- loading and launching
+
+
+def test_a_loaded_function_runs(active: NpuDriver) -> None:
+    kernel = KernelFile(compile_object(ADD_ONE, 2), "add_one", 0, 1, ()).pack()
+    module, function, *_ = active.utils.load_binary("add_one", kernel, 0, 0)
+    assert module
+    launch = active.launcher_cls(
+        source(x="*fp32"), SimpleNamespace(name="add_one", shared=0, l0c=0, largest_tiles=[])
+    )
+    x = torch.arange(1000, dtype=torch.float32, device="npu")
+    launch(10, 10, 10, active.get_current_stream(0), function, None, None, None, None, x)
+    assert torch.equal(x.cpu(), torch.arange(1000) + 1.0)
+
+
+def test_a_damaged_kernel_says_what_to_do(active: NpuDriver) -> None:
+    with pytest.raises(DamagedKernelError, match="kernel k cannot be loaded.*Triton's cache directory"):
+        active.utils.load_binary("k", b"garbage", 0, 0)
+
+
+@pytest.mark.parametrize(("shared", "l0c", "what"), [(196609, 0, "Unified Buffer"), (0, 131073, "L0C")])
+def test_a_kernel_that_does_not_fit_is_refused(active: NpuDriver, shared: int, l0c: int, what: str) -> None:
+    metadata = SimpleNamespace(name="k", shared=shared, l0c=l0c, largest_tiles=[[196609, "tensor<9xf32>", "k.py:1:2"]])
+    with pytest.raises(UnifiedBufferExceededError, match=what) as caught:
+        active.launcher_cls(source(x="*fp32"), metadata)
+    assert "196609 bytes  tensor<9xf32>  k.py:1:2" in str(caught.value)
+
+
+def test_a_kernel_that_fits_exactly_is_accepted(active: NpuDriver) -> None:
+    metadata = SimpleNamespace(name="k", shared=196608, l0c=131072, largest_tiles=[])
+    assert active.launcher_cls(source(x="*fp32"), metadata)
+
+
+# ---- signatures
+
+
+def letters(described: SimpleNamespace) -> str:
+    seen: list[str] = []
+    make_launcher(lambda signature: seen.append(signature), described)
+    return seen[0]
+
+
+def test_every_type_has_a_letter() -> None:
+    described = source(
+        a="*fp16", b="i1", c="i8", d="i16", e="i32", f="i64", g="u8", h="u16", i="u32", j="u64",
+        k="fp16", l="bf16", m="fp32", n="fp64", o="constexpr",
+    )  # fmt: skip
+    assert letters(described) == "pbchilCHILeyfd-"
+
+
+def test_constants_are_skipped() -> None:
+    described = source(x="*fp32", n="i32", block="constexpr")
+    described.constants = {(1,): 1, (2,): 128}
+    assert letters(described) == "p--"
+
+
+def test_an_unknown_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="nvTmaDesc cannot be passed"):
+        letters(source(x="nvTmaDesc"))
+
+
+def test_tuples_are_taken_apart() -> None:
+    calls: list[tuple] = []
+    described = source(x="*fp32", pair=("i32", ("fp32", "constexpr")), n="i64")
+    launch = make_launcher(lambda signature: lambda *args: calls.append((signature, args[9:])), described)
+    launch(1, 1, 1, 0, 0, None, None, None, None, "x", (5, (2.5, 7)), 9)
+    assert calls == [("pif-l", ("x", 5, 2.5, 7, 9))]
+
+
+def test_tensor_descriptors_are_taken_apart() -> None:
+    calls: list[tuple] = []
+    launch = make_launcher(
+        lambda signature: lambda *args: calls.append((signature, args[9:])), source(d="tensordesc<fp16[64, 32]>", n="i32")
+    )
+    descriptor = SimpleNamespace(base="base", shape=[100, 50], strides=[50, 1], padding="zero")
+    launch(1, 1, 1, 0, 0, None, None, None, None, descriptor, 3)
+    assert calls == [("pllllblllli", ("base", 100, 50, 50, 1, False, 100, 50, 50, 1, 3))]
+
+
+# ---- whole kernels
+
+
+@triton.jit
+def scale(x_ptr, y_ptr, factor, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < count)
+    y = tl.load(y_ptr + offsets, mask=offsets < count)
+    tl.store(y_ptr + offsets, x * factor + y, mask=offsets < count)
+
+
+def test_a_kernel_over_the_unified_buffer_names_its_tiles() -> None:
+    x = torch.zeros(1 << 16, device="npu")
+    with pytest.raises(UnifiedBufferExceededError) as caught:
+        scale[(1,)](x, x, 2.0, x.numel(), BLOCK=1 << 16)
+    text = str(caught.value)
+    assert "kernel scale" in text and "196608 bytes" in text and "tensor<65536xf32>" in text
+    assert "test_driver.py" in text, "the largest tiles are named with their lines"
+
+
+def test_an_autotuner_skips_what_does_not_fit() -> None:
+    configs = [triton.Config({"BLOCK": block}) for block in (1 << 17, 256)]
+    tuned = triton.autotune(configs=configs, key=["count"])(scale)
+    x = torch.ones(1000, device="npu")
+    y = torch.zeros(1000, device="npu")
+    tuned[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, 2.0, 1000)
+    assert tuned.best_config.kwargs["BLOCK"] == 256
+    y.zero_()
+    tuned[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, 2.0, 1000)
+    assert torch.equal(y.cpu(), torch.full((1000,), 2.0))
+
+
+def test_tritons_benchmark_runs(active: NpuDriver) -> None:
+    x = torch.ones(1000, device="npu")
+    assert triton.testing.do_bench(lambda: x.add_(1), warmup=1, rep=2) > 0

@@ -1,0 +1,91 @@
+"""Libdevice for `npu`: complete, with CUDA's signatures, and friendlier about types."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.compiler.errors import CompilationError
+from triton.language.extra import libdevice as generic
+
+from inductor_npu.simulator.triton_backend import libdevice
+from inductor_npu.simulator.triton_backend.compiler import NpuBackend
+from inductor_npu.simulator.triton_backend.ttir.ir import Op
+from inductor_npu.simulator.triton_backend.ttir.parser import parse
+
+from .kernels.support import compile_source
+
+
+def extern_calls(expression: str, **arguments: str) -> list[Op]:
+    """The extern_elementwise operations that `expression` of scalar kernel arguments, given with their types, becomes."""
+    source = f"@triton.jit\ndef kernel(out, {', '.join(arguments)}):\n    tl.store(out, {expression})\n"
+    kernel = compile_source(source)["kernel"]
+    backend = NpuBackend(GPUTarget("npu", "Ascend910B3", 32))
+    options = backend.parse_options({})
+    context = ir.context()
+    ir.load_dialects(context)
+    module = ASTSource(kernel, signature={"out": "*fp32", **arguments}).make_ir(
+        backend.target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+    )
+    return [op for op in parse(str(module)).kernel.body.walk() if op.name == "tt.extern_elementwise"]
+
+
+def test_every_function_of_tritons_generic_list_exists() -> None:
+    names = {name for name, function in vars(generic).items() if inspect.isfunction(function)}
+    assert names <= set(vars(libdevice))
+
+
+@pytest.mark.parametrize(
+    ("expression", "arguments", "symbol", "result"),
+    [
+        ("libdevice.exp(x)", {"x": "fp32"}, "__npu_exp_f32", "f32"),
+        ("libdevice.exp(x)", {"x": "fp64"}, "__npu_exp_f64", "f64"),
+        ("libdevice.exp(x)", {"x": "fp16"}, "__npu_exp_f32", "f32"),
+        ("libdevice.isnan(x)", {"x": "bf16"}, "__npu_isnan_f32", "i32"),
+        ("libdevice.pow(x, y)", {"x": "fp32", "y": "fp32"}, "__npu_pow_f32", "f32"),
+        ("libdevice.pow(x, 2.0)", {"x": "fp64"}, "__npu_pow_f64", "f64"),
+        ("libdevice.copysign(x, 1)", {"x": "fp32"}, "__npu_copysign_f32", "f32"),
+        ("libdevice.mulhi(x, y)", {"x": "u32", "y": "u32"}, "__npu_mulhi_u32", "i32"),
+        ("libdevice.clz(x)", {"x": "i64"}, "__npu_clz_i64", "i32"),
+        ("libdevice.popc(x)", {"x": "i16"}, "__npu_popc_i32", "i32"),
+        ("libdevice.jn(n, x)", {"n": "i32", "x": "fp64"}, "__npu_jn_f64", "f64"),
+        ("libdevice.double2int_rn(x)", {"x": "fp64"}, "__npu_double2int_rn_f64", "i32"),
+    ],
+)
+def test_a_call_names_function_and_type(expression: str, arguments: dict[str, str], symbol: str, result: str) -> None:
+    (call,) = extern_calls(expression, **arguments)
+    assert call.attrs["symbol"] == symbol and call.attrs["pure"] is True
+    assert str(call.result.type) == result
+
+
+def test_an_integer_exponent_keeps_its_own_version() -> None:
+    (call,) = extern_calls("libdevice.pow(x, n)", x="fp32", n="i32")
+    assert [str(operand.type) for operand in call.operands] == ["f32", "i32"]
+
+
+def test_symbols_can_be_taken_apart() -> None:
+    assert libdevice.symbol_parts("__npu_float2int_rn_f32") == ("float2int_rn", "f32")
+    for other in ("__nv_expf", "__npu_exp", "exp_f32"):
+        with pytest.raises(ValueError, match="is not a function"):
+            libdevice.symbol_parts(other)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("libdevice.exp(n)", r"libdevice\.exp has no version for \(int32\); it takes \(fp32\); \(fp64\)"),
+        ("libdevice.saturatef(d)", r"libdevice\.saturatef has no version for \(fp64\)"),
+        ("libdevice.exp(x, x)", "libdevice.exp takes 1 arguments, 2 were given"),
+    ],
+)
+def test_a_wrong_call_says_what_is_there(expression: str, message: str) -> None:
+    with pytest.raises(CompilationError, match=message):
+        extern_calls(expression, x="fp32", n="i32", d="fp64")
+
+
+def test_it_cannot_be_called_outside_a_kernel() -> None:
+    with pytest.raises(ValueError, match=r"triton\.jit"):
+        libdevice.exp(1.0)
