@@ -48,8 +48,7 @@ def _seconds(side: Side, calls: int) -> float:
 
 def synchronize(device: str) -> None:
     """Waits until all work queued on `device` is done."""
-    if device != "cpu":
-        torch.accelerator.synchronize()
+    torch.get_device_module(device).synchronize()
 
 
 def geometric_mean(values: list[float]) -> float:

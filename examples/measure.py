@@ -92,8 +92,7 @@ def _source_of(module: ModuleType) -> str | None:
 
 def synchronize(device: str) -> None:
     """Waits until all work queued on `device` is done."""
-    if device != "cpu":
-        torch.accelerator.synchronize()
+    torch.get_device_module(device).synchronize()
 
 
 def seconds_per_call(function: Callable[[], Any], device: str, calls: int = 10) -> float:
