@@ -1,0 +1,159 @@
+"""Building the C++ device: once, in the cache directory, with errors that say what to install."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inductor_npu.errors import DeviceBuildError, NoCompilerError
+from inductor_npu.simulator.device import build
+from tests.processes import run_python
+
+SMALL_SOURCE = """
+#include <Python.h>
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, nullptr};
+PyMODINIT_FUNC PyInit__C() {
+  PyObject* module = PyModule_Create(&definition);
+  PyModule_AddIntConstant(module, "answer", 42);
+  return module;
+}
+"""
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch) -> Path:
+    """A small extension in place of the device, and an empty cache."""
+    directory = tmp_path / "csrc"
+    directory.mkdir()
+    (directory / "module.cpp").write_text(SMALL_SOURCE)
+    monkeypatch.setattr(build, "_SOURCES", directory)
+    monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path / "cache"))
+    return directory
+
+
+def answer_of(library: Path) -> int:
+    spec = importlib.util.spec_from_file_location("_C", library)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.answer
+
+
+def test_builds_once_into_the_cache_and_says_so(sources, tmp_path, capfd):
+    assert not build.is_built()
+    library = build.build()
+    assert library.is_relative_to(tmp_path / "cache") and build.is_built()
+    assert answer_of(library) == 42
+    assert "inductor-npu: building the embedded NPU's device (once, about" in capfd.readouterr().err
+    assert build.build() == library
+    assert capfd.readouterr().err == ""
+
+
+def test_a_changed_source_or_header_is_another_library(sources):
+    header = sources / "part.h"
+    header.write_text("// one")
+    first = build.build()
+    header.write_text("// two")
+    assert not build.is_built()
+    assert build.build() != first
+
+
+def test_only_what_changed_is_compiled(sources):
+    (sources / "other.cpp").write_text("int other() { return 1; }")
+    build.build()
+    (sources / "other.cpp").write_text("int other() { return 2; }")
+    objects = build.cache_directory() / "device" / "objects"
+    before = {path.name for path in objects.iterdir()}
+    build.build()
+    assert [path.name.split("-")[0] for path in objects.iterdir() if path.name not in before] == ["other"]
+
+
+def test_several_processes_build_once(sources):
+    code = f"""
+import pathlib
+from inductor_npu.simulator.device import build
+build._SOURCES = pathlib.Path({str(sources)!r})
+build.build()
+"""
+    environment = {**os.environ, "INDUCTOR_NPU_PROVIDER": "none"}
+    command = [sys.executable, "-c", code]
+    processes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert all(process.returncode == 0 for process in processes), errors
+    assert sum("building the embedded NPU's device" in error for error in errors) == 1
+
+
+def test_without_a_compiler_it_says_what_to_install(sources, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(NoCompilerError, match=r"needs a C\+\+20 compiler.*`apt-get install g\+\+`"):
+        build.build()
+
+
+def test_without_a_compiler_what_is_built_still_loads(sources, monkeypatch):
+    library = build.build()
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert build.is_built() and build.build() == library
+
+
+def test_cxx_chooses_the_compiler(sources, monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(NoCompilerError, match="tried: no-such-compiler"):
+        build.build()
+    monkeypatch.setenv("CXX", shutil.which("g++"))
+    assert build.build().exists()
+
+
+def test_a_source_that_does_not_compile_shows_the_compiler_s_words(sources):
+    (sources / "broken.cpp").write_text("int broken( {")
+    with pytest.raises(DeviceBuildError, match=r"(?s)failed while compiling broken\.cpp.*error: "):
+        build.build()
+    assert not build.is_built()
+
+
+def test_the_cache_directory_follows_the_environment(monkeypatch):
+    monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", "/one")
+    assert build.cache_directory() == Path("/one")
+    monkeypatch.delenv("INDUCTOR_NPU_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/two")
+    assert build.cache_directory() == Path("/two/inductor_npu")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert build.cache_directory() == Path.home() / ".cache" / "inductor_npu"
+
+
+def test_loading_imports_no_build_tools():
+    finished = run_python(
+        """
+        import sys, torch
+        from inductor_npu.simulator.device import build
+        build.load()
+        heavy = ("torch.utils.cpp_extension", "setuptools", "filelock", "triton")
+        print([name for name in heavy if name in sys.modules])
+        """
+    )
+    assert finished.lines() == ["[]"]
+
+
+@pytest.mark.budget
+def test_loading_is_quick():
+    finished = run_python(
+        """
+        import time, torch
+        from inductor_npu.simulator.device import build
+        build.build()
+        began = time.perf_counter()
+        build.load()
+        print(time.perf_counter() - began)
+        """
+    )
+    assert float(finished.lines()[-1]) < 0.15
+
+
+def test_the_module_builds_when_it_is_run():
+    finished = run_python("import runpy; runpy.run_module('inductor_npu.simulator.device.build', run_name='__main__')")
+    assert finished.lines()[-1] == str(build.build())
