@@ -85,20 +85,25 @@ def elementwise_kernel(expressions: tuple[str, ...], arity: int) -> Callable:
 
 
 def evaluate_all(
-    device: str, expressions: Mapping[str, torch.dtype], *inputs: torch.Tensor, block: int = 128
+    device: str, expressions: Mapping[str, torch.dtype], *inputs: torch.Tensor, block: int = 128, **options: object
 ) -> dict[str, torch.Tensor]:
-    """Each expression of x, y, z, ... (the inputs, 1-D) computed by one kernel; results come back on the CPU."""
+    """Each expression of x, y, z, ... (the inputs, 1-D) computed by one kernel; results come back on the CPU.
+
+    `options` are the compiler's.
+    """
     count = inputs[0].numel()
     on_device = [tensor.to(device) for tensor in inputs]
     outputs = [torch.empty(count, dtype=dtype, device=device) for dtype in expressions.values()]
     kernel = elementwise_kernel(tuple(expressions), len(inputs))
-    kernel[(triton.cdiv(count, block),)](*on_device, *outputs, count, BLOCK=block)
+    kernel[(triton.cdiv(count, block),)](*on_device, *outputs, count, BLOCK=block, **options)
     return {text: output.cpu() for text, output in zip(expressions, outputs)}
 
 
-def evaluate(device: str, expression: str, *inputs: torch.Tensor, out: torch.dtype, block: int = 128) -> torch.Tensor:
+def evaluate(
+    device: str, expression: str, *inputs: torch.Tensor, out: torch.dtype, block: int = 128, **options: object
+) -> torch.Tensor:
     """One expression of x, y, z, ... (the inputs, 1-D), computed by a kernel; the result comes back on the CPU."""
-    return evaluate_all(device, {expression: out}, *inputs, block=block)[expression]
+    return evaluate_all(device, {expression: out}, *inputs, block=block, **options)[expression]
 
 
 # ---- sample values

@@ -318,6 +318,33 @@ def fenced(count: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=dtype)
 
 
+@triton.jit
+def transpose_kernel(source, target, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(target + i * N + j, tl.trans(tl.load(source + i * N + j)))
+
+
+@triton.jit
+def subtract_last_kernel(source, target, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(source + i)
+    last = tl.load(source + N - 1)
+    tl.store(target + i, x - last)
+    tl.store(target + N - 1 - i, x * 2, mask=i < N // 2)
+
+
+def test_the_same_tensor_may_be_passed_twice(device):
+    """What is stored through one argument is seen through the other, in program order."""
+    x = torch.randn(16, 16)
+    on_device = x.clone().to(device)
+    transpose_kernel[(1,)](on_device, on_device, N=16)
+    assert_same(on_device, x.T.contiguous())
+    y = torch.randn(64)
+    on_device = y.clone().to(device)
+    subtract_last_kernel[(1,)](on_device, on_device, N=64)
+    assert_same(on_device, torch.cat([y[:32] - y[-1], y[:32].flip(0) * 2]))
+
+
 class RawPointer:
     """Memory that torch does not own, as a kernel argument."""
 
