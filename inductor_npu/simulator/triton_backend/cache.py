@@ -20,8 +20,9 @@ from .kernel_file import DamagedKernelError, KernelFile
 class RobustCacheManager(FileCacheManager):
     """FileCacheManager for a disk that may be full, unwritable or damaged.
 
-    What cannot be written to Triton's cache directory goes to a temporary directory of this process instead, because Triton reads every file back. Kernels of this
-    backend carry a checksum; a group whose kernel or metadata is damaged counts as absent, so that Triton compiles it again.
+    What cannot be written to Triton's cache directory goes to a temporary directory of this process instead, because
+    Triton reads every file back. Kernels of this backend carry a checksum; a group whose kernel or metadata is damaged
+    counts as absent, so that Triton compiles it again.
     """
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
@@ -77,8 +78,8 @@ def _check(group: dict[str, str]) -> None:
 @functools.cache
 def _warn_once(reason: str) -> None:
     warnings.warn(
-        f"compiled kernels cannot be cached on disk ({reason}); they are kept for this process only. Free some space, or set "
-        "TRITON_CACHE_DIR to a directory that can be written",
+        f"compiled kernels cannot be cached on disk ({reason}); they are kept for this process only. Free some space, "
+        "or set TRITON_CACHE_DIR to a directory that can be written",
         NpuWarning,
         stacklevel=4,
     )

@@ -20,8 +20,8 @@ LARGEST_TILES = 5  # that many are kept for the message of a kernel that does no
 
 @dataclass(frozen=True)
 class NpuOptions:
-    """Options of one compilation. Those below `opt_level` exist because Triton, Inductor or autotune configurations of other
-    targets pass or read them; they change nothing here.
+    """Options of one compilation. Those below `opt_level` exist because Triton, Inductor or autotune configurations of
+    other targets pass or read them; they change nothing here.
 
     `debug` keeps device_assert; `opt_level` is LLVM's (0 to 3).
     """
@@ -107,14 +107,14 @@ class NpuBackend(BaseBackend):
     def add_stages(self, stages: dict[str, Any], options: NpuOptions, language: Any = None) -> None:
         """ttir (Triton's passes), llir (text of the LLVM module), obj (object code with its header)."""
         if language is not None and getattr(language, "name", "TRITON") != "TRITON":
-            raise NotImplementedError(f"kernels in {language.name.lower()} are not supported on npu; write them in Triton")
+            raise NotImplementedError(f"{language.name.lower()} kernels are not supported on npu; write them in Triton")
         stages["ttir"] = lambda module, metadata: _make_ttir(module)
         stages["llir"] = lambda module, metadata: _make_llir(module, metadata, options, self._npu)
         stages["obj"] = lambda text, metadata: _make_object(text, metadata, options)
 
 
-# Triton's own simplifications, in order; a version of Triton lacks those that it does not need. Block pointers and tensor
-# descriptors become plain pointers with masks.
+# Triton's own simplifications, in order; a version of Triton lacks those that it does not need. Block pointers and
+# tensor descriptors become plain pointers with masks.
 _TTIR_PASSES = (
     (passes.common, "add_inliner"),
     (passes.ttir, "add_rewrite_tensor_pointer"),  # up to Triton 3.8

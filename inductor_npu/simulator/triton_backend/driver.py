@@ -42,7 +42,8 @@ class NpuUtils:
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]:
         """Link `kernel` (bytes of a KernelFile) into this process.
 
-        Returns module (the address of its code), function handle, registers, spills, largest number of threads. Raises DamagedKernelError.
+        Returns module (the address of its code), function handle, registers, spills, largest number of threads. Raises
+        DamagedKernelError.
         """
         from .kernel_file import DamagedKernelError, KernelFile
         from .object_code import load_function
@@ -59,7 +60,7 @@ class NpuUtils:
         return entry, function, 0, 0, UNLIMITED_THREADS
 
     def unload_module(self, module: int) -> None:
-        """Triton 3.9 calls this when a kernel is dropped; its code stays, because launches of it may still be queued."""
+        """Triton 3.9 calls this when a kernel is dropped; its code stays, as launches of it may still be queued."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Sizes in bytes; `multiprocessor_count` counts vector cores."""

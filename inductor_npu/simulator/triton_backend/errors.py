@@ -1,4 +1,4 @@
-"""What users see when a kernel cannot be compiled or loaded; subclasses of Triton's own errors, so that autotuners know them."""
+"""What users see when a kernel cannot be compiled or loaded: subclasses of Triton's errors, which autotuners know."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class UnifiedBufferExceededError(OutOfResources):
         self.tiles = tiles
 
     def __str__(self) -> str:
-        lines = [
+        summary = (
             f"kernel {self.kernel} does not fit: {self.required} bytes of tiles are live at once, {self.name} has "
             f"{self.limit} bytes. Use smaller block sizes."
-        ]
+        )
+        lines = [summary]
         if self.tiles:
             lines.append("Largest tiles at the peak:")
             lines += [f"  {size} bytes  {type_}  {line or '(source line unknown)'}" for size, type_, line in self.tiles]

@@ -1,4 +1,4 @@
-"""A compiled kernel as Triton stores it: native object code behind a header that says how to run it and whether it is intact.
+"""A compiled kernel as Triton stores it: object code behind a header that says how to run it and if it is intact.
 
 Triton hands the driver nothing but these bytes, so that they carry what registering the kernel needs.
 """

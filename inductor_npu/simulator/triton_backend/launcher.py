@@ -30,8 +30,9 @@ FIXED_ARGUMENTS = 9  # grid x, y, z, stream, function, packed metadata, launch m
 def make_launcher(kernel_launcher: Callable[[str], Any], source: Any) -> Any:
     """The callable that Triton calls as `(grid x, y, z, stream, function, metadata, metadata, hook, hook, *arguments)`.
 
-    `kernel_launcher` is `_C.KernelLauncher`, `source` the ASTSource or IRSource of the kernel. For plain arguments the result is the C object itself; a tuple or a
-    tensor descriptor among them needs a Python function in front that takes it apart.
+    `kernel_launcher` is `_C.KernelLauncher`, `source` the ASTSource or IRSource of the kernel. For plain arguments the
+    result is the C object itself; a tuple or a tensor descriptor among them needs a Python function in front that takes
+    it apart.
 
     Raises TypeError for a type that cannot be passed.
     """
@@ -77,7 +78,8 @@ def _flatten(type_: Any, value: Any, out: list[Any]) -> None:
         for part_type, part in zip(type_, value, strict=True):
             _flatten(part_type, part, out)
     elif type_.startswith("tensordesc"):
-        # Shape and strides travel twice: for the descriptor as the front end takes it apart, and as the kernel's own values.
+        # Shape and strides travel twice: for the descriptor as the front end takes it apart, and as the kernel's own
+        # values.
         sizes = [*value.shape, *value.strides]
         out += [value.base, *sizes, getattr(value, "padding", "zero") == "nan", *sizes]
     else:

@@ -1,11 +1,12 @@
 """`triton.language.extra.libdevice` for target `npu`: every function of Triton's generic list, with CUDA's overloads.
 
-A call becomes `tt.extern_elementwise` with the symbol `__npu_<name>_<type>`: <name> is the function's name here, <type> the type of its
-first argument (of the second for jn and yn) as i32, u32, i64, u64, f32 or f64; `symbol_parts` takes such a symbol apart again. The code generator finds the function by that name, and the types of its
-operands, in `mathlib`.
+A call becomes `tt.extern_elementwise` with the symbol `__npu_<name>_<type>`: <name> is the function's name here, <type>
+the type of its first argument (of the second for jn and yn) as i32, u32, i64, u64, f32 or f64; `symbol_parts` takes
+such a symbol apart again. The code generator finds the function by that name, and the types of its operands, in
+`mathlib`.
 
-Half-precision arguments, which CUDA's libdevice refuses, are computed in fp32; a floating-point result is rounded back. A narrower number
-is widened where another argument asks for it: `pow(x, 2.0)` of an fp64 `x` computes in fp64.
+Half-precision arguments, which CUDA's libdevice refuses, are computed in fp32; a floating-point result is rounded back.
+A narrower number is widened where another argument asks for it: `pow(x, 2.0)` of an fp64 `x` computes in fp64.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ Overload = tuple[tuple[str, ...], str]  # types of the arguments, type of the re
 
 
 def symbol_parts(symbol: str) -> tuple[str, str]:
-    """Name and type of a symbol: ("exp", "f32") for `__npu_exp_f32`. Raises ValueError for a symbol that is not one of these."""
+    """Name and type of a symbol: ("exp", "f32") for `__npu_exp_f32`. Raises ValueError for any other text."""
     name, separator, type_ = symbol.removeprefix(_PREFIX).rpartition("_")
     if not symbol.startswith(_PREFIX) or not separator or type_ not in _TYPES:
         raise ValueError(f"`{symbol}` is not a function of npu's libdevice")
@@ -176,4 +177,4 @@ __all__ = ["symbol_parts"]
 for _overloads, _names in _FUNCTIONS:
     for _name in _names.split():
         globals()[_name] = _function(_name, _parse(_overloads))
-        __all__.append(_name)  # noqa: PYI056
+        __all__.append(_name)

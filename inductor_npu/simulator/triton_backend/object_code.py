@@ -1,4 +1,6 @@
-"""LLVM IR to native object code, and object code to functions in this process, with llvmlite: no external compiler runs."""
+"""LLVM IR to native object code, and object code to functions in this process, with llvmlite: no external compiler
+runs.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,8 @@ def _linker() -> Any:
 def load_function(object_code: bytes, entry: str, symbols: Mapping[str, int]) -> int:
     """The address of `entry` after linking `object_code` into this process; `symbols` are addresses it may refer to.
 
-    The code stays loaded until the process ends: a launch that still waits in a stream's queue may need it at any time, and
-    Triton does not say when a kernel is dropped.
+    The code stays loaded until the process ends: a launch that still waits in a stream's queue may need it at any time,
+    and Triton does not say when a kernel is dropped.
     """
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(object_code).add_current_process().export_symbol(entry)

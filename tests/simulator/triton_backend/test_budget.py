@@ -112,7 +112,8 @@ def test_a_carried_value_takes_one_tile() -> None:
 
 
 def test_what_a_loop_reads_from_outside_stays_throughout() -> None:
-    accumulate = f"%a = {LOAD}\n%b = arith.addf %outside, %a : tensor<1024xf32>\n%s = arith.addf %acc, %b : tensor<1024xf32>"
+    use = f"%a = {LOAD}\n%b = arith.addf %outside, %a : tensor<1024xf32>\n"
+    accumulate = use + "%s = arith.addf %acc, %b : tensor<1024xf32>"
     assert measure(loop(accumulate, "%s", before=f"%outside = {LOAD}")).unified_buffer == 3 * TILE
 
 

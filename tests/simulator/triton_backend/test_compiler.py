@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import errno
 import json
 import os
@@ -24,7 +25,7 @@ from inductor_npu.simulator.triton_backend.compiler import NpuBackend, NpuOption
 from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError, unsupported_operation
 from inductor_npu.simulator.triton_backend.kernel_file import DamagedKernelError, KernelFile
 from inductor_npu.simulator.triton_backend.ttir.ir import SourceLine
-from inductor_npu.target import NpuTarget, get_target, register_target
+from inductor_npu.target import get_target, register_target
 
 TARGET = GPUTarget("npu", "Ascend910B3", 32)
 
@@ -86,8 +87,7 @@ def test_options_are_hashable_and_each_one_counts() -> None:
 
 
 def test_the_key_depends_on_the_targets_facts() -> None:
-    facts = get_target("Ascend910B3")
-    register_target(NpuTarget(**{**{f: getattr(facts, f) for f in facts.__slots__}, "name": "half", "unified_buffer": 96 * 1024}))
+    register_target(dataclasses.replace(get_target("Ascend910B3"), name="half", unified_buffer=96 * 1024))
     assert NpuBackend(TARGET).hash() != NpuBackend(GPUTarget("npu", "half", 32)).hash()
     assert NpuBackend(TARGET).hash() == NpuBackend(TARGET).hash()
 
@@ -171,7 +171,8 @@ def test_an_unsupported_operation_without_a_source() -> None:
 
 
 def test_too_large_a_kernel_is_tritons_out_of_resources() -> None:
-    error = UnifiedBufferExceededError(300000, 196608, "the Unified Buffer", "k", ((131072, "tensor<32768xf32>", "k.py:5:8"),))
+    tiles = ((131072, "tensor<32768xf32>", "k.py:5:8"),)
+    error = UnifiedBufferExceededError(300000, 196608, "the Unified Buffer", "k", tiles)
 
     assert isinstance(error, OutOfResources)
     text = str(error)

@@ -100,7 +100,7 @@ def test_a_loaded_function_runs(active: NpuDriver) -> None:
 
 
 def test_a_damaged_kernel_says_what_to_do(active: NpuDriver) -> None:
-    with pytest.raises(DamagedKernelError, match="kernel k cannot be loaded.*Triton's cache directory"):
+    with pytest.raises(DamagedKernelError, match=r"kernel k cannot be loaded.*Triton's cache directory"):
         active.utils.load_binary("k", b"garbage", 0, 0)
 
 
@@ -155,9 +155,8 @@ def test_tuples_are_taken_apart() -> None:
 
 def test_tensor_descriptors_are_taken_apart() -> None:
     calls: list[tuple] = []
-    launch = make_launcher(
-        lambda signature: lambda *args: calls.append((signature, args[9:])), source(d="tensordesc<fp16[64, 32]>", n="i32")
-    )
+    described = source(d="tensordesc<fp16[64, 32]>", n="i32")
+    launch = make_launcher(lambda signature: lambda *args: calls.append((signature, args[9:])), described)
     descriptor = SimpleNamespace(base="base", shape=[100, 50], strides=[50, 1], padding="zero")
     launch(1, 1, 1, 0, 0, None, None, None, None, descriptor, 3)
     assert calls == [("pllllblllli", ("base", 100, 50, 50, 1, False, 100, 50, 50, 1, 3))]

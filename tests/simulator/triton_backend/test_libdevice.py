@@ -20,7 +20,7 @@ from .kernels.support import compile_source
 
 
 def extern_calls(expression: str, **arguments: str) -> list[Op]:
-    """The extern_elementwise operations that `expression` of scalar kernel arguments, given with their types, becomes."""
+    """The extern_elementwise operations that `expression` of scalar kernel arguments (with their types) becomes."""
     source = f"@triton.jit\ndef kernel(out, {', '.join(arguments)}):\n    tl.store(out, {expression})\n"
     kernel = compile_source(source)["kernel"]
     backend = NpuBackend(GPUTarget("npu", "Ascend910B3", 32))

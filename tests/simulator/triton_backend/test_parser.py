@@ -149,7 +149,8 @@ def test_a_constant_true_is_an_i1() -> None:
         (["%r = arith.cmpi slt, %n, %n : i32"], "i1"),
         (["%t = tt.splat %n : i32 -> tensor<4xi32>", "%r = arith.cmpi ult, %t, %t : tensor<4xi32>"], "tensor<4xi1>"),
         (["%r = tt.load %p : !tt.ptr<f32>"], "f32"),
-        (["%t = tt.splat %p : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>", "%r = tt.load %t : tensor<4x!tt.ptr<f32>>"], "tensor<4xf32>"),
+        (["%t = tt.splat %p : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>", "%r = tt.load %t : tensor<4x!tt.ptr<f32>>"],
+         "tensor<4xf32>"),
         (["%r = tt.addptr %p, %n : !tt.ptr<f32>, i32"], "!tt.ptr<f32>"),
         (["%c = arith.constant true", "%r = arith.select %c, %x, %x : f32"], "f32"),
         (["%c = arith.constant dense<true> : tensor<4xi1>", "%t = tt.splat %x : f32 -> tensor<4xf32>",
@@ -159,7 +160,8 @@ def test_a_constant_true_is_an_i1() -> None:
         (["%r = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>"], "tensor<8xi32>"),
         (["%r = tt.ptr_to_int %p : !tt.ptr<f32> -> i64"], "i64"),
         (["%r = ub.poison : tensor<4xf32>"], "tensor<4xf32>"),
-        (["%c = arith.constant 1 : i64", "%r = tt.make_tensor_ptr %p, [%c], [%c], [%n] {order = array<i32: 0>} : <tensor<4xf32>>"],
+        (["%c = arith.constant 1 : i64",
+          "%r = tt.make_tensor_ptr %p, [%c], [%c], [%n] {order = array<i32: 0>} : <tensor<4xf32>>"],
          "!tt.ptr<tensor<4xf32>>"),
         (["%c = arith.constant 1 : i64", "%r = tt.make_tensor_descriptor %p, [%n], [%c] : <f32>, <tensor<4xf32>>"],
          "!tt.tensordesc<tensor<4xf32>>"),
@@ -208,7 +210,8 @@ def test_keywords_become_attributes() -> None:
 
 
 def test_cache_policy_of_newer_tritons() -> None:
-    load = op("%r = tt.load %p {cachePolicy = #tt.cache_policy<cache_modifier = cg, eviction_policy = evict_first>} : !tt.ptr<f32>")
+    policy = "#tt.cache_policy<cache_modifier = cg, eviction_policy = evict_first>"
+    load = op(f"%r = tt.load %p {{cachePolicy = {policy}}} : !tt.ptr<f32>")
     assert load.attrs == {"cache": "cg", "evict": "evict_first"}
 
 
@@ -227,7 +230,8 @@ def test_scales_of_a_scaled_dot_come_last() -> None:
         parameters=parameters,
     )
     assert [value.name for value in dot.operands] == ["%a", "%b", "%c", "%s"]
-    assert (dot.attrs["a_scale"], dot.attrs["b_scale"], dot.attrs["lhs"], dot.attrs["rhs"]) == (False, True, "e4m3", "e5m2")
+    assert (dot.attrs["a_scale"], dot.attrs["b_scale"]) == (False, True)
+    assert (dot.attrs["lhs"], dot.attrs["rhs"]) == ("e4m3", "e5m2")
 
 
 def test_strings_are_unescaped() -> None:
@@ -315,7 +319,8 @@ def test_reductions_of_several_tensors() -> None:
 
 
 def test_calls_and_private_functions() -> None:
-    more = "  tt.func private @\"f(1, 2)\"(%a: f32) -> (f32, f32) attributes {noinline = true} {\n    tt.return %a, %a : f32, f32\n  }"
+    header = '  tt.func private @"f(1, 2)"(%a: f32) -> (f32, f32) attributes {noinline = true} {'
+    more = f"{header}\n    tt.return %a, %a : f32, f32\n  }}"
     call = body('%r:2 = tt.call @"f(1, 2)"(%x) : (f32) -> (f32, f32)', more=more).ops[0]
     assert call.attrs == {"callee": "f(1, 2)"} and len(call.results) == 2
 
@@ -432,7 +437,8 @@ def location_of(table: str, location: str = "#loc9") -> SourceLine | None:
         '#loc9 = loc("a.py":3:7)',
         '#loc1 = loc("a.py":3:7)\n#loc9 = loc("x"(#loc1))',
         '#loc1 = loc("lib.py":99:1)\n#loc2 = loc("a.py":3:7)\n#loc9 = loc(callsite(#loc1 at #loc2))',
-        '#loc1 = loc("lib.py":99:1)\n#loc2 = loc("a.py":3:7)\n#loc3 = loc(callsite(#loc1 at #loc2))\n#loc9 = loc(callsite(#loc1 at #loc3))',
+        ('#loc1 = loc("l.py":9:1)\n#loc2 = loc("a.py":3:7)\n#loc3 = loc(callsite(#loc1 at #loc2))'
+         "\n#loc9 = loc(callsite(#loc1 at #loc3))"),
         '#loc1 = loc("a.py":3:7)\n#loc9 = loc(callsite(#loc1 at unknown))',
         '#loc1 = loc(unknown)\n#loc2 = loc("a.py":3:7)\n#loc9 = loc(fused[#loc1, #loc2])',
         '#loc9 = loc("y"(callsite("lib.py":1:1 at "x"("a.py":3:7))))',

@@ -2,43 +2,78 @@
 
 The model, per program:
 
-- Counted are *data* tiles: what is loaded from memory that differs between elements, and what is computed from it. An i1 tile takes one bit an element;
-  sizes are rounded up to the target's alignment. Scalars live in registers.
-- Not counted are tiles that a vector unit never holds: pointers, constants and splats, ranges, index arithmetic on ranges (sums, differences, products,
-  quotients and remainders with something uniform, minimum, maximum, choice), and masks made of comparisons of those.
-- expand_dims, broadcast, reshape and bitcast are other views of the same tile. Everything else makes a tile of its own, which an elementwise
-  operation may put in the place of an operand that dies there and is not smaller.
-- A tile is live from the operation that makes it to its last use in program order. What a loop reads from outside is live
-  throughout the loop; a carried value takes one place: its initial value, its values in the loop and the loop's result share it where they are not needed otherwise.
-- A dot reads its operands from L1/L0: a tile that is loaded only to be an operand of dots is not in the Unified Buffer. Its accumulator is in L0C,
-  also while a loop carries it.
+- Counted are *data* tiles: what is loaded from memory that differs between elements, and what is computed from it. An
+  i1 tile takes one bit an element; sizes are rounded up to the target's alignment. Scalars live in registers.
+- Not counted are tiles that a vector unit never holds: pointers, constants and splats, ranges, index arithmetic on
+  ranges (sums, differences, products, quotients and remainders with something uniform, minimum, maximum, choice), and
+  masks made of comparisons of those.
+- expand_dims, broadcast, reshape and bitcast are other views of the same tile. Everything else makes a tile of its own,
+  which an elementwise operation may put in the place of an operand that dies there and is not smaller.
+- A tile is live from the operation that makes it to its last use in program order. What a loop reads from outside is
+  live throughout the loop; a carried value takes one place: its initial value, its values in the loop and the loop's
+  result share it where they are not needed otherwise.
+- A dot reads its operands from L1/L0: a tile that is loaded only to be an operand of dots is not in the Unified Buffer.
+  Its accumulator is in L0C, also while a loop carries it.
 
 Multiple buffering is not counted: a kernel that fits exactly runs without it.
 """
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from ....target import NpuTarget
 from .ir import Block, Function, Op, PointerType, ScalarType, SourceLine, TensorType, Type, Value
+from .literals import element_bits
 
 _VIEWS = frozenset({"tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.bitcast", "arith.bitcast"})
 _UNIFORM_SOURCES = frozenset({"arith.constant", "tt.splat", "ub.poison", "tt.get_program_id", "tt.get_num_programs"})
 _INDEX_ARITHMETIC = frozenset(
-    f"arith.{name}"
-    for name in (
-        ["addi", "subi", "extsi", "extui", "trunci", "index_cast", "index_castui", "minsi", "minui", "maxsi", "maxui", "select", "cmpi"]
-    )
+    {
+        "arith.addi",
+        "arith.subi",
+        "arith.extsi",
+        "arith.extui",
+        "arith.trunci",
+        "arith.index_cast",
+        "arith.minsi",
+        "arith.minui",
+        "arith.maxsi",
+        "arith.maxui",
+        "arith.select",
+        "arith.cmpi",
+    }
 )
 _INDEX_ARITHMETIC_WITH_UNIFORM = frozenset(
-    f"arith.{name}" for name in ["muli", "divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "shli", "shrsi", "shrui", "andi"]
+    {
+        "arith.muli",
+        "arith.divsi",
+        "arith.divui",
+        "arith.remsi",
+        "arith.remui",
+        "arith.shli",
+        "arith.shrsi",
+        "arith.shrui",
+        "arith.andi",
+    }
 )
 _MASK_LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori"})
 _SHAPE_OPERATIONS = _VIEWS | {"tt.trans", "tt.join", "tt.split", "tt.cat", "tt.addptr", "tt.unsplat"}
 _NOT_ELEMENTWISE = frozenset(
-    {"tt.reduce", "tt.scan", "tt.trans", "tt.join", "tt.cat", "tt.split", "tt.gather", "tt.histogram", "tt.dot", "tt.dot_scaled"}
+    {
+        "tt.reduce",
+        "tt.scan",
+        "tt.trans",
+        "tt.join",
+        "tt.cat",
+        "tt.split",
+        "tt.gather",
+        "tt.histogram",
+        "tt.dot",
+        "tt.dot_scaled",
+    }
 )
 _DOTS = frozenset({"tt.dot", "tt.dot_scaled"})
 _LOOPS = frozenset({"scf.for", "scf.while"})
@@ -67,14 +102,6 @@ class Footprint:
 def footprint(kernel: Function, target: NpuTarget) -> Footprint:
     """What `kernel`, with all calls inlined, needs of `target`'s on-chip buffers."""
     return _Liveness(kernel, target).footprint
-
-
-def element_bits(type_: Type) -> int:
-    """Bits of an element of a tile."""
-    name = type_.name if isinstance(type_, ScalarType) else "i64"
-    if name == "index":
-        return 64
-    return int(re.search(r"\d+", name)[0])
 
 
 class _Forms:
@@ -147,7 +174,7 @@ class _Forms:
     def _is_index_arithmetic(op: Op, forms: list[str]) -> bool:
         if op.name in _INDEX_ARITHMETIC or op.name in _SHAPE_OPERATIONS:
             return True
-        if op.name in _MASK_LOGIC and op.result.type.element == ScalarType("i1"):
+        if op.name in _MASK_LOGIC and _is_mask(op.result.type):
             return True
         return op.name in _INDEX_ARITHMETIC_WITH_UNIFORM and UNIFORM in forms
 
@@ -199,10 +226,7 @@ class _Liveness:
     def _bytes(self, type_: Type) -> int:
         if not _is_number_tile(type_):
             return 0
-        count = 1
-        for size in type_.shape:
-            count *= size
-        size = -(-count * element_bits(type_.element) // 8)
+        size = -(-math.prod(type_.shape) * element_bits(type_.element) // 8)
         return -(-size // self._alignment) * self._alignment
 
     def _goes_to_l1(self, value: Value) -> bool:
@@ -291,9 +315,13 @@ class _Liveness:
         return total
 
 
-def _is_number_tile(type_: Type) -> bool:
+def _is_number_tile(type_: Type) -> TypeGuard[TensorType]:
     return isinstance(type_, TensorType) and isinstance(type_.element, ScalarType)
 
 
 def _is_integer_tile(type_: Type) -> bool:
-    return _is_number_tile(type_) and type_.element.name.startswith("i")
+    return _is_number_tile(type_) and str(type_.element).startswith("i")
+
+
+def _is_mask(type_: Type) -> bool:
+    return _is_number_tile(type_) and type_.element == ScalarType("i1")

@@ -1,19 +1,21 @@
 """The TTIR that the code generator reads: plain data, one class per notion of MLIR.
 
-A module is parsed from the text that any Triton from 3.2 on prints (`parser.py`), so nothing here depends on Triton's Python
-bindings or on their version.
+A module is parsed from the text that any Triton from 3.2 on prints (`parser.py`), so nothing here depends on Triton's
+Python bindings or on their version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Any, Union
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A number. `name` is MLIR's: i1, i8, i16, i32, i64, index (held as i64), f16, bf16, f32, f64, f8E4M3FN, f8E5M2, ..."""
+    """A number. `name` is MLIR's: i1, i8, i16, i32, i64, index (held as i64), f16, bf16, f32, f64, f8E4M3FN, f8E5M2,
+    ...
+    """
 
     name: str
 
@@ -52,7 +54,7 @@ class TensorDescType:
         return f"!tt.tensordesc<{self.block}>"
 
 
-Type = Union[ScalarType, PointerType, TensorType, TensorDescType]
+Type = Union[ScalarType, PointerType, TensorType, TensorDescType]  # noqa: UP007  # the names are strings in the classes above
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +86,15 @@ class Value:
 class Op:
     """One operation, e.g. `arith.addf`.
 
-    `attrs` holds Python values: int, float, bool, str (also for enum keywords: a comparison's "predicate", an atomic's "rmw_op",
-    a program id's "axis" as int 0..2), lists of those, `Dense` for a tensor constant, Type for a type. The parser's docstring
-    lists the names for each operation; where MLIR itself names the attribute, that name is used.
+    `attrs` holds Python values: int, float, bool, str (also for enum keywords: a comparison's "predicate", an atomic's
+    "rmw_op", a program id's "axis" as int 0..2), lists of those, `Dense` for a tensor constant, Type for a type. The
+    parser's docstring lists the names for each operation; where MLIR itself names the attribute, that name is used.
     """
 
     name: str
     operands: list[Value]
     results: list[Value]
-    attrs: dict[str, object] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
     regions: list[Block] = field(default_factory=list)
     line: SourceLine | None = None
 
@@ -116,7 +118,8 @@ class Dense:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Straight-line operations. TTIR at this stage has one block per region; `cf` branches are refused by the parser."""
+    """Straight-line operations. TTIR at this stage has one block per region; `cf` branches are refused by the parser.
+    """
 
     arguments: list[Value] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)

@@ -1,6 +1,7 @@
 """Tokens of MLIR's text, and the error that a parse ends in.
 
-Types and locations are single tokens: a kernel repeats few of them very often, so that each is parsed once and found by its text afterwards.
+Types and locations are single tokens: a kernel repeats few of them very often, so that each is parsed once and found by
+its text afterwards.
 """
 
 from __future__ import annotations

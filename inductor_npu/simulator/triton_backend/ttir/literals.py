@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from functools import lru_cache
@@ -17,13 +18,16 @@ _SHAPE = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
 def type_from_text(text: str) -> Type:
     """The type that `text` spells, e.g. `tensor<16x!tt.ptr<f32>>`; ValueError if it is not one of TTIR's."""
     if text.startswith("tensor<"):
-        dimensions, element = _SHAPE.fullmatch(_without_encoding(text[len("tensor<") : -1])).groups()
+        match = _SHAPE.match(_without_encoding(text[len("tensor<") : -1]))
+        assert match is not None, "the pattern matches every text"
+        dimensions, element = match.groups()
         return TensorType(tuple(int(size) for size in dimensions.split("x")[:-1]), type_from_text(element))
     if text.startswith("!tt.ptr<"):
         return PointerType(type_from_text(_without_encoding(text[len("!tt.ptr<") : -1])))
     if text.startswith("!tt.tensordesc<"):
         inner = text[len("!tt.tensordesc<") : -1]
         block = type_from_text(inner if inner.startswith("tensor<") else f"tensor<{inner}>")
+        assert isinstance(block, TensorType)
         return TensorDescType(block)
     if SCALAR_TYPE.fullmatch(text):
         return ScalarType(text)
@@ -81,7 +85,8 @@ def read_string(token: str) -> str:
 
 
 _FLOAT_BITS = {"f16": ("<H", "<e"), "f32": ("<I", "<f"), "f64": ("<Q", "<d")}
-# Formats without a struct code: exponent bits, mantissa bits, whether the top exponent holds infinity and NaN (IEEE 754).
+# Formats without a struct code: exponent bits, mantissa bits, whether the top exponent holds infinity and NaN (IEEE
+# 754).
 _SMALL_FLOATS = {
     "f8E5M2": (5, 2, True),
     "f8E4M3FN": (4, 3, False),
@@ -90,7 +95,8 @@ _SMALL_FLOATS = {
 
 
 def float_from_bits(bits: int, type_name: str) -> float:
-    """The value of a float of type `type_name` with these bits; ValueError for a type whose layout is not known here."""
+    """The value of a float of type `type_name` with these bits; ValueError for a type whose layout is not known here.
+    """
     if type_name == "bf16":
         return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
     if type_name in _FLOAT_BITS:
@@ -122,19 +128,30 @@ def _element_type(type_: Type | None) -> ScalarType | None:
     return type_ if isinstance(type_, ScalarType) else None
 
 
+def _is_float(name: str) -> bool:
+    return name.startswith(("f", "bf"))
+
+
+def element_bits(type_: Type) -> int:
+    """Bits of one number of a scalar type; 64 for index and for addresses."""
+    digits = re.search(r"\d+", type_.name) if isinstance(type_, ScalarType) else None
+    return int(digits[0]) if digits else 64
+
+
 def number(token: str, type_: Type | None) -> int | float | bool:
     """The number that `token` spells for the element type of `type_`; hex spells the bits of a float."""
     element = _element_type(type_)
+    name = element.name if element is not None else ""
     if token in ("true", "false"):
         return token == "true"
-    is_float = element is not None and element.name.lstrip("b")[0] == "f"
+    is_float = _is_float(name)
     if "0x" in token:
         bits = int(token, 16)
-        return float_from_bits(bits, element.name) if is_float else bits
+        return float_from_bits(bits, name) if is_float else bits
     if is_float or "." in token:
         return float(token)
     value = int(token)
-    return bool(value & 1) if element is not None and element.name == "i1" else value
+    return bool(value & 1) if name == "i1" else value
 
 
 def _read_dense(lexer: Lexer) -> Dense:
@@ -156,17 +173,17 @@ def _read_dense(lexer: Lexer) -> Dense:
 
 def _dense_from_bytes(lexer: Lexer, data: bytes, type_: Type) -> Dense:
     """Elements as MLIR writes long lists: raw bytes, little-endian, i1 packed to bits; one element is a splat."""
-    name = _element_type(type_).name
-    count = 1
-    for size in type_.shape:
-        count *= size
+    if not isinstance(type_, TensorType) or not isinstance(type_.element, ScalarType):
+        raise lexer.error(f"a list of numbers for a constant of type {type_}")
+    name = type_.element.name
+    count = math.prod(type_.shape)
     if name == "i1":
         if data in (b"\xff", b"\x00"):
             return Dense(data != b"\x00")
         return Dense(tuple(bool(data[i // 8] >> (i % 8) & 1) for i in range(count)))
-    width = 8 if name == "index" else int(re.search(r"\d+", name)[0]) // 8
+    width = element_bits(type_.element) // 8
     chunks = [data[i : i + width] for i in range(0, len(data), width)]
-    if name.lstrip("b")[0] == "f":
+    if _is_float(name):
         values = tuple(float_from_bits(int.from_bytes(chunk, "little"), name) for chunk in chunks)
     else:
         values = tuple(int.from_bytes(chunk, "little", signed=True) for chunk in chunks)

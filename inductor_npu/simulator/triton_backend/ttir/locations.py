@@ -16,9 +16,9 @@ _FUSED = re.compile(r"fused(?:<.*>)?\[(.*)\]", re.DOTALL)
 class Locations:
     """The table `#loc12 = loc(...)` of a module.
 
-    A location is a file position, a name for another location, several that were fused (the first known one counts), or a call
-    site `callsite(callee at caller)`, for which the caller counts: that is the line in the user's kernel, not the one in
-    Triton's standard library.
+    A location is a file position, a name for another location, several that were fused (the first known one counts), or
+    a call site `callsite(callee at caller)`, for which the caller counts: that is the line in the user's kernel, not
+    the one in Triton's standard library.
     """
 
     def __init__(self, text: str) -> None:

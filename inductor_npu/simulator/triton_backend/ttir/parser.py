@@ -1,18 +1,19 @@
-"""TTIR's text as data: a recursive-descent parser of MLIR's pretty syntax for the dialects that Triton's front end emits.
+"""TTIR's text as data: a recursive-descent parser of MLIR's pretty syntax for the dialects that Triton's front end
+emits.
 
-Read are `tt`, `arith`, `math`, `scf`, `cf`, `ub` and any other operation that is written in MLIR's generic form, `"name"(operands)
-<{properties}> ({regions}) {attributes} : (types) -> types`, or in the regular one, `name operands {attributes} : types`.
+Read are `tt`, `arith`, `math`, `scf`, `cf`, `ub` and any other operation that is written in MLIR's generic form,
+`"name"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`, or in the regular one, `name operands
+{attributes} : types`.
 
-Names of attributes in `Op.attrs` are MLIR's own (those in an attribute dictionary stay as they are), and, for what the pretty syntax writes without a
-name or under another one:
+Names of attributes in `Op.attrs` are MLIR's own (those in an attribute dictionary stay as they are), and, for what the
+pretty syntax writes without a name or under another one:
 
-========================  ====================================================================================================
-arith.constant            value: int, float, bool or Dense
-arith.cmpi, arith.cmpf    predicate: "slt", "ogt", ...
-arith.*f, math.*          fastmath: "fast" or a list of flags as text; overflowFlags: "nsw, nuw"
-tt.get_program_id         axis: 0, 1, 2 (also tt.get_num_programs)
-tt.make_range             start, end
-tt.load                   cache, evict (keywords as text, absent: none), isVolatile, boundaryCheck, padding (1 zero, 2 NaN);
+========================
+==================================================================================================== arith.constant
+value: int, float, bool or Dense arith.cmpi, arith.cmpf    predicate: "slt", "ogt", ... arith.*f, math.*
+fastmath: "fast" or a list of flags as text; overflowFlags: "nsw, nuw" tt.get_program_id         axis: 0, 1, 2 (also
+tt.get_num_programs) tt.make_range             start, end tt.load                   cache, evict (keywords as text,
+absent: none), isVolatile, boundaryCheck, padding (1 zero, 2 NaN);
                           operands pointer, then mask, then other, where present
 tt.store                  cache, evict, boundaryCheck; operands pointer, value, then mask where present
 tt.atomic_rmw             rmw_op ("and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exch"), sem, scope;
@@ -38,11 +39,14 @@ tt.advance                operands block pointer, offsets...
 tt.make_tensor_descriptor operands base, shape..., strides...
 tt.descriptor_load        operands descriptor, indices...; tt.descriptor_store: descriptor, value, indices...
 tt.descriptor_gather      operands descriptor, row indices, column; tt.descriptor_scatter: and the value
-scf.for                   unsigned (True where the comparison is); operands lower, upper, step, initial values...; one region whose
+scf.for                   unsigned (True where the comparison is); operands lower, upper, step, initial values...; one
+region whose
                           arguments are the induction variable and the carried values
 scf.if                    operand condition; one or two regions
-scf.while                 operands initial values; regions "before" (ends in scf.condition: condition, values...) and "after"
-========================  ====================================================================================================
+scf.while                 operands initial values; regions "before" (ends in scf.condition: condition, values...) and
+"after"
+========================
+====================================================================================================
 
 Every region of scf ends in its terminator, also where MLIR's text leaves it out.
 """
@@ -90,7 +94,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "tt.elementwise_inline_asm": ("asm_string",),
     "tt.descriptor_reduce": ("kind",),
 }
-_RENAMED = {"cacheModifier": "cache", "evictionPolicy": "evict", "eviction": "evict", "overflow": "overflowFlags"}
+_RENAMED = {"cacheModifier": "cache", "evictionPolicy": "evict", "overflow": "overflowFlags"}
 _AXES = {"x": 0, "y": 1, "z": 2}
 _DEFAULTS: dict[str, dict[str, object]] = {
     "tt.dot": {"inputPrecision": "ieee"},
@@ -123,21 +127,31 @@ def _like(type_: Type, element: Type) -> Type:
 
 
 def _loaded(pointer: Type) -> Type:
+    """What a load through `pointer` (or a tile of pointers) gives."""
     element = pointer.element if isinstance(pointer, TensorType) else pointer
+    if not isinstance(element, PointerType):
+        raise ValueError(f"a load through {pointer}, which is not a pointer")
     return _like(pointer, element.pointee)
 
 
-# Types of the results of operations whose text has no arrow, from the types that it has; the last of them where not listed.
+def _pointer_to_tile(type_: Type) -> Type:
+    return type_ if isinstance(type_, PointerType) else PointerType(type_)
+
+
+def _descriptor(type_: Type) -> Type:
+    return TensorDescType(type_) if isinstance(type_, TensorType) else type_
+
+
+# Types of the results of operations whose text has no arrow, from the types that it has; the last of them where not
+# listed.
 _RESULT_TYPES: dict[str, Callable[[list[Type]], Type]] = {
     "arith.cmpi": lambda types: _like(types[0], I1),
     "arith.cmpf": lambda types: _like(types[0], I1),
     "tt.load": lambda types: _loaded(types[0]),
     "tt.addptr": lambda types: types[0],
-    "tt.make_tensor_ptr": lambda types: types[0] if isinstance(types[0], PointerType) else PointerType(types[0]),
-    "tt.advance": lambda types: types[0] if isinstance(types[0], PointerType) else PointerType(types[0]),
-    "tt.make_tensor_descriptor": lambda types: (
-        types[-1] if isinstance(types[-1], TensorDescType) else TensorDescType(types[-1])
-    ),
+    "tt.make_tensor_ptr": lambda types: _pointer_to_tile(types[0]),
+    "tt.advance": lambda types: _pointer_to_tile(types[0]),
+    "tt.make_tensor_descriptor": lambda types: _descriptor(types[-1]),
 }
 
 
@@ -265,13 +279,12 @@ class _Parser(Lexer):
         parts = self._parts(name)
         attrs = {**_DEFAULTS.get(name, {}), **parts.attrs}
         if "cachePolicy" in attrs:  # Triton 3.9: #tt.cache_policy<cache_modifier = cg, eviction_policy = evict_last>
-            policy = dict(re.findall(r"(cache|eviction?)_\w+ = (\w+)", str(attrs.pop("cachePolicy"))))
-            attrs.update({_RENAMED.get(key, key): value for key, value in policy.items()})
+            policy = re.findall(r"(cache|evict)\w+ = (\w+)", str(attrs.pop("cachePolicy")))
+            attrs.update(policy)
         operands = parts.operands
         if name == "tt.dot_scaled":
             operands = _scales_last(parts, attrs)
         elif parts.words:
-            known = _WORDS.get(name)
             attrs.update(self._named_words(name, parts.words))
         return _op(name, operands, self._result_types(name, parts, count), attrs)
 
@@ -356,7 +369,11 @@ class _Parser(Lexer):
         if count == len(parts.types) > 1:
             return parts.types
         infer = _RESULT_TYPES.get(name)
-        return [infer(parts.types) if infer else parts.types[-1]] * count
+        try:
+            return [infer(parts.types) if infer else parts.types[-1]] * count
+        except ValueError as error:
+            self.at -= 1
+            raise self.error(f"`{name}`: {error}") from None
 
     def _generic(self, name: str, count: int) -> Op:
         """`"name"(operands)[successors] <{properties}> ({regions}) {attributes} : (types) -> types`."""
@@ -428,7 +445,8 @@ class _Parser(Lexer):
     # Structured control flow
 
     def _for(self, name: str, count: int) -> Op:
-        """`scf.for [unsigned] %i = %lower to %upper step %step [iter_args(%a = %x, ...) -> (types)] [: type] { ... }`."""
+        """`scf.for [unsigned] %i = %lower to %upper step %step [iter_args(%a = %x, ...) -> (types)] [: type] { ... }`.
+        """
         attrs: dict[str, object] = {"unsigned": True} if self.accept("unsigned") else {}
         variable = self.take()
         self.expect("=")
@@ -446,7 +464,9 @@ class _Parser(Lexer):
         return _op(name, operands, types, attrs, [body])
 
     def _carried(self, keyword: str, operands: list[Value]) -> tuple[list[str], list[Type]]:
-        """`keyword(%a = %x, ...) -> (types)`: appends the initial values to `operands`; names and types of the carried ones."""
+        """`keyword(%a = %x, ...) -> (types)`: appends the initial values to `operands`; names and types of the carried
+        ones.
+        """
         names: list[str] = []
         if not self.accept(keyword):
             return [], []
@@ -524,6 +544,7 @@ def _scales_last(parts: _Parts, attrs: dict[str, object]) -> list[Value]:
     """Operands of tt.dot_scaled as a, b, accumulator, scales; the text writes each scale after its matrix."""
     operands = list(parts.operands)
     scales = [operands.pop(int(position) - index) for index, position in enumerate(parts.words)]
-    attrs["a_scale"] = "1" in parts.words
-    attrs["b_scale"] = len(parts.words) > attrs["a_scale"]
+    a_has_scale = "1" in parts.words
+    attrs["a_scale"] = a_has_scale
+    attrs["b_scale"] = len(parts.words) > int(a_has_scale)
     return operands + scales

@@ -1,8 +1,8 @@
 """Branches between blocks as nested `scf.if`.
 
-Triton writes loops and most conditions as `scf`, but `return` inside `if` as `cf.cond_br` between the blocks of a function. Those blocks form no cycle,
-so that they can be nested again: a condition becomes `scf.if`, and what follows the point where its two sides meet comes after it, guarded by a
-flag if one side may have returned before.
+Triton writes loops and most conditions as `scf`, but `return` inside `if` as `cf.cond_br` between the blocks of a
+function. Those blocks form no cycle, so that they can be nested again: a condition becomes `scf.if`, and what follows
+the point where its two sides meet comes after it, guarded by a flag if one side may have returned before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .copying import Values, copy_operations
-from .ir import Block, Op, ScalarType, Value
+from .ir import Block, Op, ScalarType, Type, Value
 
 I1 = ScalarType("i1")
 
@@ -28,8 +28,9 @@ class Labelled:
 class _Exit:
     """How control leaves a piece of the program.
 
-    `arrived`: i1, whether it arrives at the meeting point; True or False where that is known. `arguments` are then the values of
-    that point's block arguments; `returned` the function's results otherwise. Where only one of the two is known at run time, the other's values are poison.
+    `arrived`: i1, whether it arrives at the meeting point; True or False where that is known. `arguments` are then the
+    values of that point's block arguments; `returned` the function's results otherwise. Where only one of the two is
+    known at run time, the other's values are poison.
     """
 
     arrived: Value | bool
@@ -42,7 +43,8 @@ def structured(
 ) -> Block:
     """One block that does what `blocks` do, starting at the first of them. Blocks that nothing branches to disappear.
 
-    `arguments` replace the first block's where given and not empty. `error(reason)` makes the exception for blocks that form a cycle.
+    `arguments` replace the first block's where given and not empty. `error(reason)` makes the exception for blocks that
+    form a cycle.
     """
     entry = blocks[0].block
     if arguments:
@@ -126,7 +128,8 @@ class _Structurer:
         common = self._reachable[then_label] & self._reachable[else_label]
         if stop is not None:
             common -= self._reachable[stop] - {stop}
-        return next((label for label in reversed(self._order) if label in common and not self._only_returns(label)), None)
+        candidates = (label for label in reversed(self._order) if label in common)
+        return next((label for label in candidates if not self._only_returns(label)), None)
 
     def _only_returns(self, label: str) -> bool:
         ops = self._blocks[label].ops
@@ -136,11 +139,14 @@ class _Structurer:
 def _merge(
     condition: Value, sides: list[tuple[list[Op], _Exit]], ops: list[Op], arguments: list[Value]
 ) -> _Exit:
-    """Append `scf.if condition` over two sides, whose exits it joins; `arguments` are those of the block where they meet."""
+    """Append `scf.if condition` over two sides, whose exits it joins; `arguments` are those of the block where they
+    meet.
+    """
     exits = [exit_ for _, exit_ in sides]
     mixed = any(exit_.arrived is not exits[0].arrived or isinstance(exit_.arrived, Value) for exit_ in exits)
     argument_types = [value.type for value in arguments] if any(exit_.arrived is not False for exit_ in exits) else []
-    returned_types = next(([value.type for value in exit_.returned] for exit_ in exits if exit_.arrived is not True), [])
+    returned_values = next((exit_.returned for exit_ in exits if exit_.arrived is not True), [])
+    returned_types = [value.type for value in returned_values]
     types = ([I1] if mixed else []) + argument_types + returned_types
     regions: list[Block] = []
     for side, exit_ in sides:
@@ -162,11 +168,11 @@ def _as_value(flag: Value | bool, ops: list[Op]) -> Value:
     return flag if isinstance(flag, Value) else _make("arith.constant", I1, {"value": flag}, ops)
 
 
-def _poison(type_: object, ops: list[Op]) -> Value:
+def _poison(type_: Type, ops: list[Op]) -> Value:
     return _make("ub.poison", type_, {}, ops)
 
 
-def _make(name: str, type_: object, attrs: dict[str, object], ops: list[Op]) -> Value:
+def _make(name: str, type_: Type, attrs: dict[str, object], ops: list[Op]) -> Value:
     op = Op(name, [], [], attrs)
     op.results = [Value("%" + name.partition(".")[2], type_, op)]
     ops.append(op)
