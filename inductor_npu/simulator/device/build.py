@@ -14,6 +14,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -186,11 +187,20 @@ def _say(text: str) -> None:
 
 
 def _object_path(compiler: Path, source: Path) -> Path:
-    """Where the object of `source` is kept: it depends on its text and on all headers."""
-    headers = [path.read_bytes() for path in sorted(_SOURCES.glob("*.h"))]
+    """Where the object of `source` is kept: it depends on its text and on our headers that it includes."""
+    texts = [path.read_bytes() for path in _with_headers(source)]
     facts = f"{compiler} {compiler.stat().st_mtime_ns}".encode()
-    key = _digest([*_environment(), facts, *headers, source.read_bytes()])
+    key = _digest([*_environment(), facts, *texts])
     return cache_directory() / "device" / "objects" / f"{source.stem}-{key}.o"
+
+
+def _with_headers(source: Path) -> list[Path]:
+    """`source` and our headers that it includes, directly or not."""
+    found = [source]
+    for path in found:  # grows while we go
+        names = re.findall(r'^\s*#include "([^"]+)"', path.read_text(), re.MULTILINE)
+        found += [header for name in names if (header := _SOURCES / name).exists() and header not in found]
+    return found
 
 
 def _compile(compiler: Path, source: Path, target: Path) -> None:
