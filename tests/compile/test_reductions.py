@@ -104,7 +104,7 @@ def test_cumulative(length: int) -> None:
 
 def test_sort() -> None:
     x = torch.randn(6, 100)
-    check(lambda x: (*torch.sort(x, 1, stable=True), *torch.sort(x, 1, descending=True, stable=True)), x)
+    check(lambda x: (*torch.sort(x, dim=1, stable=True), *torch.sort(x, dim=1, descending=True, stable=True)), x)
 
 
 def test_topk() -> None:

@@ -1,0 +1,73 @@
+"""One compilation for a family of shapes, and recompilation only where the user asks for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from tests.compile.helpers import check, to_npu
+
+
+def _counted(fn: Callable[..., Any], **options: Any) -> tuple[Any, CompileCounterWithBackend]:
+    counter = CompileCounterWithBackend("inductor")
+    return torch.compile(fn, backend=counter, **options), counter
+
+
+def test_marked_dimension_compiles_once() -> None:
+    compiled, counter = _counted(lambda x, w: torch.softmax(x, -1) * w)
+    for length in (5, 64, 1000, 4097):
+        x = torch.randn(length, 33)
+        moved = to_npu(x)
+        torch._dynamo.mark_dynamic(moved, 0)
+        w = torch.randn(33)
+        torch.testing.assert_close(compiled(moved, to_npu(w)).cpu(), torch.softmax(x, -1) * w)
+    assert counter.frame_count == 1
+
+
+def test_dynamic_row_length_compiles_once() -> None:
+    compiled, counter = _counted(lambda x: (x - x.mean(-1, keepdim=True), x.amax(-1), x.sum(0)), dynamic=True)
+    for length in (7, 300, 5000):
+        check(lambda x: (x - x.mean(-1, keepdim=True), x.amax(-1), x.sum(0)), torch.randn(6, length), compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_second_shape_makes_the_graph_dynamic_and_the_third_reuses_it() -> None:
+    compiled, counter = _counted(lambda x: torch.relu(x) + 1)
+    for length in (10, 20, 30, 40):
+        check(lambda x: torch.relu(x) + 1, torch.randn(length), compiled=compiled)
+    assert counter.frame_count == 2
+
+
+def test_dynamic_shapes_through_views() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x.t().reshape(-1), x.flatten()]).view(2, -1).flip(1)
+
+    compiled, counter = _counted(fn, dynamic=True)
+    for rows, columns in ((3, 4), (8, 5), (17, 9)):
+        check(fn, torch.randn(rows, columns), compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_dynamic_batch_with_gradients() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x @ w).mean(0)
+
+    compiled, _ = _counted(fn, dynamic=True)
+    for batch in (3, 9, 20):
+        x, w = torch.randn(batch, 8, requires_grad=True), torch.randn(8, 6, requires_grad=True)
+        check(fn, x, w, compiled=compiled, backward=True)
+
+
+def test_integer_argument_becomes_symbolic() -> None:
+    compiled, counter = _counted(lambda x, n: x[:n] * n, dynamic=True)
+    for n in (3, 5, 8):
+        check(lambda x, n: x[:n] * n, torch.randn(20), n, compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_size_from_data() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        check(lambda x: x[x > 0] * 2 + 1, torch.randn(50))

@@ -1,0 +1,111 @@
+"""Addresses that depend on data: gathers, scatters, embeddings, masks; and windows that slide."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.compile.helpers import check
+
+
+def test_gather_and_take() -> None:
+    index = torch.randint(0, 12, (9, 5))
+    check(lambda x, i: (x.gather(1, i), torch.take_along_dim(x, i, 1), x.take(i)), torch.randn(9, 12), index)
+
+
+def test_advanced_indexing() -> None:
+    rows, columns = torch.randint(0, 9, (6,)), torch.randint(-12, 12, (6,))
+    check(lambda x, r, c: (x[r], x[r, c], x[:, c], x[r][:, c]), torch.randn(9, 12), rows, columns)
+
+
+def test_index_select() -> None:
+    index = torch.randint(0, 7, (20,))
+    check(lambda x, i: (x.index_select(0, i), x.index_select(1, i[:3])), torch.randn(7, 9), index)
+
+
+def test_boolean_mask_where() -> None:
+    check(lambda x: torch.where(x[:, :1] > 0, x, -x)[:, 1:], torch.randn(20, 8))
+
+
+def test_embedding_forward_and_backward() -> None:
+    tokens = torch.randint(0, 50, (4, 10))
+    weight = torch.randn(50, 16, requires_grad=True)
+    check(lambda t, w: torch.nn.functional.embedding(t, w) * 2, tokens, weight, backward=True)
+
+
+def test_scatter() -> None:
+    index = torch.randperm(12).reshape(3, 4)
+    check(lambda x, i, s: x.scatter(1, i % 6, s), torch.zeros(3, 6), torch.tensor([[0, 1, 2], [3, 4, 5], [5, 0, 3]]), torch.randn(3, 3))
+    check(lambda x, i, s: x.view(-1).scatter(0, i.view(-1), s.view(-1)), torch.zeros(12), index, torch.randn(3, 4))
+
+
+def test_scatter_add_with_duplicates() -> None:
+    index = torch.randint(0, 6, (40, 5))
+    check(lambda x, i, s: x.scatter_add(0, i, s), torch.zeros(6, 5), index, torch.randn(40, 5))
+
+
+def test_scatter_reduce() -> None:
+    index = torch.randint(0, 6, (40,))
+    check(lambda x, i, s: x.scatter_reduce(0, i, s, "amax"), torch.zeros(6), index, torch.randn(40))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64], ids=str)
+def test_index_add(dtype: torch.dtype) -> None:
+    index = torch.randint(0, 30, (20,))
+    source = torch.randint(-3, 4, (20, 3)).to(dtype)
+    check(lambda x, i, s: x.index_add(0, i, s), torch.zeros(30, 3, dtype=dtype), index, source)
+
+
+def test_index_put() -> None:
+    index = torch.tensor([1, 3, 5])
+
+    def put(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        x[i] = v
+        x.index_put_((i,), v, accumulate=True)
+        return x * 2
+
+    check(put, torch.randn(8, 4), index, torch.randn(3, 4))
+
+
+def test_index_out_of_bounds_is_an_error() -> None:
+    compiled = torch.compile(lambda x, i: x[i] + 1)
+    with pytest.raises(RuntimeError, match="out of bounds|out of range"):
+        compiled(torch.randn(4).to("npu"), torch.tensor([1, 9]).to("npu"))
+        torch.npu.synchronize()
+
+
+def test_searchsorted_and_bucketize() -> None:
+    edges = torch.linspace(-2, 2, 9)
+    check(lambda x, e: (torch.bucketize(x, e), torch.searchsorted(e, x, right=True)), torch.randn(60), edges)
+
+
+def test_one_hot_and_histogram() -> None:
+    check(lambda x: (torch.nn.functional.one_hot(x, 5), torch.bincount(x, minlength=5)), torch.randint(0, 5, (30,)), fullgraph=False)
+
+
+def test_nonzero_has_a_size_that_depends_on_data() -> None:
+    check(lambda x: x.nonzero(), (torch.randn(30) > 0), fullgraph=False)
+
+
+def test_max_and_average_pooling() -> None:
+    functional = torch.nn.functional
+    x = torch.randn(2, 3, 12, 10, requires_grad=True)
+    check(lambda x: (functional.max_pool2d(x, 2), functional.avg_pool2d(x, 3, 2, 1)), x, backward=True)
+    torch._dynamo.reset()
+    check(lambda x: (functional.adaptive_avg_pool2d(x, (3, 4)), functional.max_pool2d(x, 3, 1, 1)), torch.randn(2, 3, 12, 10))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_upsampling(mode: str) -> None:
+    options = {} if mode == "nearest" else {"align_corners": False}
+    interpolate = torch.nn.functional.interpolate
+    check(lambda x: interpolate(x, scale_factor=2.0, mode=mode, **options), torch.randn(1, 3, 7, 9))
+
+
+def test_grid_sample() -> None:
+    grid = torch.rand(2, 5, 6, 2) * 2 - 1
+    check(lambda x, g: torch.nn.functional.grid_sample(x, g, align_corners=False), torch.randn(2, 3, 8, 9), grid)
+
+
+def test_unfold_and_im2col() -> None:
+    check(lambda x: (x.unfold(2, 3, 2) * 2, torch.nn.functional.unfold(x, 3)), torch.randn(2, 3, 8, 9))

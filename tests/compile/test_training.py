@@ -1,0 +1,137 @@
+"""Training: gradients, matrix products and convolutions through the eager operator, optimizers, mixed precision."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.compile.helpers import assert_equal, check
+
+
+def test_gradient_of_elementwise_code() -> None:
+    x, y = torch.randn(40, 30, requires_grad=True), torch.randn(30, requires_grad=True)
+    check(lambda x, y: torch.tanh(x * y).pow(2) + torch.softmax(x, -1), x, y, backward=True)
+
+
+def test_gradient_of_normalisation() -> None:
+    x, w, b = (torch.randn(shape, requires_grad=True) for shape in [(16, 128), (128,), (128,)])
+    check(lambda x, w, b: torch.nn.functional.layer_norm(x, (128,), w, b), x, w, b, backward=True)
+
+
+def test_gradient_of_a_loss() -> None:
+    logits = torch.randn(32, 10, requires_grad=True)
+    target = torch.randint(0, 10, (32,))
+    check(lambda x, t: torch.nn.functional.cross_entropy(x, t), logits, target, backward=True)
+
+
+def test_matrix_products() -> None:
+    a, b, c = torch.randn(17, 33), torch.randn(33, 9), torch.randn(9)
+    check(lambda a, b, c: (a @ b + c, torch.addmm(c, a, b).relu(), a.t() @ a, torch.mv(a, b[:, 0])), a, b, c)
+    torch._dynamo.reset()
+    check(lambda a, b: (torch.bmm(a, b), torch.einsum("bij,bjk->bik", a, b)), torch.randn(3, 4, 5), torch.randn(3, 5, 6))
+
+
+def test_linear_layer_with_epilogue() -> None:
+    x, w, b = (torch.randn(shape, requires_grad=True) for shape in [(20, 32), (64, 32), (64,)])
+    check(lambda x, w, b: torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b)), x, w, b, backward=True)
+
+
+def test_convolution() -> None:
+    x, w, b = (torch.randn(shape, requires_grad=True) for shape in [(2, 3, 10, 11), (4, 3, 3, 3), (4,)])
+    check(lambda x, w, b: torch.relu(torch.nn.functional.conv2d(x, w, b, padding=1, stride=2)), x, w, b, backward=True)
+
+
+def test_transposed_convolution() -> None:
+    x, w = torch.randn(2, 4, 6, 6), torch.randn(4, 3, 3, 3)
+    check(lambda x, w: torch.nn.functional.conv_transpose2d(x, w, stride=2).sigmoid(), x, w)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool) -> None:
+    q, k, v = (torch.randn(2, 4, 16, 8, requires_grad=True) for _ in range(3))
+    attention = torch.nn.functional.scaled_dot_product_attention
+    check(lambda q, k, v: attention(q, k, v, is_causal=causal) * 2, q, k, v, backward=True)
+
+
+def _network() -> nn.Module:
+    return nn.Sequential(nn.Linear(12, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4))
+
+
+def _train(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor, compiled: bool) -> list[float]:
+    def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(model(x), y)
+
+    step = torch.compile(optimizer.step) if compiled else optimizer.step
+    loss_of = torch.compile(loss_of, fullgraph=True) if compiled else loss_of
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = loss_of(x, y)
+        loss.backward()
+        step()
+        losses.append(loss.item())
+    return losses
+
+
+OPTIMIZERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
+    "adamw, foreach": lambda parameters: torch.optim.AdamW(parameters, lr=0.01, foreach=True),
+    "rmsprop": lambda parameters: torch.optim.RMSprop(parameters, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_step_with_compiled_optimizer(name: str) -> None:
+    reference = _network()
+    model = copy.deepcopy(reference).to("npu")
+    x, y = torch.randn(16, 12), torch.randint(0, 4, (16,))
+    expected = _train(reference, OPTIMIZERS[name](reference.parameters()), x, y, compiled=False)
+    actual = _train(model, OPTIMIZERS[name](model.parameters()), x.to("npu"), y.to("npu"), compiled=True)
+    torch.testing.assert_close(torch.tensor(actual), torch.tensor(expected), rtol=1e-4, atol=1e-4)
+    for got, wanted in zip(model.parameters(), reference.parameters()):
+        torch.testing.assert_close(got.detach().cpu(), wanted.detach(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast(dtype: torch.dtype) -> None:
+    model = _network()
+    x = torch.randn(16, 12)
+
+    def forward(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(x.device.type, dtype=dtype):
+            return model(x)
+
+    expected = forward(model, x)
+    on_npu = copy.deepcopy(model).to("npu")
+    actual = torch.compile(forward, fullgraph=True)(on_npu, x.to("npu"))
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.detach().cpu().float(), expected.detach().float(), rtol=3e-2, atol=3e-2)
+    actual.float().sum().backward()
+    assert all(parameter.grad is not None for parameter in on_npu.parameters())
+
+
+def test_activation_checkpointing() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    w = torch.randn(20, 20, requires_grad=True)
+    x = torch.randn(8, 20, requires_grad=True)
+    check(lambda x, w: checkpoint(lambda x, w: torch.tanh(x @ w).sin(), x, w, use_reentrant=False), x, w, backward=True)
+
+
+def test_parameters_of_a_module_update_without_recompiling() -> None:
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    counter = CompileCounterWithBackend("inductor")
+    model = nn.Linear(4, 4).to("npu")
+    compiled = torch.compile(model, backend=counter)
+    x = torch.randn(3, 4).to("npu")
+    first = compiled(x)
+    with torch.no_grad():
+        model.weight.mul_(2)
+        model.bias.mul_(2)
+    assert_equal(compiled(x), (first * 2).cpu())
+    assert counter.frame_count == 1
