@@ -57,7 +57,7 @@ class _AfterImportFinder(MetaPathFinder):
         run_module = loader.exec_module
 
         def exec_module_then_call_back(module: ModuleType) -> None:
-            del loader.exec_module  # type: ignore[attr-defined]  # the instance attribute; the class's method shows again
+            del loader.exec_module  # the instance attribute; the class's method shows again
             run_module(module)
             with self._lock:
                 callbacks = self._callbacks.pop(spec.name, [])

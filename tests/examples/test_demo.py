@@ -1,0 +1,32 @@
+"""`make demo` from start to end: the main job."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.processes import run_python
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_comes_out_right_without_a_single_fallback() -> None:
+    finished = run_python(
+        "import sys; from examples.demo import main; sys.argv = ['demo']; sys.exit(main())",
+        timeout=600,
+        INDUCTOR_NPU_STRICT="1",
+        COLUMNS="160",
+    )
+    text = "\n".join(finished.lines())
+
+    assert "all-MiniLM-L6-v2" in text
+    launches = re.search(r"(\d+) launches of fused kernels", text)
+    operators = re.search(r"Operators that eager runs +(\d+)", text)
+    assert launches and operators
+    assert 0 < int(launches[1]) < int(operators[1])
+    assert "@triton.jit" in text
+    accuracy = re.search(r"Accuracy on unseen digits: ([\d.]+)%", text)
+    assert accuracy
+    assert float(accuracy[1]) >= 97
+    assert "NpuWarning" not in finished.stderr
