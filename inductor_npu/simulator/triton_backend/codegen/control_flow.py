@@ -1,0 +1,234 @@
+"""scf.for, scf.while and scf.if. Scalars (and tensors of one element) are carried as LLVM values, tensors in scratch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..ttir.ir import Block, Op, Value
+from .builder import Val
+from .lanes import Uniform
+from .memory import Buffer
+from .nest import strides_with_innermost
+from .plan import Group, Root, is_tensor, is_virtual
+from .types import element_of, llvm_type, shape_of
+from .views import VIEWS
+
+if TYPE_CHECKING:
+    from .kernel import KernelGenerator
+
+
+def emit(kernel: KernelGenerator, op: Op) -> None:
+    """Writes an operation with regions, which ends in a new block."""
+    {"scf.for": _for, "scf.if": _if, "scf.while": _while}[op.name](kernel, op)
+
+
+def in_scratch(value: Value) -> bool:
+    """Whether a carried value lives in scratch rather than in an LLVM value."""
+    return is_tensor(value) and math.prod(shape_of(value.type)) > 1
+
+
+def _home(kernel: KernelGenerator, source: Value) -> Buffer:
+    """Scratch for a value like `source`, laid out as suits computing `source`."""
+    shape = shape_of(source.type)
+    axis = kernel.planner.vector_axis(Group([Root(None, source, shape=shape)], shape))
+    return kernel.allocate(shape, element_of(source.type), strides_with_innermost(shape, axis))
+
+
+def _copies(values: Sequence[Value], homes: Sequence[Buffer]) -> list[Root]:
+    return [Root(None, v, home, shape_of(v.type)) for v, home in zip(values, homes)]
+
+
+class _Phis:
+    """Phi instructions at the head of a block, to be completed when the block's other predecessors are known."""
+
+    def __init__(self, kernel: KernelGenerator) -> None:
+        self.b = kernel.b
+        self.segment = self.b.new_segment()
+        self.b.new_segment()
+        self.values: list[Val] = []
+        self.incoming: list[list[str]] = []
+
+    def add(self, element: str) -> Val:
+        val = Val(self.b.fresh("%p"), element)
+        self.values.append(val)
+        self.incoming.append([])
+        return val
+
+    def edge(self, values: Sequence[Val], label: str) -> None:
+        for slots, value in zip(self.incoming, values):
+            slots.append(f"[ {value.text}, %{label} ]")
+
+    def close(self) -> None:
+        for val, slots in zip(self.values, self.incoming):
+            self.segment.append(f"  {val.text} = phi {llvm_type(val.element, 0)} {', '.join(slots)}")
+
+
+def _for(kernel: KernelGenerator, op: Op) -> None:
+    b = kernel.b
+    body: Block = op.regions[0]
+    lower, upper, step = (kernel.scalar(v) for v in op.operands[:3])
+    initial, arguments, yielded = op.operands[3:], body.arguments[1:], body.ops[-1].operands
+    for argument, value in zip(arguments, initial):
+        if element_of(argument.type) == "ptr":
+            kernel.bases.carried(argument, value)
+    tensors = [i for i, v in enumerate(initial) if in_scratch(v)]
+    scalars = [i for i, v in enumerate(initial) if not in_scratch(v)]
+    homes = [_home(kernel, _layout_source(yielded[i], initial[i])) for i in tensors]
+    kernel.keep(_copies([initial[i] for i in tensors], homes))
+    started = [kernel.scalar(initial[i]) for i in scalars]
+
+    header, inside, done = b.fresh("for"), b.fresh("do"), b.fresh("end")
+    before = b.current_label
+    b.line(f"br label %{header}")
+    known = b.enter(header)
+    phis = _Phis(kernel)
+    iv = phis.add(lower.element)
+    carried = [phis.add(element_of(initial[i].type)) for i in scalars]
+    phis.edge([lower, *started], before)
+    iv.low, iv.high = lower.low, upper.high
+    iv.divisor = math.gcd(lower.divisor, step.divisor)
+    predicate = "ult" if op.attrs.get("unsigned") else "slt"
+    more = b.effect("i1", 0, f"icmp {predicate} {iv}, {upper.text}")
+    b.line(f"br i1 {more.text}, label %{inside}, label %{done}")
+    b.enter(inside)
+    kernel.env[body.arguments[0]] = Uniform(iv)
+    for i, val in zip(scalars, carried):
+        kernel.env[arguments[i]] = Uniform(val)
+    for i, home in zip(tensors, homes):
+        kernel.env[arguments[i]] = home
+    _loop_body(kernel, body, [yielded[i] for i in tensors], [arguments[i] for i in tensors], homes)
+    following = [kernel.scalar(yielded[i]) for i in scalars]
+    next_ = b.effect(iv.element, 0, f"add {iv}, {step.text}")
+    phis.edge([next_, *following], b.current_label)
+    b.line(f"br label %{header}")
+    phis.close()
+    b.leave(done, known)
+    for i, val in zip(scalars, carried):
+        kernel.env[op.results[i]] = Uniform(val)
+    for i, home in zip(tensors, homes):
+        kernel.env[op.results[i]] = home
+
+
+def _layout_source(yielded: Value, initial: Value) -> Value:
+    """Whose memory accesses decide the layout of a carried tile: the loop's, unless it only passes the value on."""
+    return yielded if yielded.owner is not None else initial
+
+
+def _loop_body(
+    kernel: KernelGenerator, body: Block, yielded: list[Value], arguments: list[Value], homes: list[Buffer]
+) -> None:
+    """The body, then all next values at once: no chunk is overwritten that another still reads."""
+    changed = [(y, a, h) for y, a, h in zip(yielded, arguments, homes) if y is not a]
+    mine = set(arguments)
+    moved = _moves(body, mine)
+    crossing = any(_reads(y, mine - {a}) for y, a, _ in changed)
+    values = [y for y, _, _ in changed]
+    if not (moved & set(values) or (moved and crossing)) and not any(_reads_through(v, mine, moved) for v in values):
+        kernel.block(body, _copies(values, [h for _, _, h in changed]), separate_tail=bool(moved) or crossing)
+        return
+    spare = [kernel.allocate(h.shape, h.element, h.strides) for _, _, h in changed]
+    kernel.block(body, _copies(values, spare))
+    for (value, _, _), buffer in zip(changed, spare):
+        kernel.env[value] = buffer
+    kernel.keep(_copies(values, [h for _, _, h in changed]))
+    for value in values:
+        kernel.env.pop(value, None)
+
+
+def _moves(body: Block, arguments: set[Value]) -> set[Value]:
+    """Values in the body that hold elements of the carried tiles at other places."""
+    tainted, moved = set(arguments), set()
+    for op in body.ops:
+        if not any(o in tainted or o in moved for o in op.operands):
+            continue
+        if is_virtual(op):
+            if op.name in VIEWS or any(o in moved for o in op.operands):
+                moved.update(op.results)
+            else:
+                tainted.update(op.results)
+    return moved
+
+
+def _reads(value: Value, arguments: set[Value]) -> bool:
+    """Whether computing `value` reads one of `arguments`."""
+    stack, seen = [value], set()
+    while stack:
+        v = stack.pop()
+        if v in arguments:
+            return True
+        if v not in seen and v.owner is not None and is_virtual(v.owner):
+            seen.add(v)
+            stack += v.owner.operands
+    return False
+
+
+def _reads_through(value: Value, arguments: set[Value], moved: set[Value]) -> bool:
+    """Whether computing `value` needs elements of carried tiles at other places."""
+    return _reads(value, moved)
+
+
+def _if(kernel: KernelGenerator, op: Op) -> None:
+    b = kernel.b
+    condition = kernel.scalar(op.operands[0])
+    branches = [r for r in op.regions if r.ops]
+    yields = [r.ops[-1].operands if r.ops[-1].name == "scf.yield" else [] for r in branches]
+    homes = {i: _home(kernel, yields[0][i]) for i, r in enumerate(op.results) if in_scratch(r)}
+    labels = [b.fresh("then"), b.fresh("else")]
+    join = b.fresh("fi")
+    targets = labels if len(branches) > 1 else [labels[0], join]
+    b.line(f"br i1 {condition.text}, label %{targets[0]}, label %{targets[1]}")
+    known = b.known[0]
+    edges: list[tuple[str, list[Val]]] = []
+    for label, branch, values in zip(labels, branches, yields):
+        b.known[0] = dict(known)
+        b.enter(label)
+        kernel.block(branch, _copies([values[i] for i in homes], list(homes.values())))
+        scalars = [kernel.scalar(values[i]) for i in range(len(op.results)) if i not in homes]
+        edges.append((b.current_label, scalars))
+        b.line(f"br label %{join}")
+    b.leave(join, known)
+    rest = [r for i, r in enumerate(op.results) if i not in homes]
+    for k, result in enumerate(rest):
+        incoming = ", ".join(f"[ {values[k].text}, %{label} ]" for label, values in edges)
+        element = element_of(result.type)
+        kernel.env[result] = Uniform(b.effect(element, 0, f"phi {llvm_type(element, 0)} {incoming}"))
+    for i, home in homes.items():
+        kernel.env[op.results[i]] = home
+
+
+def _while(kernel: KernelGenerator, op: Op) -> None:
+    b = kernel.b
+    before, after = op.regions
+    initial = op.operands
+    passed, yielded = before.ops[-1].operands[1:], after.ops[-1].operands
+    homes = {i: _home(kernel, yielded[i]) for i, v in enumerate(initial) if in_scratch(v)}
+    results = {i: _home(kernel, v) for i, v in enumerate(passed) if in_scratch(v)}
+    kernel.keep(_copies([initial[i] for i in homes], list(homes.values())))
+    scalars = [i for i in range(len(initial)) if i not in homes]
+    started = [kernel.scalar(initial[i]) for i in scalars]
+
+    header, inside, done = b.fresh("while"), b.fresh("do"), b.fresh("end")
+    entered_from = b.current_label
+    b.line(f"br label %{header}")
+    known = b.enter(header)
+    phis = _Phis(kernel)
+    for i in scalars:
+        kernel.env[before.arguments[i]] = Uniform(phis.add(element_of(initial[i].type)))
+    phis.edge(started, entered_from)
+    for i, home in homes.items():
+        kernel.env[before.arguments[i]] = home
+    kernel.block(before, _copies([passed[i] for i in results], list(results.values())))
+    condition = kernel.scalar(before.ops[-1].operands[0])
+    for i, (argument, value) in enumerate(zip(after.arguments, passed)):
+        lane = results[i] if i in results else Uniform(kernel.scalar(value))
+        kernel.env[argument] = kernel.env[op.results[i]] = lane
+    b.line(f"br i1 {condition.text}, label %{inside}, label %{done}")
+    b.enter(inside)
+    kernel.block(after, _copies([yielded[i] for i in homes], list(homes.values())))
+    following = [kernel.scalar(yielded[i]) for i in scalars]
+    phis.edge(following, b.current_label)
+    b.line(f"br label %{header}")
+    phis.close()
+    b.leave(done, known)

@@ -1,0 +1,149 @@
+"""Where in a tile a chunk is: one coordinate an axis, and how reshape, trans, broadcast, ... map them.
+
+A coordinate is an `Index` (or a `Vector` of positions). Splitting an axis gives `Digit`s, whose values are computed only if something asks, so that merging
+them again gives back the very coordinate that was split: chains of reshapes cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+from .builder import Val
+from .integers import Integers
+from .lanes import Index, Lane, Uniform, Vector
+
+
+class Digit:
+    """`(whole // stride) % extent` of another coordinate `whole`, which has `size` positions."""
+
+    __slots__ = ("whole", "stride", "extent", "size")
+
+    def __init__(self, whole: Coordinate, stride: int, extent: int, size: int) -> None:
+        self.whole, self.stride, self.extent, self.size = whole, stride, extent, size
+
+    @property
+    def level(self) -> int:
+        return self.whole.level
+
+
+Coordinate = Union[Index, Vector, Digit]
+Coordinates = tuple[Coordinate, ...]
+
+
+class CoordinateMaps:
+    """Maps of coordinates; `width` is the number of lanes of the chunk that they describe."""
+
+    def __init__(self, integers: Integers, width: int) -> None:
+        self.integers = integers
+        self.lanes = integers.lanes
+        self.b = integers.b
+        self.width = width
+        self.zero = Index(self.b.constant("i64", 0), 0, "i64")
+        self._memo: dict[object, object] = {}
+
+    def constant(self, position: int) -> Index:
+        if position == 0:
+            return self.zero
+        return Index(self.b.constant("i64", position), 0, "i64")
+
+    def value(self, coordinate: Coordinate) -> Lane:
+        """The positions themselves, as i64."""
+        if not isinstance(coordinate, Digit):
+            return coordinate
+        known = self._memo.get(coordinate)
+        if known is None:
+            known = self.value(coordinate.whole)
+            if coordinate.stride > 1:
+                known = self._operate("udiv", known, coordinate.stride)
+            if coordinate.stride * coordinate.extent < coordinate.size:
+                known = self._operate("urem", known, coordinate.extent)
+            self._memo[coordinate] = known
+        return known
+
+    def _operate(self, opcode: str, lane: Lane, number: int) -> Lane:
+        result = self.integers.binary(opcode, lane, self.constant(number), "i64", self.width)
+        return self.lanes.index(result) or result if isinstance(result, Uniform) else result
+
+    def reshape(self, coordinates: Coordinates, shape: Sequence[int], source_shape: Sequence[int]) -> Coordinates:
+        """Coordinates in a tile of `source_shape` of the element at `coordinates` in its reshape to `shape`."""
+        key = (coordinates, tuple(source_shape))
+        known = self._memo.get(key)
+        if known is None:
+            known = self._reshape(coordinates, tuple(shape), tuple(source_shape))
+            self._memo[key] = known
+        return known
+
+    def _reshape(self, coordinates: Coordinates, shape: tuple[int, ...], source_shape: tuple[int, ...]) -> Coordinates:
+        result: list[Coordinate] = []
+        i = j = 0
+        while i < len(shape) or j < len(source_shape):
+            first_i, first_j = i, j
+            here = there = 1
+            while i < len(shape) and (i == first_i or here < there):
+                here *= shape[i]
+                i += 1
+            while j < len(source_shape) and (there < here or j == first_j):
+                there *= source_shape[j]
+                j += 1
+            while here != there:
+                if here < there:
+                    here *= shape[i]
+                    i += 1
+                else:
+                    there *= source_shape[j]
+                    j += 1
+            while i < len(shape) and shape[i] == 1:
+                i += 1
+            while j < len(source_shape) and source_shape[j] == 1:
+                j += 1
+            merged = self._merge(coordinates[first_i:i], shape[first_i:i])
+            result += self._split(merged, here, source_shape[first_j:j])
+        return tuple(result)
+
+    def _merge(self, coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinate:
+        """The position in the flattened group of axes."""
+        parts = [(c, d) for c, d in zip(coordinates, shape) if d > 1]
+        if not parts:
+            return self.zero
+        merged, size = parts[0]
+        for coordinate, extent in parts[1:]:
+            joined = _join_digits(merged, coordinate)
+            if joined is None:
+                high = self.integers.binary("mul", self.value(merged), self.constant(extent), "i64", self.width)
+                joined = self.integers.binary("add", high, self.value(coordinate), "i64", self.width)
+                joined = self.lanes.index(joined) or joined
+            merged, size = joined, size * extent
+        return merged
+
+    def _split(self, whole: Coordinate, size: int, shape: tuple[int, ...]) -> list[Coordinate]:
+        result: list[Coordinate] = []
+        stride = size
+        for extent in shape:
+            stride //= extent
+            if extent == 1:
+                result.append(self.zero)
+            elif extent == size:
+                result.append(whole)
+            elif isinstance(whole, Index) and whole.first.constant is not None and whole.step == 0:
+                result.append(self.constant(whole.first.constant // stride % extent))
+            elif isinstance(whole, Digit):
+                result.append(Digit(whole.whole, whole.stride * stride, extent, whole.size))
+            else:
+                result.append(Digit(whole, stride, extent, size))
+        return result
+
+
+def _join_digits(high: Coordinate, low: Coordinate) -> Coordinate | None:
+    """The digit that two neighbours form; the whole coordinate where they are all of it."""
+    if not (isinstance(high, Digit) and isinstance(low, Digit) and high.whole is low.whole):
+        return None
+    if high.stride != low.stride * low.extent:
+        return None
+    if low.stride == 1 and high.stride * high.extent == high.size:
+        return high.whole
+    return Digit(high.whole, low.stride, low.extent * high.extent, high.size)
+
+
+def uniform_value(coordinate: Coordinate) -> Val | None:
+    return coordinate.first if isinstance(coordinate, Index) and coordinate.step == 0 else None

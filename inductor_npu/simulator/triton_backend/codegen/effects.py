@@ -1,0 +1,110 @@
+"""Which operations touch memory, and through which kernel arguments: what keeps the order of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ttir.ir import Block, Op, Value
+
+READS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
+WRITES = frozenset({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce"})
+ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
+REPORTS = frozenset({"tt.print", "tt.assert", "cf.assert"})
+_ADDRESS_OPERANDS = frozenset(
+    {
+        "tt.addptr",
+        "tt.advance",
+        "tt.bitcast",
+        "tt.broadcast",
+        "tt.expand_dims",
+        "tt.make_tensor_ptr",
+        "tt.make_tensor_descriptor",
+        "tt.reshape",
+        "tt.splat",
+        "tt.trans",
+        "tt.unsplat",
+    }
+)
+
+ANYWHERE = None  # the base of an address of unknown origin: may be any argument
+
+
+class Bases:
+    """The kernel arguments that addresses derive from."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, frozenset[Value] | None] = {}
+
+    def carried(self, argument: Value, initial: Value) -> None:
+        """A loop-carried pointer moves within what it first pointed into."""
+        self._known[argument] = self.of(initial)
+
+    def of(self, pointer: Value) -> frozenset[Value] | None:
+        """The arguments that `pointer` may point into; ANYWHERE if that is not known."""
+        if pointer not in self._known:
+            owner = pointer.owner
+            if owner is None:
+                self._known[pointer] = frozenset((pointer,))
+            elif owner.name in _ADDRESS_OPERANDS:
+                self._known[pointer] = self.of(owner.operands[0])
+            elif owner.name == "arith.select":
+                self._known[pointer] = _union(self.of(owner.operands[1]), self.of(owner.operands[2]))
+            elif owner.name == "scf.for":
+                self._known[pointer] = self.of(owner.operands[3 + pointer.index])
+            else:
+                self._known[pointer] = ANYWHERE
+        return self._known[pointer]
+
+    def may_alias(self, a: Value, b: Value) -> bool:
+        left, right = self.of(a), self.of(b)
+        return left is ANYWHERE or right is ANYWHERE or bool(left & right)
+
+
+def _union(a: frozenset[Value] | None, b: frozenset[Value] | None) -> frozenset[Value] | None:
+    return ANYWHERE if a is ANYWHERE or b is ANYWHERE else a | b
+
+
+def nested(op: Op) -> Iterable[Op]:
+    for region in op.regions:
+        yield from region.walk()
+
+
+def free_values(op: Op) -> set[Value]:
+    """Values that the regions of `op` use and that are defined outside of them."""
+    inside: set[Value] = set()
+    used: set[Value] = set()
+
+    def visit(block: Block) -> None:
+        inside.update(block.arguments)
+        for inner in block.ops:
+            used.update(inner.operands)
+            inside.update(inner.results)
+            for region in inner.regions:
+                visit(region)
+
+    for region in op.regions:
+        visit(region)
+    return used - inside
+
+
+def written_pointers(op: Op) -> list[Value]:
+    """The addresses that `op`, or an operation inside it, writes through."""
+    return [o.operands[0] for o in (op, *nested(op)) if o.name in WRITES or o.name in ATOMICS]
+
+
+def read_pointers(op: Op) -> list[Value]:
+    return [o.operands[0] for o in (op, *nested(op)) if o.name in READS or o.name in ATOMICS]
+
+
+__all__ = [
+    "ANYWHERE",
+    "ATOMICS",
+    "Bases",
+    "READS",
+    "REPORTS",
+    "WRITES",
+    "free_values",
+    "nested",
+    "read_pointers",
+    "written_pointers",
+]

@@ -1,0 +1,264 @@
+"""Integer arithmetic on lanes: coordinates stay scalar, and no division traps."""
+
+from __future__ import annotations
+
+from .builder import Val
+from .lanes import Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
+from .types import BITS
+
+_SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
+_SWAPPED.update({"ult": "ugt", "ugt": "ult", "ule": "uge", "uge": "ule"})
+
+
+class Integers:
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self.b = lanes.b
+
+    # -- sums and products -----------------------------------------------------------------------------------------------------
+    def binary(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Lane:
+        """add, sub, mul, shl, sdiv, udiv, srem, urem, and, or, xor, lshr, ashr."""
+        if opcode == "shl" and isinstance(b, Uniform) and b.val.constant is not None and 0 <= b.val.constant < 24:
+            if not isinstance(a, (Vector, Prefix)):
+                opcode, b = "mul", Uniform(self.b.constant(element, 1 << b.val.constant))
+        if element == "i1":
+            return self._logical(opcode, a, b, width)
+        if isinstance(a, Uniform) and isinstance(b, Uniform):
+            return Uniform(self._scalar(opcode, a.val, b.val))
+        indexed = self._indexed(opcode, a, b, width)
+        if indexed is not None:
+            return indexed
+        if is_uniform(a) and is_uniform(b):
+            return Uniform(self._scalar(opcode, self.lanes.scalar(a), self.lanes.scalar(b)))
+        if opcode in ("sdiv", "udiv", "srem", "urem"):
+            return Vector(self._divide(opcode, a, b, element, width))
+        x, y = self.lanes.vector(a, width), self.lanes.vector(b, width)
+        if opcode in ("shl", "lshr", "ashr"):
+            return Vector(self.shift(opcode, x, y))
+        return Vector(self.b.binary(opcode, x, y))
+
+    def _logical(self, opcode: str, a: Lane, b: Lane, width: int) -> Lane:
+        """On masks; a sum of bits is their xor, a product their and."""
+        opcode = {"add": "xor", "sub": "xor", "mul": "and"}.get(opcode, opcode)
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, Uniform) and x.val.constant is not None and opcode in ("and", "or"):
+                return y if bool(x.val.constant) == (opcode == "and") else x
+        if opcode == "and" and (isinstance(a, Prefix) or isinstance(b, Prefix)):
+            if isinstance(a, Prefix) and isinstance(b, Prefix):
+                return Prefix(self._least(a.count, b.count))
+            prefix, other = (a, b) if isinstance(a, Prefix) else (b, a)
+            if isinstance(other, Uniform):
+                zero = self.b.constant("i64", 0)
+                count = self.b.select(other.val, prefix.count, zero)
+                count.high = prefix.count.high if prefix.count.high is None else max(0, prefix.count.high)
+                return Prefix(count)
+        if isinstance(a, Uniform) and isinstance(b, Uniform):
+            return Uniform(self.b.binary(opcode, a.val, b.val))
+        return Vector(self.b.binary(opcode, self.lanes.vector(a, width), self.lanes.vector(b, width)))
+
+    def _least(self, a: Val, b: Val) -> Val:
+        val = self.b.intrinsic("smin", ("i64", 0), (a, b))
+        highs = [v.high for v in (a, b) if v.high is not None]
+        val.high = min(highs, default=None)
+        val.low = None if a.low is None or b.low is None else min(a.low, b.low)
+        return val
+
+    def _indexed(self, opcode: str, a: Lane, b: Lane, width: int) -> Lane | None:
+        if not (isinstance(a, Index) or isinstance(b, Index)):
+            return None
+        x, y = self.lanes.index(a), self.lanes.index(b)
+        if x is None or y is None:
+            return None
+        if opcode == "add":
+            return self.lanes.index_add(x, y)
+        if opcode == "sub":
+            return self.lanes.index_subtract(x, y)
+        if opcode == "mul":
+            return self.lanes.index_multiply(x, y)
+        if opcode in ("sdiv", "udiv", "srem", "urem") and y.step == 0:
+            return self._indexed_division(opcode, x, y, width)
+        if opcode == "and" and y.step == 0 and y.first.constant is not None:
+            mask = int(y.first.constant)
+            if mask >= 0 and mask & (mask + 1) == 0 and x.first.low is not None and x.first.low >= 0:
+                return self._indexed_division("urem", x, Index(self.b.constant("i64", mask + 1), 0, x.element), width)
+        if opcode in ("lshr", "ashr") and y.step == 0 and y.first.constant is not None and 0 <= y.first.constant < 31:
+            if x.first.low is not None and x.first.low >= 0:
+                return self._indexed_division("udiv", x, Index(self.b.constant("i64", 1 << y.first.constant), 0, x.element), width)
+        return None
+
+    def _indexed_division(self, opcode: str, x: Index, y: Index, width: int) -> Lane | None:
+        """Where a chunk cannot cross a multiple of the divisor, the quotient is uniform and the remainder still counts up."""
+        divides = opcode in ("sdiv", "udiv")
+        divisor = y.first.constant
+        nonnegative = x.first.low is not None and x.first.low >= 0
+        if x.step == 0:
+            if not nonnegative or y.first.low is None or y.first.low <= 0:
+                return None
+            result = self.lanes.divide(x.first, y.first) if divides else self.lanes.remainder(x.first, y.first)
+            return Index(result, 0, x.element)
+        if divisor is None or divisor <= 0 or not nonnegative:
+            return None
+        if self.lanes.index_within(x, divisor, width):
+            first = self.lanes.divide(x.first, y.first) if divides else self.lanes.remainder(x.first, y.first)
+            return Index(first, 0 if divides else x.step, x.element)
+        if x.first.divisor % divisor == 0 and x.step % divisor == 0:
+            if divides:
+                return Index(self.lanes.divide(x.first, y.first), x.step // divisor, x.element)
+            return Index(self.b.constant("i64", 0), 0, x.element)
+        if 0 < x.step * (width - 1) < divisor and width:
+            return Vector(self._crossing_once(divides, x, y, width))
+        return None
+
+    def _crossing_once(self, divides: bool, x: Index, y: Index, width: int) -> Val:
+        """A chunk shorter than the divisor crosses at most one multiple of it: one comparison instead of a vector division."""
+        quotient, rest = self.lanes.divide(x.first, y.first), self.lanes.remainder(x.first, y.first)
+        rests = self.lanes.vector(Index(rest, x.step, x.element), width)
+        divisor = self.lanes.vector(Index(y.first, 0, x.element), width)
+        crossed = self.b.compare("icmp uge", rests, divisor)
+        if divides:
+            low = self.lanes.vector(Index(quotient, 0, x.element), width)
+            return self.b.binary("add", low, self.b.cast("zext", crossed, x.element))
+        return self.b.select(crossed, self.b.binary("sub", rests, divisor), rests)
+
+    # -- scalars ---------------------------------------------------------------------------------------------------------------
+    def _scalar(self, opcode: str, a: Val, b: Val) -> Val:
+        if opcode == "add":
+            return self._settled(self.lanes.add(a, b))
+        if opcode == "sub":
+            return self._settled(self.lanes.subtract(a, b))
+        if opcode == "mul":
+            product = self.lanes.multiply(a, b)
+            factors = [abs(v.constant) for v in (a, b) if v.constant is not None]
+            if any(f > (1 << 24) for f in factors) and product.constant is None:
+                product.low = product.high = None
+                product.divisor &= -product.divisor
+            return self._settled(product)
+        if opcode in ("sdiv", "udiv", "srem", "urem"):
+            return self._scalar_division(opcode, a, b)
+        if opcode in ("shl", "lshr", "ashr"):
+            return self.shift(opcode, a, b)
+        val = self.b.binary(opcode, a, b)
+        if opcode == "and" and b.constant is not None and b.constant >= 0:
+            val.low, val.high = 0, int(b.constant)
+        return val
+
+    def _settled(self, val: Val) -> Val:
+        """Facts that go beyond the type are dropped: only the lower bound of an index survives."""
+        bits = BITS[val.element]
+        if val.constant is not None:
+            return self.b.constant(val.element, ((int(val.constant) + (1 << (bits - 1))) & ((1 << bits) - 1)) - (1 << (bits - 1)))
+        if val.high is not None and val.high >= 1 << (bits - 1):
+            val.high = None
+        if val.low is not None and val.low < -(1 << (bits - 1)):
+            val.low = None
+        return val
+
+    def _scalar_division(self, opcode: str, a: Val, b: Val) -> Val:
+        divides, signed = opcode in ("sdiv", "udiv"), opcode in ("sdiv", "srem")
+        known_sign = (a.low is not None and a.low >= 0) or signed
+        if b.constant is not None and b.constant > 0 and known_sign or b.low is not None and b.low > 0 and known_sign:
+            return self.lanes.divide(a, b) if divides else self.lanes.remainder(a, b)
+        return self.guarded_division(opcode, a, b)
+
+    def shift(self, opcode: str, x: Val, y: Val) -> Val:
+        """A shift by the width or more gives 0, or the sign: LLVM leaves it undefined."""
+        if y.constant is not None and 0 <= y.constant < BITS[x.element]:
+            return self.b.binary(opcode, x, y)
+        limit = self.b.constant(x.element, BITS[x.element] - 1, x.lanes)
+        beyond = self.b.compare("icmp ugt", y, limit)
+        if opcode == "ashr":
+            return self.b.binary("ashr", x, self.b.select(beyond, limit, y))
+        shifted = self.b.binary(opcode, x, self.b.select(beyond, limit, y))
+        return self.b.select(beyond, self.b.constant(x.element, 0, x.lanes), shifted)
+
+    # -- division ----------------------------------------------------------------------------------------------------------------
+    def guarded_division(self, opcode: str, a: Val, b: Val) -> Val:
+        """Integer division that never traps: by zero it gives a (the remainder 0), the least number by -1 wraps."""
+        if b.constant is not None and b.constant not in (0, -1):
+            return self.b.binary(opcode, a, b)
+        zero, one = self.b.constant(a.element, 0, a.lanes), self.b.constant(a.element, 1, a.lanes)
+        safe = self.b.select(self.b.compare("icmp eq", b, zero), one, b)
+        if opcode in ("udiv", "urem"):
+            return self.b.binary(opcode, a, safe)
+        minus = self.b.compare("icmp eq", b, self.b.constant(a.element, -1, a.lanes))
+        safe = self.b.select(minus, one, safe)
+        if opcode == "srem":
+            return self.b.binary(opcode, a, safe)
+        return self.b.select(minus, self.b.binary("sub", zero, a), self.b.binary("sdiv", a, safe))
+
+    def _divide(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Val:
+        x, y = self.lanes.vector(a, width), self.lanes.vector(b, width)
+        constant = isinstance(b, Uniform) and b.val.constant is not None and b.val.constant not in (0, -1)
+        if constant:
+            return self.b.binary(opcode, x, y)  # LLVM multiplies by the reciprocal
+        if BITS[element] > 32:
+            return self.guarded_division(opcode, x, y)
+        return self._through_double(opcode, x, y)
+
+    def _through_double(self, opcode: str, x: Val, y: Val) -> Val:
+        """Exact for 32-bit integers: a quotient's distance from the next integer, at least 2**-32, exceeds the rounding error."""
+        signed = opcode in ("sdiv", "srem")
+        zero, one = self.b.constant(y.element, 0, y.lanes), self.b.constant(y.element, 1, y.lanes)
+        safe = self.b.select(self.b.compare("icmp eq", y, zero), one, y)
+        to_float = "sitofp" if signed else "uitofp"
+        quotient = self.b.binary("fdiv", self.b.cast(to_float, x, "f64"), self.b.cast(to_float, safe, "f64"))
+        whole = self.b.cast("trunc", self.b.cast("fptosi", quotient, "i64"), x.element)
+        if opcode in ("sdiv", "udiv"):
+            return whole
+        return self.b.binary("sub", x, self.b.binary("mul", whole, safe))
+
+    # -- comparisons -------------------------------------------------------------------------------------------------------------
+    def compare(self, predicate: str, a: Lane, b: Lane, width: int) -> Lane:
+        if isinstance(a, Uniform) and isinstance(b, Uniform):
+            folded = _folded(predicate, a.val, b.val, 0)
+            return Uniform(self.b.compare(f"icmp {predicate}", a.val, b.val)) if folded is None else self._truth(folded)
+        x, y = self.lanes.index(a), self.lanes.index(b)
+        if x is not None and y is not None and (isinstance(a, Index) or isinstance(b, Index)):
+            known = self._compare_indices(predicate, x, y, width)
+            if known is not None:
+                return known
+        if is_uniform(a) and is_uniform(b):
+            return Uniform(self.b.compare(f"icmp {predicate}", self.lanes.scalar(a), self.lanes.scalar(b)))
+        return Vector(self.b.compare(f"icmp {predicate}", self.lanes.vector(a, width), self.lanes.vector(b, width)))
+
+    def _truth(self, value: bool) -> Uniform:
+        return Uniform(self.b.constant("i1", value))
+
+    def _compare_indices(self, predicate: str, x: Index, y: Index, width: int) -> Lane | None:
+        if x.step == 0 and y.step == 0:
+            folded = _folded(predicate, x.first, y.first, 0)
+            if folded is not None:
+                return self._truth(folded)
+            if predicate.startswith("u"):
+                return None
+            return Uniform(self.b.compare(f"icmp {predicate}", x.first, y.first))
+        if x.step == 0:
+            x, y, predicate = y, x, _SWAPPED[predicate]
+        if y.step != 0:
+            return None
+        if predicate[0] == "u":
+            if x.first.low is None or x.first.low < 0 or y.first.low is None or y.first.low < 0:
+                return None
+            predicate = "s" + predicate[1:]
+        folded = _folded(predicate, x.first, y.first, x.step * max(width - 1, 0)) if x.step > 0 else None
+        if folded is not None:
+            return self._truth(folded)
+        if x.step == 1 and predicate in ("slt", "sle"):
+            count = self.lanes.subtract(y.first, x.first)
+            return Prefix(count if predicate == "slt" else self.lanes.add(count, self.b.constant("i64", 1)))
+        return None
+
+
+def _folded(predicate: str, a: Val, b: Val, spread: int) -> bool | None:
+    """What the bounds say of `a + d predicate b` for every d in 0..spread; None: nothing. Signed orders only."""
+    below = a.high is not None and b.low is not None and a.high + spread < b.low
+    above_or_equal = a.low is not None and b.high is not None and a.low >= b.high
+    if predicate == "slt" and (below or above_or_equal):
+        return below
+    if predicate == "sge" and (below or above_or_equal):
+        return above_or_equal
+    if predicate == "sle" and below:
+        return True
+    if predicate == "sgt" and below:
+        return False
+    return None

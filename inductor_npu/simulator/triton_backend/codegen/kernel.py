@@ -1,0 +1,284 @@
+"""From a TTIR kernel to one LLVM function with the runtime's kernel ABI (see docs/architecture.md, section 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..ttir.ir import Block, Function, Module, Op, TensorType, Value
+from . import control_flow, solo
+from .blocks import BlockPointers
+from .builder import Builder, Val
+from .effects import Bases
+from .elementwise import Elementwise
+from .errors import UnsupportedOperation
+from .lanes import Lane, Uniform
+from .memory import Buffer, Memory, held
+from .nest import Frame, Nest
+from .plan import REGIONS, SOLO, Group, Planner, Root, Step, is_tensor, is_virtual
+from .rewrite import rewrite
+from .strides import Strides
+from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
+
+SCRATCH_ALIGNMENT = 64
+GRID_LIMIT = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class CodegenOptions:
+    """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers."""
+
+    enable_fp_fusion: bool = True
+    vector_bits: int = 512
+    registers: int = 32
+
+
+@dataclass(frozen=True)
+class GeneratedKernel:
+    """The text of an LLVM module with the function `entry`. `scratch_bytes` of private memory are needed by each running thread;
+    `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i + 1.
+    """
+
+    llvm_ir: str
+    entry: str
+    scratch_bytes: int
+    work_per_program: int
+    messages: list[str] = field(default_factory=list)
+
+
+def generate_kernel(module: Module, options: CodegenOptions) -> GeneratedKernel:
+    """LLVM IR for the module's kernel. Raises UnsupportedOperation, which names operation and source line."""
+    return KernelGenerator(module.kernel, options).generate()
+
+
+class KernelGenerator:
+    """The state of generating one kernel: where each value is, and the scratch in use."""
+
+    def __init__(self, function: Function, options: CodegenOptions) -> None:
+        self.function, self.options = function, options
+        self.b = Builder()
+        self.elementwise = Elementwise(self.b, options.enable_fp_fusion)
+        self.memory = Memory(self.b, self.elementwise.lanes, self.elementwise.integers)
+        self.blocks = BlockPointers(self)
+        self.bases, self.strides = Bases(), Strides()
+        self.planner = Planner(self.bases, self.strides)
+        self.env: dict[Value, Lane | Buffer] = {}
+        self.scratch_bytes = 0
+        self.work = 0
+        self.loop_depth = 0
+        self.messages: list[str] = []
+
+    # -- the function ------------------------------------------------------------------------------------------------------------
+    def generate(self) -> GeneratedKernel:
+        rewrite(self.function)
+        self._arguments()
+        entry = list(self.b.sinks[0])
+        self.b.sinks[0].clear()
+        self._program_ids()
+        self.block(self.function.body)
+        entry_name = f"npu_{self.function.name}"
+        return GeneratedKernel(
+            self._module(entry_name, entry), entry_name, self.scratch_bytes, max(1, self.work), self.messages
+        )
+
+    def _arguments(self) -> None:
+        """Loads the arguments from their 8-byte slots."""
+        attrs = self.function.argument_attrs or [{}] * len(self.function.body.arguments)
+        for slot, (argument, facts) in enumerate(zip(self.function.body.arguments, attrs)):
+            element = element_of(argument.type)
+            address = f"%args.{slot}"
+            self.b.line(f"{address} = getelementptr i64, ptr %args, i64 {slot}")
+            memory_element = held(element)
+            value = self.b.read(memory_element, 0, f"load {llvm_type(memory_element, 0)}, ptr {address}")
+            if element == "i1":
+                value = self.b.cast("trunc", value, "i1")
+            divisor = facts.get("tt.divisibility")
+            if isinstance(divisor, int) and element in ("i32", "i64"):
+                value.divisor = divisor
+            self.env[argument] = Uniform(value)
+
+    def _program_ids(self) -> None:
+        self.program_ids, self.grid = [], []
+        for axis in "xyz":
+            program = Val(f"%program.{axis}", "i32")
+            program.low, program.high = 0, GRID_LIMIT
+            self.program_ids.append(program)
+            count = Val(f"%grid.{axis}", "i32")
+            count.low, count.high = 1, GRID_LIMIT
+            self.grid.append(count)
+
+    def _module(self, name: str, entry: Sequence[str]) -> str:
+        library = self.elementwise.math.library
+        declared = frozenset(self.b.declarations)
+        globals_ = "\n".join(f"{symbol} = {text}" for text, symbol in self.b.globals.items())
+        return "\n".join(
+            [
+                globals_,
+                *self.b.declarations,
+                library.text(declared),
+                f"define i32 @{name}(ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias readonly %grid, "
+                "ptr noalias %scratch, ptr noalias %context) nounwind {",
+                "entry:",
+                *entry,
+                _PROLOGUE,
+                self.b.text(),
+                _EPILOGUE,
+            ]
+        )
+
+    # -- blocks and steps ----------------------------------------------------------------------------------------------------------
+    def block(self, block: Block, tail: Sequence[Root] = (), separate_tail: bool = False) -> Op | None:
+        """Writes a block, then the roots in `tail`; returns its terminator, which is the caller's to write."""
+        ops = list(block.ops)
+        terminator = None
+        if ops and ops[-1].name in ("scf.yield", "scf.condition", "tt.return"):
+            terminator = ops.pop()
+        if separate_tail:
+            self.steps(self.planner.plan(ops))
+            self.steps(self.planner.plan([], tail))
+        else:
+            self.steps(self.planner.plan(ops, tail))
+        return terminator
+
+    def keep(self, roots: Sequence[Root]) -> None:
+        """Writes loop nests that put values into scratch."""
+        if roots:
+            self.steps(self.planner.plan([], roots))
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if step.group is not None:
+                self.work += math.prod(step.group.shape) * 8 ** min(self.loop_depth, 2)
+                Nest(self, step.group).emit()
+            elif step.op.name in REGIONS:
+                self.loop_depth += 1
+                control_flow.emit(self, step.op)
+                self.loop_depth -= 1
+            elif step.op.name in SOLO:
+                solo.emit(self, step.op)
+            else:
+                self.statement(step.op)
+
+    def statement(self, op: Op) -> None:
+        """An operation on scalars."""
+        name = op.name
+        if name == "tt.get_program_id":
+            self.env[op.result] = Uniform(self.program_ids[op.attrs["axis"]])
+        elif name == "tt.get_num_programs":
+            self.env[op.result] = Uniform(self.grid[op.attrs["axis"]])
+        elif name == "tt.load":
+            operands = [self.env[o] for o in op.operands]
+            mask, other = (*operands[1:], None, None)[:2]
+            self.env[op.result] = self.memory.load(operands[0], mask, other, element_of(op.result.type), 0)
+        elif name == "tt.store":
+            pointer, value, mask = (*(self.env[o] for o in op.operands), None)[:3]
+            self.memory.store(pointer, value, mask, element_of(op.operands[1].type), 0)
+        elif name in ("tt.atomic_rmw", "tt.atomic_cas"):
+            from .atomics import emit_scalar_atomic
+
+            emit_scalar_atomic(self, op)
+        elif name in ("tt.make_tensor_ptr", "tt.advance"):
+            self.blocks.define(op)
+        elif name == "ub.poison":
+            self.env[op.result] = Uniform(self.b.constant(element_of(op.result.type), 0))
+        elif name == "llvm.intr.assume":
+            return
+        elif not op.results:
+            raise UnsupportedOperation(op, "this operation is not supported")
+        else:
+            lane = self.elementwise.emit(op, [self.env[o] for o in op.operands], 0)
+            for value, part in zip(op.results, lane if isinstance(lane, tuple) else (lane,)):
+                self.env[value] = part
+
+    def scalar(self, value: Value) -> Val:
+        """A scalar, or the only element of a tensor of one."""
+        shape = shape_of(value.type)
+        frame = Frame(self, 0)
+        lane = frame.evaluate(value, (frame.maps.zero,) * len(shape))
+        return self.elementwise.lanes.scalar(lane)
+
+    # -- scratch -------------------------------------------------------------------------------------------------------------------
+    def reserve(self, size: int) -> int:
+        """Bytes of scratch, at an aligned offset."""
+        offset = self.scratch_bytes
+        self.scratch_bytes += -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        return offset
+
+    def allocate(self, shape: tuple[int, ...], element: str, strides: tuple[int, ...]) -> Buffer:
+        return Buffer(self.reserve(math.prod(shape) * element_bytes(held(element))), shape, strides, element)
+
+    # -- questions -------------------------------------------------------------------------------------------------------------------
+    def elements_in(self, group: Group) -> set[str]:
+        """The element types of the numbers that a nest loads, stores and computes with; index arithmetic left out."""
+        found: set[str] = set()
+        seen: set[Value] = set()
+        stack = [(v, True) for root in group.roots for v in root.operands]
+        for root in group.roots:
+            if root.op is None or root.op.name == "tt.reduce":
+                found.update(element_of(v.type) for v in root.operands)
+            else:
+                found.add(element_of(root.op.operands[1].type))
+        while stack:
+            value, _ = stack.pop()
+            if value in seen or not is_tensor(value):
+                continue
+            seen.add(value)
+            element = element_of(value.type)
+            kept = self.env.get(value)
+            loaded = value.owner is not None and value.owner.name == "tt.load"
+            if is_float(element) or loaded or isinstance(kept, Buffer):
+                found.add(element)
+            if kept is None and value.owner is not None and is_virtual(value.owner):
+                stack += [(o, True) for o in value.owner.operands]
+        return {e for e in found if BITS[e] > 1 and e != "ptr"} or {"i8"}
+
+
+_PROLOGUE = """\
+  %grid.x = load i32, ptr %grid
+  %grid.y.at = getelementptr i32, ptr %grid, i64 1
+  %grid.y = load i32, ptr %grid.y.at
+  %grid.z.at = getelementptr i32, ptr %grid, i64 2
+  %grid.z = load i32, ptr %grid.z.at
+  %empty = icmp sge i64 %begin, %end
+  br i1 %empty, label %finished, label %first
+first:
+  %grid.x.wide = zext i32 %grid.x to i64
+  %grid.y.wide = zext i32 %grid.y to i64
+  %begin.x = urem i64 %begin, %grid.x.wide
+  %begin.yz = udiv i64 %begin, %grid.x.wide
+  %begin.y = urem i64 %begin.yz, %grid.y.wide
+  %begin.z = udiv i64 %begin.yz, %grid.y.wide
+  %first.x = trunc i64 %begin.x to i32
+  %first.y = trunc i64 %begin.y to i32
+  %first.z = trunc i64 %begin.z to i32
+  br label %program
+program:
+  %number = phi i64 [ %begin, %first ], [ %number.next, %next ]
+  %program.x = phi i32 [ %first.x, %first ], [ %program.x.next, %next ]
+  %program.y = phi i32 [ %first.y, %first ], [ %program.y.next, %next ]
+  %program.z = phi i32 [ %first.z, %first ], [ %program.z.next, %next ]
+  br label %body
+body:"""
+
+_EPILOGUE = """\
+  br label %next
+next:
+  %number.next = add nsw i64 %number, 1
+  %x.up = add nuw i32 %program.x, 1
+  %x.wraps = icmp eq i32 %x.up, %grid.x
+  %program.x.next = select i1 %x.wraps, i32 0, i32 %x.up
+  %y.carry = zext i1 %x.wraps to i32
+  %y.up = add nuw i32 %program.y, %y.carry
+  %y.wraps = icmp eq i32 %y.up, %grid.y
+  %program.y.next = select i1 %y.wraps, i32 0, i32 %y.up
+  %z.carry = zext i1 %y.wraps to i32
+  %program.z.next = add nuw i32 %program.z, %z.carry
+  %more = icmp slt i64 %number.next, %end
+  br i1 %more, label %program, label %finished
+finished:
+  ret i32 0
+}
+"""
+
+__all__ = ["CodegenOptions", "GeneratedKernel", "KernelGenerator", "TensorType", "UnsupportedOperation", "generate_kernel"]

@@ -1,0 +1,270 @@
+"""The forms that a chunk's value takes, and arithmetic that keeps the cheapest one.
+
+A chunk is `width` consecutive positions of one axis of a tile. A value at a chunk is
+
+- `Uniform`: the same scalar in all lanes;
+- `Index`: integers `first + step * lane`, the arithmetic of tile coordinates. `first` is kept in 64 bits and taken not to have wrapped in the element
+  type: addresses beyond 2**31 from 32-bit indices would be out of bounds anyway. As numbers, the lanes wrap exactly as the type does;
+- `Address`: pointers `pointer + step * lane`, step in bytes;
+- `Prefix`: a mask that holds in the first `count` lanes, where count may be negative or beyond the width;
+- `Vector`: a vector of `width` elements.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Union
+
+from .builder import Builder, Val
+from .types import BITS, llvm_type
+
+MAX_INDEX_FACTOR = 1 << 24  # a larger factor is a hash, not an index: its products wrap
+
+
+@dataclass(eq=False, slots=True)
+class Uniform:
+    val: Val
+
+    @property
+    def level(self) -> int:
+        return self.val.level
+
+
+@dataclass(eq=False, slots=True)
+class Index:
+    first: Val
+    step: int
+    element: str
+
+    @property
+    def level(self) -> int:
+        return self.first.level
+
+
+@dataclass(eq=False, slots=True)
+class Address:
+    pointer: Val
+    step: int
+
+    @property
+    def level(self) -> int:
+        return self.pointer.level
+
+
+@dataclass(eq=False, slots=True)
+class Prefix:
+    count: Val
+
+    @property
+    def level(self) -> int:
+        return self.count.level
+
+
+@dataclass(eq=False, slots=True)
+class Vector:
+    val: Val
+
+    @property
+    def level(self) -> int:
+        return self.val.level
+
+
+Lane = Union[Uniform, Index, Address, Prefix, Vector]
+
+
+def is_uniform(lane: Lane) -> bool:
+    """Whether all lanes are known to be equal."""
+    return isinstance(lane, Uniform) or (isinstance(lane, (Index, Address)) and lane.step == 0)
+
+
+class Lanes:
+    """Conversions between the forms, and integer arithmetic on 64-bit scalars with facts."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.b = builder
+
+    # -- scalars with facts ----------------------------------------------------------------------------------------------------
+    def add(self, a: Val, b: Val) -> Val:
+        if a.constant is not None and b.constant is not None:
+            return self.b.constant(a.element, a.constant + b.constant)
+        if a.constant == 0:
+            return b
+        if b.constant == 0:
+            return a
+        val = self.b.binary("add", a, b)
+        val.divisor = math.gcd(a.divisor, b.divisor)
+        val.low = None if a.low is None or b.low is None else a.low + b.low
+        val.high = None if a.high is None or b.high is None else a.high + b.high
+        return val
+
+    def subtract(self, a: Val, b: Val) -> Val:
+        if a.constant is not None and b.constant is not None:
+            return self.b.constant(a.element, a.constant - b.constant)
+        if b.constant == 0:
+            return a
+        val = self.b.binary("sub", a, b)
+        val.divisor = math.gcd(a.divisor, b.divisor)
+        val.low = None if a.low is None or b.high is None else a.low - b.high
+        val.high = None if a.high is None or b.low is None else a.high - b.low
+        return val
+
+    def multiply(self, a: Val, b: Val) -> Val:
+        if a.constant is not None and b.constant is not None:
+            return self.b.constant(a.element, a.constant * b.constant)
+        for x, y in ((a, b), (b, a)):
+            if x.constant == 1:
+                return y
+            if x.constant == 0:
+                return x
+        val = self.b.binary("mul", a, b)
+        val.divisor = a.divisor * b.divisor
+        if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
+            val.low = a.low * b.low
+            val.high = None if a.high is None or b.high is None else a.high * b.high
+        return val
+
+    def divide(self, a: Val, b: Val) -> Val:
+        """Toward zero; `b` is not zero and not -1 where `a` may be the least number (see `safe_divisor`)."""
+        if b.constant == 1:
+            return a
+        if a.constant is not None and b.constant is not None:
+            return self.b.constant(a.element, _truncated(a.constant, b.constant))
+        nonnegative = a.low is not None and a.low >= 0 and b.low is not None and b.low > 0
+        if nonnegative and a.high is not None and a.high < b.low:
+            return self.b.constant(a.element, 0)
+        val = self.b.binary("udiv" if nonnegative else "sdiv", a, b)
+        if b.constant and a.divisor % b.constant == 0:
+            val.divisor = abs(a.divisor // b.constant)
+        if nonnegative:
+            val.low = 0
+            val.high = None if a.high is None else a.high // b.low
+        return val
+
+    def remainder(self, a: Val, b: Val) -> Val:
+        """With the sign of `a`; `b` as for `divide`."""
+        if a.constant is not None and b.constant is not None:
+            return self.b.constant(a.element, a.constant - _truncated(a.constant, b.constant) * b.constant)
+        nonnegative = a.low is not None and a.low >= 0 and b.low is not None and b.low > 0
+        if nonnegative and a.high is not None and a.high < b.low:
+            return a
+        if b.constant and a.divisor % b.constant == 0:
+            return self.b.constant(a.element, 0)
+        val = self.b.binary("urem" if nonnegative else "srem", a, b)
+        val.divisor = math.gcd(a.divisor, b.divisor)
+        if nonnegative:
+            val.low = 0
+            val.high = None if b.high is None else b.high - 1
+        return val
+
+    def widened(self, val: Val) -> Val:
+        """A signed integer scalar as i64."""
+        if BITS[val.element] == 64:
+            return self.b.retype(val, "i64") if val.element != "i64" else val
+        if val.constant is not None:
+            return self.b.constant("i64", int(val.constant))
+        wide = self.b.cast("sext", val, "i64")
+        wide.divisor, wide.low, wide.high = val.divisor, val.low, val.high
+        return wide
+
+    def narrowed(self, val: Val, element: str) -> Val:
+        """The low bits of an i64 scalar."""
+        if val.constant is not None:
+            return self.b.constant(element, val.constant)
+        if BITS[element] == 64:
+            return self.b.retype(val, element)
+        narrow = self.b.cast("trunc", val, element)
+        narrow.divisor, narrow.low, narrow.high = _fitting(val, BITS[element])
+        return narrow
+
+    # -- forms -----------------------------------------------------------------------------------------------------------------
+    def scalar(self, lane: Lane) -> Val:
+        """The scalar that all lanes of a uniform value share."""
+        if isinstance(lane, Uniform):
+            return lane.val
+        if isinstance(lane, Index):
+            return self.narrowed(lane.first, lane.element)
+        if isinstance(lane, Address):
+            return lane.pointer
+        raise TypeError(f"{type(lane).__name__} is not uniform")
+
+    def vector(self, lane: Lane, width: int) -> Val:
+        """The lanes as a vector of `width` elements."""
+        if isinstance(lane, Vector):
+            return lane.val
+        if isinstance(lane, Uniform):
+            return self.b.splat(lane.val, width)
+        if isinstance(lane, Index):
+            first = self.b.splat(self.narrowed(lane.first, lane.element), width)
+            if lane.step == 0:
+                return first
+            if lane.first.constant is not None:
+                return self.b.iota(lane.element, width, lane.step, lane.first.constant)
+            return self.b.binary("add", first, self.b.iota(lane.element, width, lane.step))
+        if isinstance(lane, Address):
+            if lane.step == 0:
+                return self.b.splat(lane.pointer, width)
+            offsets = self.b.iota("i64", width, lane.step)
+            return self.b.pure(
+                "ptr", width, f"getelementptr i8, {lane.pointer}, {llvm_type('i64', width)} {offsets.text}", lane.pointer
+            )
+        return self._prefix_vector(lane, width)
+
+    def _prefix_vector(self, lane: Prefix, width: int) -> Val:
+        count = lane.count
+        if count.low is not None and count.low >= width:
+            return self.b.constant("i1", True, width)
+        zero, full = self.b.constant("i64", 0), self.b.constant("i64", width)
+        if count.low is None or count.low < 0:
+            count = self.b.intrinsic("smax", ("i64", 0), (count, zero))
+        if count.high is None or count.high > width:
+            count = self.b.intrinsic("smin", ("i64", 0), (count, full))
+        small = self.b.cast("trunc", count, "i32")
+        return self.b.compare("icmp ult", self.b.iota("i32", width), self.b.splat(small, width))
+
+    def index(self, lane: Lane) -> Index | None:
+        """A uniform integer or an index as an Index; None where it is neither."""
+        if isinstance(lane, Index):
+            return lane
+        if isinstance(lane, Uniform) and lane.val.element not in ("ptr", "i1") and lane.val.lanes == 0:
+            return Index(self.widened(lane.val), 0, lane.val.element)
+        return None
+
+    def index_add(self, a: Index, b: Index) -> Index:
+        return Index(self.add(a.first, b.first), a.step + b.step, a.element)
+
+    def index_subtract(self, a: Index, b: Index) -> Index:
+        return Index(self.subtract(a.first, b.first), a.step - b.step, a.element)
+
+    def index_multiply(self, a: Index, b: Index) -> Index | None:
+        """None where the step would not be a constant, or the factor is none of an index."""
+        if a.step and b.step:
+            return None
+        if b.step:
+            a, b = b, a
+        factor = b.first.constant
+        if factor is not None and abs(factor) > MAX_INDEX_FACTOR:
+            return None
+        if a.step and factor is None:
+            return None
+        return Index(self.multiply(a.first, b.first), a.step * int(factor or 0), a.element)
+
+    def index_within(self, a: Index, divisor: int, width: int) -> bool:
+        """Whether all lanes lie between the same two multiples of `divisor`, and none is negative."""
+        if a.step < 0 or a.first.low is None or a.first.low < 0:
+            return False
+        return a.step * (width - 1) < math.gcd(a.first.divisor, divisor)
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a >= 0) == (b >= 0) else -quotient
+
+
+def _fitting(val: Val, bits: int) -> tuple[int, int | None, int | None]:
+    """Facts of an i64 that hold of its low bits too: those within the type's range."""
+    limit = 1 << (bits - 1)
+    low = val.low if val.low is not None and -limit <= val.low < limit else None
+    high = val.high if val.high is not None and val.high < limit else None
+    divisor = val.divisor & -val.divisor if low is None and val.divisor else val.divisor
+    return divisor, low, high

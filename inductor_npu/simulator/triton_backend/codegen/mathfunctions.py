@@ -1,0 +1,77 @@
+"""Math functions: those that LLVM turns into instructions as intrinsics, all others from mathlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..mathlib.library import Library, UnknownFunction
+from .builder import Builder, Val
+from .types import NARROW_FLOATS, is_float
+
+if TYPE_CHECKING:
+    from .elementwise import Elementwise
+
+_FLOAT_INTRINSICS = {
+    "absf": "fabs",
+    "ceil": "ceil",
+    "copysign": "copysign",
+    "floor": "floor",
+    "fma": "fma",
+    "roundeven": "roundeven",
+    "sqrt": "sqrt",
+    "trunc": "trunc",
+}
+_BIT_INTRINSICS = {"ctpop": "ctpop", "ctlz": "ctlz", "cttz": "cttz", "absi": "abs"}
+_FLAGGED = frozenset({"ctlz", "cttz", "absi"})  # take an i1: whether zero (the least number) gives poison
+
+
+class MathFunctions:
+    def __init__(self, builder: Builder) -> None:
+        self.b = builder
+        self.library = Library()
+
+    def emit(self, name: str, values: Sequence[Val], element: str, elementwise: Elementwise) -> Val | None:
+        """The function by MLIR's name in the math dialect; None where there is none."""
+        if name in _FLOAT_INTRINSICS:
+            intrinsic = _FLOAT_INTRINSICS[name]
+            return elementwise.float_op(
+                values, element, lambda *v: self.b.intrinsic(intrinsic, (v[0].element, v[0].lanes), v)
+            )
+        if name in _BIT_INTRINSICS:
+            return self._bits(name, values[0])
+        return self.library_call(name, values)
+
+    def extern(self, symbol: str, values: Sequence[Val], element: str, elementwise: Elementwise) -> Val | None:
+        """A function of `triton.language.extra.libdevice`, by the name of its symbol there: `npu.<function>`."""
+        name = symbol.removeprefix("npu.").removeprefix("__npu_")
+        name = {"abs": "absf" if is_float(element) else "absi", "rint": "roundeven"}.get(name, name)
+        result = self.emit(name, values, element, elementwise)
+        if result is None or result.element == element:
+            return result
+        return self.b.cast("zext", result, element) if result.element == "i1" else self.b.retype(result, element)
+
+    def _bits(self, name: str, value: Val) -> Val:
+        operands = [value]
+        if name in _FLAGGED:
+            operands.append(self.b.constant("i1", False))
+        return self.b.intrinsic(
+            _BIT_INTRINSICS[name], (value.element, value.lanes), operands, overloads=((value.element, value.lanes),)
+        )
+
+    def library_call(self, name: str, values: Sequence[Val]) -> Val | None:
+        """A call of a mathlib function; f16 and bf16 arguments are passed as they are."""
+        elements = tuple("i64" if v.element == "index" else v.element for v in values)
+        lanes = values[0].lanes or 1
+        try:
+            function = self.library.function(name, elements, lanes)
+        except UnknownFunction:
+            return None
+        if values[0].lanes == 1:  # mathlib has scalars, not vectors of one
+            scalars = [self.b.extract(v, 0) for v in values]
+            result = self.b.pure(function.result, 0, function.call(*(v.text for v in scalars)), *scalars)
+            return self.b.pure(function.result, 1, f"insertelement <1 x {result.type}> poison, {result}, i32 0", result)
+        return self.b.pure(function.result, values[0].lanes, function.call(*(v.text for v in values)), *values)
+
+
+__all__ = ["MathFunctions", "NARROW_FLOATS"]

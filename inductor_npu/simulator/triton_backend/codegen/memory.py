@@ -1,0 +1,211 @@
+"""Loads and stores of a chunk: the form of the address decides between a scalar, a vector and a gathered access.
+
+A lane that is masked off never touches memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .builder import Builder, Val
+from .integers import Integers
+from .lanes import Address, Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
+from .types import element_bytes, llvm_type, mangled
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A materialised tile in scratch: byte `offset`, element `strides`."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: str
+
+
+def held(element: str) -> str:
+    """How an element is held in memory: i1 as a byte."""
+    return "i8" if element == "i1" else element
+
+
+class Memory:
+    def __init__(self, builder: Builder, lanes: Lanes, integers: Integers) -> None:
+        self.b, self.lanes, self.integers = builder, lanes, integers
+        self.reads = 0
+        self.writes = 0
+
+    # -- loads -----------------------------------------------------------------------------------------------------------------
+    def load(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Lane:
+        """The elements at `pointer`; where `mask` is off, `other`, or zero if there is none."""
+        if element == "i1":
+            byte = self.load(pointer, mask, None, "i8", width)
+            bit = self._bit(byte)
+            return bit if mask is None or other is None else self._merge(mask, bit, other, width)
+        if isinstance(mask, Uniform) and mask.val.constant is not None:
+            if not mask.val.constant:
+                return other if other is not None else Uniform(self.b.constant(element, 0))
+            mask = None
+        if is_uniform(pointer):
+            return self._load_uniform(self.lanes.scalar(pointer), mask, other, element, width)
+        size = element_bytes(element)
+        if isinstance(pointer, Address) and pointer.step == size:
+            return Vector(self._load_contiguous(pointer.pointer, mask, other, element, width))
+        if isinstance(pointer, Address) and pointer.step == -size:
+            return Vector(self._load_reversed(pointer.pointer, mask, other, element, width))
+        return Vector(self._gather(pointer, mask, other, element, width))
+
+    def _bit(self, byte: Lane) -> Lane:
+        zero = self.b.constant("i8", 0, byte.val.lanes)
+        return type(byte)(self.b.compare("icmp ne", byte.val, zero))
+
+    def _merge(self, mask: Lane, value: Lane, other: Lane, width: int) -> Lane:
+        if is_uniform(mask) and is_uniform(value) and is_uniform(other):
+            return Uniform(self.b.select(self.lanes.scalar(mask), self.lanes.scalar(value), self.lanes.scalar(other)))
+        value_vector, other_vector = self.lanes.vector(value, width), self.lanes.vector(other, width)
+        return Vector(self.b.select(self.lanes.vector(mask, width), value_vector, other_vector))
+
+    def _load_uniform(self, pointer: Val, mask: Lane | None, other: Lane | None, element: str, width: int) -> Lane:
+        if mask is None:
+            return Uniform(self.b.read(element, 0, f"load {llvm_type(element, 0)}, {pointer}", pointer))
+        if not isinstance(mask, Uniform):
+            some = self._any(self.lanes.vector(mask, width))
+            value = self._load_uniform(pointer, Uniform(some), None, element, width)
+            return self._merge(mask, value, other or Uniform(self.b.constant(element, 0)), width)
+        passthru = other if other is not None and is_uniform(other) else None
+        one = self._masked_load(
+            pointer, self._one(mask.val), self._one(self.lanes.scalar(passthru)) if passthru else None, element, 1
+        )
+        value = Uniform(self.b.extract(one, 0))
+        return value if other is None or passthru is not None else self._merge(mask, value, other, width)
+
+    def _one(self, scalar: Val) -> Val:
+        if scalar.constant is not None:
+            return self.b.constant(scalar.element, scalar.constant, 1)
+        vector = llvm_type(scalar.element, 1)
+        return self.b.pure(scalar.element, 1, f"insertelement {vector} poison, {scalar}, i32 0", scalar)
+
+    def _any(self, mask: Val) -> Val:
+        return self.b.intrinsic("vector.reduce.or", ("i1", 0), (mask,), overloads=(("i1", mask.lanes),))
+
+    def _load_contiguous(self, pointer: Val, mask: Lane | None, other: Lane | None, element: str, width: int) -> Val:
+        if mask is None:
+            return self.b.read(
+                element, width, f"load {llvm_type(element, width)}, {pointer}, align {element_bytes(element)}", pointer
+            )
+        passthru = self.lanes.vector(other, width) if other is not None else None
+        return self._masked_load(pointer, self.lanes.vector(mask, width), passthru, element, width)
+
+    def _masked_load(self, pointer: Val, mask: Val, passthru: Val | None, element: str, width: int) -> Val:
+        passthru = passthru or self.b.constant(element, 0, width)
+        name = f"@llvm.masked.load.{mangled(element, width)}.p0"
+        type_ = llvm_type(element, width)
+        self.b.declare(f"declare {type_} {name}(ptr, i32, {mask.type}, {type_})")
+        return self.b.read(
+            element, width, f"call {type_} {name}({pointer}, i32 {element_bytes(element)}, {mask}, {passthru})",
+            pointer, mask, passthru,
+        )
+
+    def _load_reversed(self, pointer: Val, mask: Lane | None, other: Lane | None, element: str, width: int) -> Val:
+        order = range(width - 1, -1, -1)
+        lowest = self.b.pure("ptr", 0, f"getelementptr i8, {pointer}, i64 {-(width - 1) * element_bytes(element)}", pointer)
+        reversed_ = [
+            None if lane is None else Vector(self.b.shuffle(self.lanes.vector(lane, width), order)) for lane in (mask, other)
+        ]
+        return self.b.shuffle(self._load_contiguous(lowest, *reversed_, element, width), order)
+
+    def _gather(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Val:
+        pointers = self.lanes.vector(pointer, width)
+        mask_vector = self.b.constant("i1", True, width) if mask is None else self.lanes.vector(mask, width)
+        passthru = self.b.constant(element, 0, width) if other is None else self.lanes.vector(other, width)
+        name = f"@llvm.masked.gather.{mangled(element, width)}.{mangled('ptr', width)}"
+        type_ = llvm_type(element, width)
+        self.b.declare(f"declare {type_} {name}({pointers.type}, i32, {mask_vector.type}, {type_})")
+        return self.b.read(
+            element, width,
+            f"call {type_} {name}({pointers}, i32 {element_bytes(element)}, {mask_vector}, {passthru})",
+            pointers, mask_vector, passthru,
+        )
+
+    # -- stores ----------------------------------------------------------------------------------------------------------------
+    def store(self, pointer: Lane, value: Lane, mask: Lane | None, element: str, width: int) -> None:
+        """Writes the lanes where `mask` is on. Lanes with one address write in their order."""
+        if element == "i1":
+            value, element = self._byte(value, width), "i8"
+        if isinstance(mask, Uniform) and mask.val.constant is not None:
+            if not mask.val.constant:
+                return
+            mask = None
+        size = element_bytes(element)
+        if is_uniform(pointer) and (mask is None or isinstance(mask, Uniform)):
+            scalar = self.lanes.scalar(value) if is_uniform(value) else self.b.extract(self.lanes.vector(value, width), width - 1)
+            self._store_scalar(self.lanes.scalar(pointer), scalar, mask)
+            return
+        vector = self.lanes.vector(value, width)
+        if isinstance(pointer, Address) and pointer.step == size:
+            self._store_contiguous(pointer.pointer, vector, mask, width)
+        elif isinstance(pointer, Address) and pointer.step == -size:
+            order = range(width - 1, -1, -1)
+            lowest = self.b.pure("ptr", 0, f"getelementptr i8, {pointer.pointer}, i64 {-(width - 1) * size}", pointer.pointer)
+            mirrored = None if mask is None else Vector(self.b.shuffle(self.lanes.vector(mask, width), order))
+            self._store_contiguous(lowest, self.b.shuffle(vector, order), mirrored, width)
+        else:
+            self._scatter(self.lanes.vector(pointer, width), vector, mask, width)
+
+    def _byte(self, value: Lane, width: int) -> Lane:
+        if is_uniform(value):
+            return Uniform(self.b.cast("zext", self.lanes.scalar(value), "i8"))
+        return Vector(self.b.cast("zext", self.lanes.vector(value, width), "i8"))
+
+    def _store_scalar(self, pointer: Val, value: Val, mask: Uniform | None) -> None:
+        if mask is None:
+            self.b.line(f"store {value}, {pointer}")
+        else:
+            self._masked_store(pointer, self._one(value), self._one(mask.val), 1)
+
+    def _store_contiguous(self, pointer: Val, vector: Val, mask: Lane | None, width: int) -> None:
+        if mask is None:
+            self.b.line(f"store {vector}, {pointer}, align {element_bytes(vector.element)}")
+        else:
+            self._masked_store(pointer, vector, self.lanes.vector(mask, width), width)
+
+    def _masked_store(self, pointer: Val, vector: Val, mask: Val, width: int) -> None:
+        name = f"@llvm.masked.store.{mangled(vector.element, width)}.p0"
+        self.b.declare(f"declare void {name}({vector.type}, ptr, i32, {mask.type})")
+        self.b.line(f"call void {name}({vector}, {pointer}, i32 {element_bytes(vector.element)}, {mask})")
+
+    def _scatter(self, pointers: Val, vector: Val, mask: Lane | None, width: int) -> None:
+        mask_vector = self.b.constant("i1", True, width) if mask is None else self.lanes.vector(mask, width)
+        name = f"@llvm.masked.scatter.{mangled(vector.element, width)}.{mangled('ptr', width)}"
+        self.b.declare(f"declare void {name}({vector.type}, {pointers.type}, i32, {mask_vector.type})")
+        self.b.line(f"call void {name}({vector}, {pointers}, i32 {element_bytes(vector.element)}, {mask_vector})")
+
+    # -- scratch ---------------------------------------------------------------------------------------------------------------
+    def buffer_address(self, buffer: Buffer, positions: list[Lane], width: int) -> Lane:
+        """The address of the element at `positions` (one an axis)."""
+        total: Lane = Index(self.b.constant("i64", 0), 0, "i64")
+        for position, stride, extent in zip(positions, buffer.strides, buffer.shape):
+            if extent == 1:
+                continue
+            factor = Index(self.b.constant("i64", stride), 0, "i64")
+            term = position if stride == 1 else self.integers.binary("mul", position, factor, "i64", width)
+            total = self.integers.binary("add", total, term, "i64", width)
+        return self.address(self.scratch_pointer(buffer.offset), total, element_bytes(held(buffer.element)), width)
+
+    def scratch_pointer(self, offset: int) -> Val:
+        scratch = Val("%scratch", "ptr")
+        return scratch if offset == 0 else self.b.pure("ptr", 0, f"getelementptr i8, {scratch}, i64 {offset}", scratch)
+
+    def address(self, base: Val, index: Lane, size: int, width: int) -> Lane:
+        """`base` moved by `index` elements of `size` bytes."""
+        unit = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
+        known = self.lanes.index(index)
+        if known is not None:
+            pointer = base
+            if known.first.constant != 0:
+                pointer = self.b.pure("ptr", 0, f"getelementptr {unit}, {base}, {known.first}", base, known.first)
+            return Address(pointer, known.step * size) if known.step else Uniform(pointer)
+        offsets = self.lanes.vector(index, width)
+        return Vector(self.b.pure("ptr", width, f"getelementptr {unit}, {base}, {offsets}", base, offsets))
+
+
+__all__ = ["Buffer", "Memory", "Prefix", "held"]

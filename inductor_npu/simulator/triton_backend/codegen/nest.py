@@ -1,0 +1,434 @@
+"""Writes a group of roots as one loop nest: loops over the tile's axes, the innermost statement a chunk of lanes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..ttir.ir import Op, Value
+from .atomics import emit_atomic
+from .builder import Val
+from .combine import Combiner, Values
+from .coordinates import Coordinate, CoordinateMaps, Coordinates
+from .errors import UnsupportedOperation
+from .lanes import Index, Lane, Uniform, Vector, is_uniform
+from .memory import Buffer
+from .plan import Group, Root
+from .types import BITS, element_of, is_float, shape_of
+from .views import VIEWS, view
+
+if TYPE_CHECKING:
+    from .kernel import KernelGenerator
+
+ACCUMULATORS = 4  # partial results of a reduction, to hide the latency of combining
+TINY = 4  # axes up to this extent are merged with their neighbours
+
+
+class Frame:
+    """Evaluates values for chunks of one width inside one nest; every value is written once per place."""
+
+    def __init__(self, kernel: KernelGenerator, width: int) -> None:
+        self.kernel, self.b, self.width = kernel, kernel.b, width
+        self.maps = CoordinateMaps(kernel.elementwise.integers, width)
+        self._memo: dict[tuple[Value, Coordinates], Lane] = {}
+
+    def evaluate(self, value: Value, coordinates: Coordinates) -> Lane:
+        """The lanes of a tensor at `coordinates`; a scalar has none."""
+        resident = self.kernel.env.get(value)
+        if resident is not None and not isinstance(resident, Buffer):
+            return resident
+        key = (value, coordinates)
+        lane = self._memo.get(key)
+        if lane is None:
+            if resident is not None:
+                lane = self._from_scratch(resident, coordinates)
+            elif value.owner is None:
+                raise KeyError(f"{value!r} has no value here")
+            else:
+                lane = self._compute(value.owner, value.index, coordinates)
+            self._memo[key] = lane
+        return lane
+
+    def _from_scratch(self, buffer: Buffer, coordinates: Coordinates) -> Lane:
+        address = self.address(buffer, coordinates)
+        return self.kernel.memory.load(address, None, None, buffer.element, self.width)
+
+    def address(self, buffer: Buffer, coordinates: Coordinates) -> Lane:
+        """Where the element at `coordinates` of a kept tile lies."""
+        shape, strides = buffer.shape, buffer.strides
+        if strides == row_major(shape):
+            size = math.prod(shape)
+            coordinates, shape, strides = self.maps.reshape(coordinates, shape, (size,)), (size,), (1,)
+        flat = Buffer(buffer.offset, shape, strides, buffer.element)
+        return self.kernel.memory.buffer_address(flat, [self.maps.value(c) for c in coordinates], self.width)
+
+    def _compute(self, op: Op, result: int, coordinates: Coordinates) -> Lane:
+        name = op.name
+        if name == "tt.splat":
+            return self.evaluate(op.operands[0], ())
+        if name in VIEWS:
+            return view(self, op, result, coordinates)
+        if name == "tt.make_range":
+            return self._range(op, coordinates[0])
+        if name == "tt.load":
+            return self._load(op, coordinates)
+        if name == "arith.constant" and not op.attrs["value"].is_splat:
+            return self._table(op, coordinates)
+        operands = [self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands]
+        lane = self.kernel.elementwise.emit(op, operands, self.width)
+        if isinstance(lane, tuple):
+            for other, part in zip(op.results, lane):
+                self._memo[other, coordinates] = part
+            return lane[result]
+        return lane
+
+    def _range(self, op: Op, coordinate: Coordinate) -> Lane:
+        position = self.maps.value(coordinate)
+        element, start = element_of(op.result.type), op.attrs["start"]
+        lanes = self.kernel.elementwise.lanes
+        if isinstance(position, Index):
+            return Index(lanes.add(position.first, self.b.constant("i64", start)), position.step, element)
+        narrow = self.b.cast("trunc", lanes.vector(position, self.width), element)
+        return Vector(self.b.binary("add", narrow, self.b.constant(element, start, self.width)))
+
+    def _load(self, op: Op, coordinates: Coordinates) -> Lane:
+        kernel = self.kernel
+        if kernel.blocks.is_block_pointer(op.operands[0]):
+            pointer, mask, other = kernel.blocks.access(self, op, coordinates)
+        else:
+            pointer, mask, other = (
+                *(self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands),
+                *(None,) * (3 - len(op.operands)),
+            )
+        return kernel.memory.load(pointer, mask, other, element_of(op.result.type), self.width)
+
+    def _table(self, op: Op, coordinates: Coordinates) -> Lane:
+        element, shape = element_of(op.result.type), shape_of(op.result.type)
+        size = math.prod(shape)
+        (flat,) = self.maps.reshape(coordinates, shape, (size,))
+        table = self.b.table(element, op.attrs["value"].values)
+        memory = self.kernel.memory
+        size_in_memory = 1 if element == "i1" else BITS[element] // 8
+        address = memory.address(table, self.maps.value(flat), size_in_memory, self.width)
+        return memory.load(address, None, None, element, self.width)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def strides_with_innermost(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    """Dense strides in which neighbours along `axis` are adjacent and the other axes keep their order."""
+    strides, step = [0] * len(shape), 1
+    for a in (axis, *(a for a in reversed(range(len(shape))) if a != axis)) if shape else ():
+        strides[a] = step
+        step *= shape[a]
+    return tuple(strides)
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """Neighbouring axes [first, last) that one loop walks."""
+
+    first: int
+    last: int
+    extent: int
+
+
+@dataclass(eq=False, slots=True)
+class Reduction:
+    """A reduction on its way through a nest: partial results so far."""
+
+    root: Root
+    combine: Combiner
+    identity: list[int | float] | None
+    parts: list[Values] = field(default_factory=list)
+
+
+class Nest:
+    """One loop nest for one group."""
+
+    def __init__(self, kernel: KernelGenerator, group: Group) -> None:
+        self.kernel, self.b, self.group = kernel, kernel.b, group
+        self.shape = group.shape
+        self.runs = self._merge_axes()
+        self.vector_run = self._choose_vector_run()
+        self.reduce_run = next((r for r in self.runs if group.axis is not None and r.first == group.axis), None)
+        if group.axis is not None and self.shape[group.axis] == 1:
+            self.reduce_run = None
+        self.reductions: list[Reduction] = []
+        for root in group.roots:
+            if root.op is None:
+                if root.buffer is None:
+                    strides = strides_with_innermost(self.shape, group.vector_axis)
+                    root.buffer = kernel.allocate(self.shape, element_of(root.value.type), strides)
+            elif root.op.name == "tt.reduce":
+                combine = Combiner(kernel, root.op)
+                self.reductions.append(Reduction(root, combine, combine.identity()))
+                self._result_buffers(root)
+        self.width = self._vector_width()
+        self.at: dict[Run, Index] = {}
+
+    # -- shape of the nest -----------------------------------------------------------------------------------------------------
+    def _merge_axes(self) -> list[Run]:
+        """Runs of axes: tiny ones join their neighbours, the reduced axis stands alone, axes of one element vanish."""
+        runs: list[Run] = []
+        for axis, extent in enumerate(self.shape):
+            alone = axis == self.group.axis
+            previous = runs[-1] if runs else None
+            if alone or previous is None or (self.group.axis is not None and previous.first <= self.group.axis < previous.last):
+                runs.append(Run(axis, axis + 1, extent))
+            elif extent == 1 or previous.extent == 1 or (extent <= TINY and previous.extent <= TINY * 64 and not self._wide(previous)):
+                previous.last, previous.extent = axis + 1, previous.extent * extent
+            else:
+                runs.append(Run(axis, axis + 1, extent))
+        return runs
+
+    def _wide(self, run: Run) -> bool:
+        """Whether the run holds an axis that is worth a loop of its own."""
+        return any(self.shape[a] > TINY for a in range(run.first, run.last))
+
+    def _choose_vector_run(self) -> Run | None:
+        runs = [r for r in self.runs if r.extent > 1]
+        if not runs:
+            return None
+        preferred = next((r for r in runs if r.first <= self.group.vector_axis < r.last), runs[-1])
+        if preferred.extent < TINY:
+            return max(runs, key=lambda r: r.extent)
+        return preferred
+
+    def _vector_width(self) -> int:
+        """Lanes of a chunk: a register of the widest number that the nest computes with."""
+        if self.vector_run is None:
+            return 0
+        widest = 1
+        for element in self.kernel.elements_in(self.group):
+            widest = max(widest, BITS[element] // 8)
+        lanes = max(2, min(self.kernel.options.vector_bits // 8 // widest, 32))
+        return min(lanes, 1 << (self.vector_run.extent.bit_length() - 1))
+
+    def _result_buffers(self, root: Root) -> None:
+        shape = shape_of(root.op.result.type) if len(root.op.results) == 1 else shape_of(root.op.results[0].type)
+        if math.prod(shape) == 1:
+            return
+        axis = self.group.vector_axis - (self.group.vector_axis > self.group.axis)
+        strides = strides_with_innermost(shape, min(axis, len(shape) - 1))
+        for result in root.op.results:
+            self.kernel.env[result] = self.kernel.allocate(shape, element_of(result.type), strides)
+
+    # -- loops -----------------------------------------------------------------------------------------------------------------
+    def emit(self) -> None:
+        outer = [r for r in self.runs if r is not self.vector_run and r is not self.reduce_run]
+        self._outer(outer)
+        for root in self.group.roots:
+            if root.op is None:
+                self.kernel.env[root.value] = root.buffer
+
+    def _outer(self, runs: list[Run]) -> None:
+        if not runs:
+            self._vector_loop()
+            return
+        run, rest = runs[0], runs[1:]
+        with self._loop(run, 0, run.extent, 1):
+            self._outer(rest)
+
+    def _loop(self, run: Run, start: int, stop: int, step: int, lanes: int = 0) -> _OpenRun:
+        return _OpenRun(self, run, start, stop, step, 1 if lanes else 0)
+
+    def _parts(self) -> list[tuple[int, int, int]]:
+        """The vector axis as (start, stop, width): full chunks, then ever narrower ones, so that no lane is ever beyond the tile."""
+        if self.vector_run is None:
+            return [(0, 1, 0)]
+        parts, start, width = [], 0, self.width
+        extent = self.vector_run.extent
+        while start < extent:
+            stop = start + (extent - start) // width * width
+            if stop > start:
+                parts.append((start, stop, width))
+            start, width = stop, width // 2
+        return parts
+
+    def _vector_loop(self) -> None:
+        for start, stop, width in self._parts():
+            frame = Frame(self.kernel, width)
+            if self.reduce_run is not None and self.reduce_run is self.vector_run:
+                self._accumulate(frame, self.vector_run, start, stop, max(width, 1), lanes=1)
+            elif self.reduce_run is not None:
+                with self._loop(self.vector_run, start, stop, max(width, 1), lanes=1) if self.vector_run else _Nothing():
+                    self._accumulate(frame, self.reduce_run, 0, self.reduce_run.extent, 1, lanes=0)
+                    self._finish(frame)
+            elif self.vector_run is None:
+                self._chunk(frame)
+                self._finish(frame)
+            else:
+                with self._loop(self.vector_run, start, stop, max(width, 1), lanes=1):
+                    self._single(frame)
+        if self.reduce_run is not None and self.reduce_run is self.vector_run:
+            self._finish_lanes()
+
+    def _single(self, frame: Frame) -> None:
+        """A chunk of a nest whose reductions, if any, are over an axis of one element."""
+        self._chunk(frame)
+        self._finish(frame)
+
+    # -- a chunk ---------------------------------------------------------------------------------------------------------------
+    def coordinates(self, frame: Frame) -> Coordinates:
+        result: list[Coordinate] = []
+        for run in self.runs:
+            here = self.at.get(run, frame.maps.zero)
+            if run.last - run.first == 1:
+                result.append(here)
+            else:
+                result += frame.maps.reshape((here,), (run.extent,), self.shape[run.first : run.last])
+        return tuple(result)
+
+    def _chunk(self, frame: Frame) -> list[list[Values]]:
+        """Writes the roots' effects for the chunk at the current coordinates; returns what its reductions are to combine."""
+        coordinates = self.coordinates(frame)
+        work = []
+        for root in self.group.roots:
+            work.append([frame.evaluate(v, coordinates) for v in root.operands if not self._is_block(v)])
+        for root, lanes in zip(self.group.roots, work):
+            if root.op is None:
+                self.kernel.memory.store(frame.address(root.buffer, coordinates), lanes[0], None, root.buffer.element, frame.width)
+            elif root.op.name == "tt.store":
+                self._store(frame, root.op, lanes, coordinates)
+            elif root.op.name != "tt.reduce":
+                emit_atomic(frame, root.op, lanes, coordinates)
+        found = []
+        for reduction in self.reductions:
+            lanes = work[self.group.roots.index(reduction.root)]
+            found.append([self._value(lane, frame.width) for lane in lanes])
+            if self.reduce_run is None:
+                reduction.parts = [found[-1]]
+        return found
+
+    def _is_block(self, value: Value) -> bool:
+        return self.kernel.blocks.is_block_pointer(value)
+
+    def _value(self, lane: Lane, width: int) -> Val:
+        lanes = self.kernel.elementwise.lanes
+        return lanes.vector(lane, width) if width else lanes.scalar(lane)
+
+    def _store(self, frame: Frame, op: Op, lanes: list[Lane], coordinates: Coordinates) -> None:
+        element = element_of(op.operands[1].type)
+        if self._is_block(op.operands[0]):
+            pointer, mask, _ = self.kernel.blocks.access(frame, op, coordinates)
+            self.kernel.memory.store(pointer, lanes[0], mask, element, frame.width)
+            return
+        mask = lanes[2] if len(lanes) > 2 else None
+        self.kernel.memory.store(lanes[0], lanes[1], mask, element, frame.width)
+
+    # -- reductions --------------------------------------------------------------------------------------------------------------
+    def _accumulate(self, frame: Frame, run: Run, start: int, stop: int, step: int, lanes: int) -> None:
+        """Combines chunks [start, stop) of the run, `step` apart, into one partial result per accumulator."""
+        chunks = (stop - start) // step
+        unroll = min(ACCUMULATORS, chunks)
+        looped = chunks // unroll
+        known = all(r.identity is not None for r in self.reductions)
+        if looped < 2:
+            self._straight(frame, run, start, chunks, step, lanes)
+            return
+        first = start
+        if known:
+            initial = [[self._identity(r, frame.width) for _ in range(unroll)] for r in self.reductions]
+        else:
+            initial = [[None] * unroll for _ in self.reductions]
+            for k in range(unroll):
+                self._at(run, start + k * step, lanes)
+                for slots, values in zip(initial, self._chunk(frame)):
+                    slots[k] = values
+            first = start + unroll * step
+        body_stop = start + looped * unroll * step
+        loop = self.b.open_loop(first, body_stop, unroll * step)
+        carried = [[[self.b.phi(loop, v) for v in values] for values in slots] for slots in initial]
+        following = [[] for _ in self.reductions]
+        for k in range(unroll):
+            self.at[run] = Index(self.kernel.elementwise.lanes.add(loop.iv, self.b.constant("i64", k * step)), lanes, "i64")
+            for i, values in enumerate(self._chunk(frame)):
+                following[i].append(self.reductions[i].combine(carried[i][k], values))
+        self.b.close_loop(loop, [v for slots in following for values in slots for v in values])
+        for reduction, slots in zip(self.reductions, following):
+            reduction.parts += slots if not lanes else [reduction.combine.tree(slots)]
+        self._straight(frame, run, body_stop, (stop - body_stop) // step, step, lanes)
+
+    def _straight(self, frame: Frame, run: Run, start: int, chunks: int, step: int, lanes: int) -> None:
+        for k in range(chunks):
+            self._at(run, start + k * step, lanes)
+            for reduction, values in zip(self.reductions, self._chunk(frame)):
+                reduction.parts.append(values)
+
+    def _at(self, run: Run, position: int, lanes: int) -> None:
+        self.at[run] = Index(self.b.constant("i64", position), lanes, "i64")
+
+    def _identity(self, reduction: Reduction, width: int) -> Values:
+        return [self.b.constant(e, i, width) for e, i in zip(reduction.combine.elements, reduction.identity)]
+
+    def _finish(self, frame: Frame) -> None:
+        """Stores the results of reductions over an axis that is not the vector axis."""
+        for reduction in self.reductions:
+            values = reduction.combine.tree(reduction.parts)
+            reduction.parts = []
+            if self.reduce_run is not None:
+                self.at.pop(self.reduce_run, None)
+            coordinates = self.coordinates(frame)
+            self._deliver(frame, reduction.root.op, values, coordinates)
+
+    def _finish_lanes(self) -> None:
+        """Combines the lanes of partial results and stores them."""
+        frame = Frame(self.kernel, 0)
+        self.at.pop(self.vector_run, None)
+        for reduction in self.reductions:
+            by_width: dict[int, list[Values]] = {}
+            for values in reduction.parts:
+                by_width.setdefault(values[0].lanes, []).append(values)
+            scalars = [reduction.combine.within(reduction.combine.tree(parts)) for parts in by_width.values()]
+            reduction.parts = []
+            self._deliver(frame, reduction.root.op, reduction.combine.tree(scalars), self.coordinates(frame))
+
+    def _deliver(self, frame: Frame, op: Op, values: Values, coordinates: Coordinates) -> None:
+        kept = coordinates[: self.group.axis] + coordinates[self.group.axis + 1 :]
+        for result, value in zip(op.results, values):
+            home = self.kernel.env.get(result)
+            lane = Vector(value) if value.lanes else Uniform(value)
+            if isinstance(home, Buffer):
+                self.kernel.memory.store(frame.address(home, kept), lane, None, home.element, frame.width)
+            else:
+                self.kernel.env[result] = lane
+
+
+class _OpenRun:
+    """A loop over a run of axes, or no loop where there is one step only."""
+
+    def __init__(self, nest: Nest, run: Run, start: int, stop: int, step: int, lane_step: int) -> None:
+        self.nest, self.run, self.bounds, self.lane_step = nest, run, (start, stop, step), lane_step
+        self.loop = None
+
+    def __enter__(self) -> None:
+        start, stop, step = self.bounds
+        b = self.nest.b
+        if stop - start > step:
+            self.loop = b.open_loop(start, stop, step)
+            self.nest.at[self.run] = Index(self.loop.iv, self.lane_step, "i64")
+        else:
+            self.nest.at[self.run] = Index(b.constant("i64", start), self.lane_step, "i64")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.nest.at.pop(self.run, None)
+        if self.loop is not None and kind is None:
+            self.nest.b.close_loop(self.loop)
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+__all__ = ["Frame", "Nest", "UnsupportedOperation", "is_float", "is_uniform", "row_major", "strides_with_innermost"]

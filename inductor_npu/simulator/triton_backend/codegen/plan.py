@@ -1,0 +1,431 @@
+"""Plans a block: which operations share a loop nest, and which values are kept in scratch.
+
+Tensor values are virtual: written where a *root* (a store, an atomic, a reduction, a loop's next value) needs them. Neighbouring roots over one tile shape form a
+group, one loop nest. The plan keeps the order of memory effects: a nest computes all that a chunk needs before it writes, so that a load may share a nest
+with a store only through the very same address; a load whose memory is written before its last use is kept in scratch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..ttir.ir import Op, TensorType, Value
+from .effects import ATOMICS, READS, Bases, free_values, nested, read_pointers, written_pointers
+from .memory import Buffer
+from .strides import Strides
+from .types import shape_of
+from .views import VIEWS, source_axes
+
+KEEP_COST = 6  # a value that costs more than this is computed once and kept, if several nests need it
+REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
+SOLO = frozenset(
+    {
+        "tt.scan",
+        "tt.dot",
+        "tt.gather",
+        "tt.histogram",
+        "tt.cat",
+        "tt.print",
+        "tt.assert",
+        "cf.assert",
+        "tt.unsplat",
+        "tt.map_elementwise",
+    }
+)
+_COSTS = {
+    "arith.divf": 6,
+    "arith.divsi": 8,
+    "arith.divui": 8,
+    "arith.remsi": 8,
+    "arith.remui": 8,
+    "arith.remf": 20,
+    "tt.extern_elementwise": 12,
+    "tt.precise_divf": 6,
+    "tt.precise_sqrt": 6,
+    "math.sqrt": 6,
+    "math.absf": 1,
+    "math.fma": 1,
+    "math.floor": 1,
+    "math.ceil": 1,
+}
+
+
+@dataclass(eq=False, slots=True)
+class Root:
+    """What a loop nest is for: `op` (tt.store, tt.atomic_*, tt.reduce), or keeping `value` in scratch (op is None)."""
+
+    op: Op | None
+    value: Value | None = None
+    buffer: Buffer | None = None  # where to keep `value`; None: a new one
+    shape: tuple[int, ...] = ()
+    axis: int | None = None  # the axis that a reduction removes
+
+    @property
+    def operands(self) -> list[Value]:
+        return [self.value] if self.op is None else self.op.operands
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Roots that share a loop nest over `shape`; `vector_axis` is the axis whose neighbours fill the lanes."""
+
+    roots: list[Root] = field(default_factory=list)
+    shape: tuple[int, ...] = ()
+    axis: int | None = None
+    vector_axis: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One of: an operation on scalars or with regions (`op`), or a loop nest (`group`)."""
+
+    op: Op | None = None
+    group: Group | None = None
+    positions: list[int] = field(default_factory=list)
+
+
+def is_tensor(value: Value) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def is_virtual(op: Op) -> bool:
+    """Whether the operation's results are tensors that are computed where they are needed."""
+    if op.name in SOLO or op.name in REGIONS or op.name in ATOMICS or op.name == "tt.reduce" or not op.results:
+        return False
+    return all(is_tensor(r) for r in op.results)
+
+
+def root_of(op: Op) -> Root | None:
+    if op.name == "tt.reduce" or op.name in ATOMICS or op.name == "tt.store":
+        if is_tensor(op.operands[0]):
+            axis = op.attrs["axis"] if op.name == "tt.reduce" else None
+            return Root(op, shape=shape_of(op.operands[0].type), axis=axis)
+    return None
+
+
+class Planner:
+    """Plans the blocks of one kernel. `kept` tells whether a value of an enclosing block is in scratch or a scalar already."""
+
+    def __init__(self, bases: Bases, strides: Strides) -> None:
+        self.bases, self.strides = bases, strides
+
+    def plan(self, ops: Sequence[Op], tail: Sequence[Root] = ()) -> list[Step]:
+        """Steps for `ops` in order, then for the roots in `tail`."""
+        return _BlockPlan(self, list(ops), list(tail)).steps
+
+    # -- the axis to vectorise -------------------------------------------------------------------------------------------------
+    def vector_axis(self, group: Group) -> int:
+        """The axis along which most memory is contiguous; the last one that has more than one element if there is none."""
+        votes = [0.0] * len(group.shape)
+        seen: set[tuple[Value, tuple[int | None, ...]]] = set()
+        identity = tuple(range(len(group.shape)))
+        for root in group.roots:
+            if root.op is not None and root.op.name != "tt.reduce":
+                self._vote(root.op.operands[0], identity, votes, 2.0)
+            if root.buffer is not None:
+                for axis, stride in enumerate(root.buffer.strides):
+                    votes[axis] += 1.5 * (stride == 1 and group.shape[axis] > 1)
+            for operand in root.operands:
+                self._visit(operand, identity, votes, seen)
+        weighted = [v * min(1.0, d / 16) for v, d in zip(votes, group.shape)]
+        best = max(weighted, default=0)
+        candidates = [a for a, d in enumerate(group.shape) if d > 1]
+        if not candidates:
+            return max(len(group.shape) - 1, 0)
+        for axis in reversed(candidates):
+            if best > 0 and weighted[axis] == best:
+                return axis
+        return candidates[-1]
+
+    def _vote(self, pointer: Value, axes: tuple[int | None, ...], votes: list[float], weight: float) -> None:
+        for nest_axis, axis in enumerate(axes):
+            if axis is not None and self.strides.along(pointer, axis) in (1, -1):
+                votes[nest_axis] += weight
+
+    def _visit(self, value: Value, axes: tuple[int | None, ...], votes: list[float], seen: set) -> None:
+        if (value, axes) in seen or not is_tensor(value) or value.owner is None:
+            return
+        seen.add((value, axes))
+        op = value.owner
+        if op.name == "tt.load":
+            self._vote(op.operands[0], axes, votes, 1.0)
+            return
+        if not is_virtual(op):
+            return
+        for operand in op.operands:
+            mapped = source_axes(op, axes) if op.name in VIEWS else axes
+            if mapped is not None:
+                self._visit(operand, mapped, votes, seen)
+
+
+class _BlockPlan:
+    def __init__(self, planner: Planner, ops: list[Op], tail: list[Root]) -> None:
+        self.planner, self.bases = planner, planner.bases
+        self.ops, self.tail = ops, tail
+        self.users: dict[Value, list[int]] = {}
+        self.reach: dict[Value, int] = {}  # positions of the roots and other steps that need a value, as bits
+        self.needs: dict[Value, int] = {}  # positions of the steps whose results a virtual value depends on
+        self.loads: dict[Value, int] = {}  # positions of the loads that a value depends on through lane-by-lane operations
+        self.moved: dict[Value, int] = {}  # ... and through operations that move elements
+        self._relate()
+        self.steps: list[Step] = []
+        self._open: Step | None = None
+        self._open_mask = 0
+        for position, op in enumerate(ops):
+            self._place(position, op)
+        for k, root in enumerate(tail):
+            self._add_root(len(ops) + k, root)
+        self._close()
+        self.step_of = {p: i for i, step in enumerate(self.steps) for p in step.positions}
+        kept = self._hazards()
+        self._keep(kept | self._shared(kept))
+        for step in self.steps:
+            if step.group is not None:
+                step.group.vector_axis = planner.vector_axis(step.group)
+
+    # -- relations -------------------------------------------------------------------------------------------------------------
+    def _relate(self) -> None:
+        for position, op in enumerate(self.ops):
+            used = set(op.operands)
+            if op.regions:
+                used |= free_values(op)
+            for value in used:
+                self.users.setdefault(value, []).append(position)
+            self._relate_forward(position, op)
+        for k, root in enumerate(self.tail):
+            for value in root.operands:
+                self.users.setdefault(value, []).append(len(self.ops) + k)
+        for op in reversed(self.ops):
+            for result in op.results:
+                bits = 0
+                for user in self.users.get(result, ()):
+                    if user < len(self.ops) and is_virtual(self.ops[user]):
+                        for r in self.ops[user].results:
+                            bits |= self.reach.get(r, 0)
+                    else:
+                        bits |= 1 << user
+                self.reach[result] = bits
+
+    def _relate_forward(self, position: int, op: Op) -> None:
+        if not is_virtual(op):
+            for result in op.results:
+                self.needs[result] = 1 << position
+            return
+        needs = loads = moved = 0
+        for operand in op.operands:
+            needs |= self.needs.get(operand, 0)
+            loads |= self.loads.get(operand, 0)
+            moved |= self.moved.get(operand, 0)
+        if op.name in VIEWS:
+            loads, moved = 0, loads | moved
+        if op.name in READS:
+            loads |= 1 << position
+        for result in op.results:
+            self.needs[result], self.loads[result], self.moved[result] = needs, loads, moved
+
+    def _all_of(self, table: dict[Value, int], values: Sequence[Value]) -> int:
+        bits = 0
+        for value in values:
+            bits |= table.get(value, 0)
+        return bits
+
+    # -- grouping --------------------------------------------------------------------------------------------------------------
+    def _place(self, position: int, op: Op) -> None:
+        if is_virtual(op):
+            if self._open is not None and op.name in READS and self._written_by_open(op.operands[0]):
+                self._close()
+            return
+        root = root_of(op)
+        if root is not None:
+            self._add_root(position, root)
+            return
+        used = list(op.operands) + (list(free_values(op)) if op.regions else [])
+        effects = op.name in READS or bool(written_pointers(op)) or op.name in SOLO or op.regions
+        if self._all_of(self.needs, used) & self._open_mask or (effects and not self._independent(op)):
+            self._close()
+        self.steps.append(Step(op=op, positions=[position])) if self._open is None else self._before_open(op, position)
+
+    def _before_open(self, op: Op, position: int) -> None:
+        """An operation that does not concern the open group is done before it."""
+        self.steps.insert(len(self.steps) - 1, Step(op=op, positions=[position]))
+
+    def _independent(self, op: Op) -> bool:
+        """Whether a scalar memory operation may be done before the open group."""
+        if self._open is None or op.regions or op.name in SOLO:
+            return self._open is None
+        pointer = op.operands[0]
+        if self._written_by_open(pointer):
+            return False
+        return not written_pointers(op)
+
+    def _written_by_open(self, pointer: Value) -> bool:
+        return any(
+            self.bases.may_alias(pointer, written)
+            for root in self._open.group.roots
+            if root.op is not None
+            for written in written_pointers(root.op)
+        )
+
+    def _add_root(self, position: int, root: Root) -> None:
+        if self._open is not None and not self._fits(root):
+            self._close()
+        if self._open is None:
+            self._open = Step(group=Group(shape=root.shape, axis=root.axis))
+            self.steps.append(self._open)
+        group = self._open.group
+        group.roots.append(root)
+        group.axis = root.axis if group.axis is None else group.axis
+        self._open.positions.append(position)
+        self._open_mask |= 1 << position
+
+    def _close(self) -> None:
+        self._open, self._open_mask = None, 0
+
+    def _fits(self, root: Root) -> bool:
+        group = self._open.group
+        if root.shape != group.shape or (None is not root.axis != group.axis and group.axis is not None):
+            return False
+        if self._all_of(self.needs, root.operands) & self._open_mask:
+            return False
+        return not self._conflicts([*group.roots, root])
+
+    def _conflicts(self, roots: Sequence[Root]) -> bool:
+        """Whether interleaving the chunks of these roots could read or overwrite what another chunk wrote."""
+        writes = [r.op for r in roots if r.op is not None and r.op.name != "tt.reduce"]
+        if len(roots) > 1 and any(w.name in ATOMICS for w in writes):
+            return True
+        operands = [value for root in roots for value in root.operands]
+        loads, moved = self._all_of(self.loads, operands), self._all_of(self.moved, operands)
+        for i, write in enumerate(writes):
+            pointer = write.operands[0]
+            for other in writes[:i]:
+                if other.operands[0] is not pointer and self.bases.may_alias(other.operands[0], pointer):
+                    return True
+            if self._unsafe_loads(pointer, loads, moved):
+                return True
+        return False
+
+    def _unsafe_loads(self, pointer: Value, loads: int, moved: int) -> list[Op]:
+        """Loads that may read what a store through `pointer` in the same nest has written for another chunk."""
+        unsafe = []
+        for position in _bits(loads | moved):
+            load = self.ops[position]
+            same_place = load.operands[0] is pointer and not moved >> position & 1
+            if not same_place and self.bases.may_alias(load.operands[0], pointer):
+                unsafe.append(load)
+        return unsafe
+
+    # -- what to keep ------------------------------------------------------------------------------------------------------------
+    def _hazards(self) -> set[Value]:
+        """Loads whose memory may be written before their last use."""
+        kept: set[Value] = set()
+        writers = [(p, op, written_pointers(op)) for p, op in enumerate(self.ops) if not is_virtual(op)]
+        writers = [w for w in writers if w[2]]
+        if not writers:
+            return kept
+        for position, load in enumerate(self.ops):
+            if load.name not in READS or not is_virtual(load):
+                continue
+            last = max((self.step_of[p] for p in _bits(self.reach[load.result])), default=-1)
+            for written_at, op, pointers in writers:
+                if written_at < position or not any(self.bases.may_alias(load.operands[0], p) for p in pointers):
+                    continue
+                step = self.step_of[written_at]
+                inside = step == last and op.regions and self.reach[load.result] >> written_at & 1
+                if step < last or inside:
+                    kept.add(load.result)
+        for step in self.steps:
+            if step.group is not None:
+                kept |= self._self_conflicts(step.group)
+        return kept
+
+    def _self_conflicts(self, group: Group) -> set[Value]:
+        operands = [value for root in group.roots for value in root.operands]
+        loads, moved = self._all_of(self.loads, operands), self._all_of(self.moved, operands)
+        return {
+            load.result
+            for root in group.roots
+            if root.op is not None and root.op.name != "tt.reduce"
+            for load in self._unsafe_loads(root.op.operands[0], loads, moved)
+        }
+
+    def _shared(self, kept: set[Value]) -> set[Value]:
+        """Costly values that several steps need, and of those only what the steps use directly."""
+        shared: set[Value] = set()
+        costs: dict[Value, float] = {}
+        for op in self.ops:
+            if not is_virtual(op):
+                continue
+            cost = _COSTS.get(op.name, 10 if op.name.startswith("math.") else 1)
+            if op.name in VIEWS or op.name in ("tt.make_range", "tt.splat", "arith.constant", "tt.addptr"):
+                cost = 0
+            cost += sum(costs.get(o, 0) for o in set(op.operands))
+            for result in op.results:
+                costs[result] = 1 if result in kept else min(cost, 1000.0)
+                if cost >= KEEP_COST and result not in kept and self._is_frontier(result):
+                    shared.add(result)
+                    costs[result] = 1
+        return shared
+
+    def _steps(self, value: Value) -> frozenset[int]:
+        return frozenset(self.step_of[p] for p in _bits(self.reach[value]))
+
+    def _is_frontier(self, value: Value) -> bool:
+        if math.prod(shape_of(value.type)) == 1:
+            return False
+        steps = self._steps(value)
+        loops = any(self.steps[s].op is not None and self.steps[s].op.name in ("scf.for", "scf.while") for s in steps)
+        if len(steps) < 2 and not loops:
+            return False
+        for user in self.users.get(value, ()):
+            if user >= len(self.ops) or not is_virtual(self.ops[user]):
+                return True
+            if any(self._steps(r) != steps for r in self.ops[user].results):
+                return True
+        return False
+
+    def _keep(self, values: set[Value]) -> None:
+        """Adds a root for each value to the first nest that needs it, or a nest of its own before that."""
+        order = [r for op in self.ops for r in op.results if r in values]
+        inserted: dict[int, list[Step]] = {}
+        for value in order:
+            if not self.reach[value]:
+                continue
+            first = min(self._steps(value))
+            root = Root(None, value, shape=shape_of(value.type))
+            group = self.steps[first].group
+            if value.owner.name in READS:
+                first, group = self._before_writes(value, first), None
+            if group is not None and group.shape == root.shape:
+                group.roots.append(root)
+                continue
+            own = inserted.setdefault(first, [])
+            if own and own[-1].group.shape == root.shape and value.owner.name not in READS:
+                own[-1].group.roots.append(root)
+            else:
+                own.append(Step(group=Group([root], root.shape)))
+        self.steps = [s for i, step in enumerate(self.steps) for s in (*inserted.get(i, ()), step)]
+
+    def _before_writes(self, load: Value, first: int) -> int:
+        """The step before which a load must be kept: the first that needs it or may write its memory."""
+        position = self.ops.index(load.owner)
+        for index, step in enumerate(self.steps[:first]):
+            for p in step.positions:
+                if p > position and p < len(self.ops):
+                    if any(self.bases.may_alias(load.owner.operands[0], w) for w in written_pointers(self.ops[p])):
+                        return index
+        return first
+
+
+def _bits(mask: int) -> list[int]:
+    result = []
+    while mask:
+        low = mask & -mask
+        result.append(low.bit_length() - 1)
+        mask ^= low
+    return result
+
+
+__all__ = ["Group", "Planner", "REGIONS", "Root", "SOLO", "Step", "is_tensor", "is_virtual", "nested", "read_pointers"]

@@ -1,0 +1,86 @@
+"""Operations that only move elements: each maps the coordinates of its result to those of its operand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ttir.ir import Op
+from .coordinates import Coordinates
+from .lanes import Index, Lane, Uniform, Vector, is_uniform
+from .types import shape_of
+
+if TYPE_CHECKING:
+    from .nest import Frame
+
+VIEWS = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.descriptor_load"})
+
+
+def view(frame: Frame, op: Op, result: int, coordinates: Coordinates) -> Lane:
+    """The lanes of result number `result` of a view at `coordinates`."""
+    if op.name == "tt.join":
+        return _join(frame, op, coordinates)
+    (source,) = op.operands
+    return frame.evaluate(source, source_coordinates(frame, op, result, coordinates))
+
+
+def source_coordinates(frame: Frame, op: Op, result: int, coordinates: Coordinates) -> Coordinates:
+    maps = frame.maps
+    source_shape = shape_of(op.operands[0].type)
+    if op.name == "tt.broadcast":
+        return tuple(maps.zero if extent == 1 else c for c, extent in zip(coordinates, source_shape))
+    if op.name == "tt.expand_dims":
+        axis = op.attrs["axis"]
+        return coordinates[:axis] + coordinates[axis + 1 :]
+    if op.name == "tt.trans":
+        order = op.attrs["order"]
+        source = [maps.zero] * len(order)
+        for here, there in enumerate(order):
+            source[there] = coordinates[here]
+        return tuple(source)
+    if op.name == "tt.split":
+        return (*coordinates, maps.constant(result))
+    return maps.reshape(coordinates, shape_of(op.result.type), source_shape)
+
+
+def _join(frame: Frame, op: Op, coordinates: Coordinates) -> Lane:
+    """The last coordinate chooses the operand."""
+    which = frame.maps.value(coordinates[-1])
+    if isinstance(which, Index) and which.step == 0 and which.first.constant is not None:
+        return frame.evaluate(op.operands[which.first.constant], coordinates[:-1])
+    low, high = (frame.evaluate(o, coordinates[:-1]) for o in op.operands)
+    elementwise = frame.kernel.elementwise
+    zero = Index(frame.b.constant("i64", 0), 0, "i64")
+    chosen = elementwise.integers.compare("ne", which, zero, frame.width)
+    (x, y), form = elementwise.values((high, low), frame.width)
+    if isinstance(chosen, Uniform):
+        return form(frame.b.select(chosen.val, x, y))
+    lanes = elementwise.lanes
+    x, y = lanes.vector(high, frame.width), lanes.vector(low, frame.width)
+    return Vector(frame.b.select(lanes.vector(chosen, frame.width), x, y))
+
+
+def source_axes(op: Op, axes: tuple[int | None, ...]) -> tuple[int | None, ...] | None:
+    """Which axis of the operand each loop axis runs along, given that of the result; None where that is not simple."""
+    source_shape = shape_of(op.operands[0].type)
+    if op.name == "tt.broadcast":
+        return tuple(None if a is None or source_shape[a] == 1 else a for a in axes)
+    if op.name == "tt.expand_dims":
+        inserted = op.attrs["axis"]
+        return tuple(None if a is None or a == inserted else a - (a > inserted) for a in axes)
+    if op.name == "tt.trans":
+        order = op.attrs["order"]
+        return tuple(None if a is None else order[a] for a in axes)
+    if op.name in ("tt.split", "tt.join"):
+        return tuple(None if a is None or a >= len(source_shape) else a for a in axes)
+    if op.name == "tt.reshape":
+        shape = shape_of(op.result.type)
+        here = [i for i, d in enumerate(shape) if d > 1]
+        there = [i for i, d in enumerate(source_shape) if d > 1]
+        if [shape[i] for i in here] != [source_shape[i] for i in there]:
+            return None
+        back = dict(zip(here, there))
+        return tuple(None if a is None else back.get(a) for a in axes)
+    return None
+
+
+__all__ = ["VIEWS", "is_uniform", "source_axes", "source_coordinates", "view"]
