@@ -56,6 +56,7 @@ def fits() -> list[tuple[str, str, Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf, i
     sin_tail = of_square(lambda r: (mp.sin(r) - r) / r**3)
     cos_tail = of_square(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4)
     tanh_tail = of_square(lambda x: (mp.tanh(x) - x) / x**3)
+    atan_tail = of_square(lambda t: (mp.atan(t) - t) / t**3)
     return [
         ("EXP_F32", "(exp(r) - 1 - r) / r^2", exp_tail, -HALF_LN2, HALF_LN2, 4),
         ("EXP2_F32", "(2^r - 1) / r", exp2_tail, -mp.mpf("0.505"), mp.mpf("0.505"), 6),
@@ -73,6 +74,7 @@ def fits() -> list[tuple[str, str, Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf, i
         ("ATANH_POWF", "(2 atanh(s) / s - 2) / s^2 in s^2, for float32", atanh_tail, mp.mpf(0), atanh_end, 5),
         ("SIN_F64", "(sin(r) - r) / r^3 in r^2", sin_tail, mp.mpf(0), QUARTER_PI**2, 6),
         ("COS_F64", "(cos(r) - 1 + r^2/2) / r^4 in r^2", cos_tail, mp.mpf(0), QUARTER_PI**2, 6),
+        ("ATAN_F32", "(atan(t) - t) / t^3 in t^2", atan_tail, mp.mpf(0), mp.mpf("0.1717"), 8),
         ("TANH_F64", "(tanh(x) - x) / x^3 in x^2", tanh_tail, mp.mpf(0), mp.mpf("0.3025"), 10),
     ]
 

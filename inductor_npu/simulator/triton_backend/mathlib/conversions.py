@@ -1,7 +1,7 @@
 """Conversions between formats, each with a single rounding and defined for every input.
 
 `convert_to_T` rounds to nearest even, `convert_rtz_to_T` toward zero. Overflow to fp8 follows PyTorch's casts: e5m2 gives infinity, e4m3fn (which has
-none) NaN. To integers: toward zero, saturating, NaN gives 0; `convert_to_unsigned_iN` for unsigned ones.
+none) its largest number. To integers: toward zero, saturating, NaN gives 0; `convert_to_unsigned_iN` for unsigned ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SmallFormat:
     nan: int
 
 
-E4M3FN = SmallFormat("f8E4M3FN", mantissa=3, bias=7, overflow=0x7F, largest=0x7E, nan=0x7F)
+E4M3FN = SmallFormat("f8E4M3FN", mantissa=3, bias=7, overflow=0x7E, largest=0x7E, nan=0x7F)
 E5M2 = SmallFormat("f8E5M2", mantissa=2, bias=15, overflow=0x7C, largest=0x7B, nan=0x7F)
 
 
@@ -110,15 +110,13 @@ def _to_small(b: Builder, x: Value, fmt: SmallFormat, toward_zero: bool) -> Valu
         normal = rebiased.logical_shift(dropped)
         denormal = b.to_int(a * (1 / denormal_unit), "i32")
         limit = a.equals(float("inf")).select(fmt.overflow, b.constant("i32", fmt.largest))
-        too_large = (bits >= (127 + 9) << 23) | (normal > limit) if fmt is E4M3FN else normal > limit
     else:
         half = (1 << (dropped - 1)) - 1
         normal = (rebiased + ((rebiased.logical_shift(dropped) & 1) + half)).logical_shift(dropped)
         shift = denormal_unit * 2.0**23  # adding it makes the unit in the last place the denormal unit
         denormal = (a + shift).bits() - b.constant("f32", shift).bits()
         limit = b.constant("i32", fmt.overflow)
-        too_large = normal > limit
-    magnitude = (a < smallest_normal).select(denormal, too_large.select(limit, normal))
+    magnitude = (a < smallest_normal).select(denormal, (normal > limit).select(limit, normal))
     magnitude = x.is_nan().select(fmt.nan, magnitude)
     return _as(fmt.element, magnitude | sign)
 

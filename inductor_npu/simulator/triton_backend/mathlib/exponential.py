@@ -179,9 +179,8 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     return _power_f32(b, x, y if y.element == "f64" else y.extend("f64"))
 
 
-def _power_f32(b: Builder, x32: Value, y: Value) -> Value:
-    """x**y rounded to f32, through log2 and exp2 in f64; C's rules for special values."""
-    x = x32.extend("f64")
+def log2_of_magnitude(b: Builder, x: Value) -> Value:
+    """log2(|x|) of an f64 to about 2**-40 of max(1, |result|); -inf for 0."""
     a = b.abs(x)
     m, exponent = split_exponent(b, a, F64)
     s = (m - 1.0) / (m + 1.0)
@@ -189,17 +188,25 @@ def _power_f32(b: Builder, x32: Value, y: Value) -> Value:
     natural = b.fma(s * z, b.polynomial_parallel(z, c.ATANH_POWF), s + s)
     logarithm = b.fma(natural, 1 / math.log(2), exponent.signed_to_float("f64"))
     logarithm = a.equals(INF).select(INF, a.equals(0.0).select(-INF, logarithm))
-    logarithm = a.is_nan().select(NAN, logarithm)
-    t = clamp(y * logarithm, -200.0, 200.0)
+    return a.is_nan().select(NAN, logarithm)
+
+
+def exp2_to_f32(b: Builder, t: Value) -> Value:
+    """2**t of an f64, as f32."""
+    t = clamp(t, -200.0, 200.0)
     n, integer = round_to_integer(b, t, 1.0, F64)
     r = t - n
     magnitude = b.fma(r, b.polynomial_parallel(r, c.EXP2_POWF), 1.0) * power_of_two(b, integer, F64)
-    result = magnitude.truncate("f32")
+    return magnitude.truncate("f32")
+
+
+def _power_f32(b: Builder, x: Value, y: Value) -> Value:
+    """x**y rounded to f32, through log2 and exp2 in f64; C's rules for special values."""
+    result = exp2_to_f32(b, y * log2_of_magnitude(b, x.extend("f64")))
     is_integer = b.trunc(y).equals(y)
     half = y * 0.5
     is_odd = is_integer & b.trunc(half).differs(half)
-    negative = x32.bits() < 0
-    result = (negative & is_odd).select(-result, result)
+    result = ((x.bits() < 0) & is_odd).select(-result, result)
     result = ((x < 0.0) & x.differs(-INF) & (is_integer ^ True)).select(NAN, result)
-    always_one = x.equals(1.0) | y.equals(0.0) | (a.equals(1.0) & b.abs(y).equals(INF))
+    always_one = x.equals(1.0) | y.equals(0.0) | (b.abs(x).equals(1.0) & b.abs(y).equals(INF))
     return always_one.select(1.0, result)
