@@ -1,7 +1,7 @@
-"""Writes `mathlib/coefficients.py`: every polynomial of the math library, interpolated at Chebyshev nodes with 150 digits.
+"""Writes `mathlib/coefficients.py`: the polynomials of the math library, interpolated at Chebyshev nodes in 150 digits.
 
-Interpolation at Chebyshev nodes is within a small factor of the minimax polynomial, needs no iteration, and gives the same digits on
-every machine. Run `python tools/fit_polynomials.py` after a change of this table; needs mpmath.
+Interpolation at Chebyshev nodes is within a small factor of the minimax polynomial, needs no iteration, and gives the
+same digits on every machine. Run `python tools/fit_polynomials.py` after a change of this table; needs mpmath.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ QUARTER_PI = mp.pi / 4 * mp.mpf("1.02")
 
 
 def chebyshev_nodes(low: mp.mpf, high: mp.mpf, count: int) -> list[mp.mpf]:
-    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
+    middle, radius = (low + high) / 2, (high - low) / 2
+    nodes = [middle + radius * mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
     return [x if abs(x) > TINY else TINY for x in nodes]  # most functions below are 0/0 at 0
 
 
@@ -33,7 +34,9 @@ def interpolate(function: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf,
     return list(mp.lu_solve(matrix, mp.matrix([function(x) for x in nodes])))
 
 
-def largest_error(function: Callable[[mp.mpf], mp.mpf], coefficients: list[mp.mpf], low: mp.mpf, high: mp.mpf) -> mp.mpf:
+def largest_error(
+    function: Callable[[mp.mpf], mp.mpf], coefficients: list[mp.mpf], low: mp.mpf, high: mp.mpf
+) -> mp.mpf:
     points = chebyshev_nodes(low, high, 301)
     return max(abs(mp.polyval(coefficients[::-1], x) - function(x)) for x in points)
 
@@ -56,6 +59,7 @@ def fits() -> list[tuple[str, str, Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf, i
     sin_tail = of_square(lambda r: (mp.sin(r) - r) / r**3)
     cos_tail = of_square(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4)
     tanh_tail = of_square(lambda x: (mp.tanh(x) - x) / x**3)
+    erfcx_mapped = lambda t: mp.exp((2 * (1 + t) / (1 - t)) ** 2) * mp.erfc(2 * (1 + t) / (1 - t))  # noqa: E731
     atan_tail = of_square(lambda t: (mp.atan(t) - t) / t**3)
     return [
         ("EXP_F32", "(exp(r) - 1 - r) / r^2", exp_tail, -HALF_LN2, HALF_LN2, 4),
@@ -67,6 +71,7 @@ def fits() -> list[tuple[str, str, Callable[[mp.mpf], mp.mpf], mp.mpf, mp.mpf, i
         ("TANH_F32", "(tanh(x) - x) / x^3 in x^2", tanh_tail, mp.mpf(0), mp.mpf("0.4"), 5),
         ("ERF_F32", "erf(x) / x - 1 in x^2", of_square(lambda x: mp.erf(x) / x - 1), mp.mpf(0), mp.mpf(1), 7),
         ("LOG_ERFC_F32", "log(erfc(x)) / x", lambda x: mp.log(mp.erfc(x)) / x, mp.mpf("0.95"), mp.mpf("4.05"), 9),
+        ("ERFCX_F32", "exp(a^2) erfc(a) in (a - 2) / (a + 2)", erfcx_mapped, mp.mpf(-1), mp.mpf("0.675"), 16),
         ("EXP_F64", "(exp(r) - 1 - r) / r^2", exp_tail, -HALF_LN2, HALF_LN2, 10),
         ("EXP2_F64", "(2^r - 1) / r", exp2_tail, -mp.mpf("0.505"), mp.mpf("0.505"), 12),
         ("EXP2_POWF", "(2^r - 1) / r, enough for a float32 result", exp2_tail, -mp.mpf("0.505"), mp.mpf("0.505"), 7),
@@ -90,7 +95,7 @@ def main() -> None:
         error = largest_error(function, coefficients, low, high)
         lines += [
             "",
-            f"# {formula} on [{mp.nstr(low, 6)}, {mp.nstr(high, 6)}]; largest absolute error before rounding {mp.nstr(error, 2)}",
+            f"# {formula} on [{mp.nstr(low, 6)}, {mp.nstr(high, 6)}], error {mp.nstr(error, 2)} before rounding",
             f"{name} = (",
             *(f"    {float(c)!r}," for c in coefficients),
             ")",

@@ -101,7 +101,7 @@ def _loop(name: str, elements: tuple[str, ...], lanes: int) -> tuple[llvm.Execut
 
 
 def evaluate(name: str, *arguments: np.ndarray, elements: tuple[str, ...] | None = None, lanes: int = 16) -> np.ndarray:
-    """The function's value for each element of the arguments. bf16 and fp8 arguments are their bits: name `elements` then."""
+    """The function's value for each element of the arguments; bf16 and fp8 are passed as bits, with `elements`."""
     if elements is None:
         names = {np.dtype(t): e for e, t in NUMPY.items() if e not in ("bf16", "f8E4M3FN", "f8E5M2", "i1")}
         elements = tuple(names[a.dtype] for a in arguments)

@@ -8,7 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from inductor_npu.simulator.triton_backend.mathlib import DEFINITIONS, Library, UnknownFunction
+from inductor_npu.simulator.triton_backend.mathlib import DEFINITIONS, Library, UnknownFunction, build_function
+from inductor_npu.simulator.triton_backend.mathlib.library import libdevice_name
 
 from .mathlib_harness import compile_text, evaluate
 from .mathlib_reference import BINARY, LOG_DOMAIN, MP_UNARY, SPECIALS, UNARY, inputs_f32, ulp_errors
@@ -180,3 +181,19 @@ def test_a_library_writes_each_function_and_declaration_once():
     assert library.text().count("define internal <8 x float> @npu.exp.f32.v8") == 1
     assert library.text().count("declare <8 x float> @llvm.fma.v8f32") == 1
     compile_text(library.text())
+
+
+def test_every_overload_of_libdevice_has_its_function():
+    from inductor_npu.simulator.triton_backend import libdevice
+
+    plain = {"u32": "i32", "u64": "i64"}
+    for signatures, names in libdevice._FUNCTIONS:
+        for name in names.split():
+            for arguments, result in libdevice._parse(signatures):
+                selector = arguments[1] if name in ("jn", "yn") else arguments[0]
+                function = build_function(
+                    libdevice_name(f"__npu_{name}_{selector}"), tuple(plain.get(a, a) for a in arguments), 4
+                )
+                assert function.result == plain.get(result, result), name
+    assert libdevice_name("__npu_mulhi_u64") == "umulhi"
+    assert libdevice_name("__npu_uint2float_rn_u32") == "uint2float_rn"

@@ -44,7 +44,10 @@ def numbers(x: np.ndarray, element: str) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("host", [HostVectors(512, 32), HostVectors(256, 16), HostVectors(128, 16)], ids=lambda h: str(h.bits))
+HOSTS = [HostVectors(512, 32), HostVectors(256, 16), HostVectors(128, 16)]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: str(h.bits))
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (16, 16, 16), (64, 64, 32), (3, 5, 7), (17, 33, 9), (1, 100, 3), (29, 63, 600), (13, 1, 40)]
 )
@@ -55,7 +58,7 @@ def test_any_shape(shape, host):
 
 
 @pytest.mark.parametrize(
-    "operands, accumulator",
+    ("operands", "accumulator"),
     [
         (("f16", "f16"), "f32"),
         (("bf16", "bf16"), "f32"),
@@ -90,7 +93,9 @@ def test_rounding_is_that_of_a_float32_sum():
     assert np.max(np.abs(got - exact)) <= 2**-24 * 64 * np.max(np.abs(a).astype(np.float64) @ np.abs(b))
 
 
-@pytest.mark.parametrize("operands, accumulator", [(("i8", "f32"), "f32"), (("f64", "f32"), "f64"), (("i8", "i8"), "f32")])
+@pytest.mark.parametrize(
+    ("operands", "accumulator"), [(("i8", "f32"), "f32"), (("f64", "f32"), "f64"), (("i8", "i8"), "f32")]
+)
 def test_other_combinations_are_refused(operands, accumulator):
-    with pytest.raises(UnknownFunction, match="tl.dot of"):
+    with pytest.raises(UnknownFunction, match=r"tl\.dot of"):
         matmul(Library(), (4, 4, 4), operands, accumulator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..mathlib.library import Library, UnknownFunction
+from ..mathlib.library import Library, UnknownFunction, libdevice_name
 from .builder import Builder, Val
 from .types import NARROW_FLOATS, is_float
 
@@ -43,8 +43,8 @@ class MathFunctions:
         return self.library_call(name, values)
 
     def extern(self, symbol: str, values: Sequence[Val], element: str, elementwise: Elementwise) -> Val | None:
-        """A function of `triton.language.extra.libdevice`, by the name of its symbol there: `npu.<function>`."""
-        name = symbol.removeprefix("npu.").removeprefix("__npu_")
+        """A function of `triton.language.extra.libdevice`, by its symbol there: `__npu_<function>_<type>`."""
+        name = libdevice_name(symbol)
         name = {"abs": "absf" if is_float(element) else "absi", "rint": "roundeven"}.get(name, name)
         result = self.emit(name, values, element, elementwise)
         if result is None or result.element == element:

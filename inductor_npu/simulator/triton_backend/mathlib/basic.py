@@ -1,4 +1,4 @@
-"""Roots, rounding to integers, minima and maxima, the parts of a number, remainders: exact or correctly rounded but for rsqrt."""
+"""Roots, rounding to integers, minima and maxima, parts of a number, remainders: all exact but rsqrt."""
 
 from __future__ import annotations
 
@@ -239,5 +239,3 @@ def low_word(b: Builder, x: Value) -> Value:
 @define("double2hiint", "f64")
 def high_word(b: Builder, x: Value) -> Value:
     return x.bits().logical_shift(32).truncate("i32")
-
-

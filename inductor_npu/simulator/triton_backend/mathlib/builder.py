@@ -1,15 +1,16 @@
 """Writes LLVM IR functions on `<V x T>` from Python expressions.
 
-A function body is Python that combines `Value`s with operators; each operation appends one line of IR. The same body serves every
-number of lanes: with one lane the types are scalar. No operation carries a fast-math flag, so LLVM can neither contract nor
-reassociate the compensated arithmetic that accuracy rests on; a fused multiply-add is written as `fma`.
+A function body is Python that combines `Value`s with operators; each operation appends one line of IR. The same body
+serves every number of lanes: with one lane the types are scalar. No operation carries a fast-math flag, so LLVM can
+neither contract nor reassociate the compensated arithmetic that accuracy rests on; a fused multiply-add is written as
+`fma`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Union
+from typing import TypeAlias
 
 LLVM_TYPES = {
     "i1": "i1",
@@ -26,11 +27,21 @@ LLVM_TYPES = {
     "f64": "double",
 }
 BIT_WIDTHS = {
-    **{f"i{bits}": bits for bits in (1, 8, 16, 32, 64, 128)},
-    **{"f16": 16, "bf16": 16, "f8E4M3FN": 8, "f8E5M2": 8, "f32": 32, "f64": 64},
+    "i1": 1,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "i128": 128,
+    "f16": 16,
+    "bf16": 16,
+    "f8E4M3FN": 8,
+    "f8E5M2": 8,
+    "f32": 32,
+    "f64": 64,
 }
-Number = Union[int, float]
-Operand = Union["Value", int, float]
+Number: TypeAlias = "int | float"
+Operand: TypeAlias = "Value | int | float"
 
 
 def llvm_type(element: str, lanes: int) -> str:
@@ -230,8 +241,10 @@ class Builder:
     def cast(self, op: str, value: Value, element: str) -> Value:
         return self.instruction(element, f"{op} {value} to {llvm_type(element, self.lanes)}")
 
-    def intrinsic(self, name: str, result: str, *arguments: Value, overloads: Sequence[str] = (), flags: str = "") -> Value:
-        """Calls `llvm.<name>`, overloaded on `overloads` (default: the result type). `flags` is for trailing i1 arguments."""
+    def intrinsic(
+        self, name: str, result: str, *arguments: Value, overloads: Sequence[str] = (), flags: str = ""
+    ) -> Value:
+        """Calls `llvm.<name>`, overloaded on `overloads` (default: the result); `flags` is a trailing i1 argument."""
         vector = "" if self.lanes == 1 else f"v{self.lanes}"
         suffixes = "".join(f".{vector}{e}" for e in (overloads or (result,)))
         trailing = f", {flags}" if flags else ""
@@ -275,7 +288,7 @@ class Builder:
         return result
 
     def polynomial_parallel(self, x: Value, coefficients: Sequence[float]) -> Value:
-        """Estrin's scheme: more instruction parallelism than Horner's at slightly more rounding; for the high-order terms."""
+        """Estrin's scheme: more in parallel than Horner's, slightly more rounding; for high-order terms."""
         terms: list[Operand] = list(coefficients)
         power = x
         while len(terms) > 1:
@@ -313,7 +326,8 @@ class Builder:
         self.calls_out = True
         scalar_types = ", ".join(LLVM_TYPES[a.element] for a in arguments)
         result_scalar = LLVM_TYPES[result]
-        self.declarations[f"declare {result_scalar} @{c_function}({scalar_types}) nounwind willreturn memory(none)"] = None
+        prototype = f"declare {result_scalar} @{c_function}({scalar_types})"
+        self.declarations[f"{prototype} nounwind willreturn memory(none)"] = None
         if self.lanes == 1:
             operands = ", ".join(str(a) for a in arguments)
             return self.instruction(result, f"call {result_scalar} @{c_function}({operands})")

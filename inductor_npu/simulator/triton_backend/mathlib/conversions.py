@@ -1,7 +1,8 @@
 """Conversions between formats, each with a single rounding and defined for every input.
 
-`convert_to_T` rounds to nearest even, `convert_rtz_to_T` toward zero. Overflow to fp8 follows PyTorch's casts: e5m2 gives infinity, e4m3fn (which has
-none) its largest number. To integers: toward zero, saturating, NaN gives 0; `convert_to_unsigned_iN` for unsigned ones.
+`convert_to_T` rounds to nearest even, `convert_rtz_to_T` toward zero. Overflow to fp8 follows PyTorch's casts: e5m2
+gives infinity, e4m3fn (which has none) its largest number. To integers: toward zero, saturating, NaN gives 0;
+`convert_to_unsigned_iN` for unsigned ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """exp, log, pow and the hyperbolic tangent, for f32 and f64, as vector code.
 
-Measured bounds are in docs/precision.md. The reductions are the classical ones (Cody and Waite for exp; the exponent split at sqrt(1/2)
-for log; W. J. Cody and W. Waite, "Software Manual for the Elementary Functions", 1980); the polynomials are our own (`coefficients.py`).
+Measured bounds are in docs/precision.md. The reductions are the classical ones (for exp by multiples of log(2) in two
+parts, for log the exponent split off at sqrt(1/2); W. J. Cody and W. Waite, "Software Manual for the Elementary
+Functions", 1980); the polynomials are our own (`coefficients.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from .builder import Builder, Value
 from .formats import F32, F64, FORMATS, INF, NAN, Format, clamp, power_of_two, round_to_integer, scale, split_exponent
 from .library import define
 
-# log(2), log10(2) and 1/log(10) as a sum of two numbers; the high parts have so few bits that a multiple by an exponent is exact.
+# log(2), log10(2) and 1/log(10) as a sum of two numbers; the high parts of the first two have so few bits that their
+# product with an exponent is exact.
 LN2 = {"f32": (0.693145751953125, 1.42860677e-06), "f64": (0.6931471803691238, 1.9082149292705877e-10)}
 LOG10_2 = {"f32": (0.301025390625, 4.605039066518657e-06), "f64": (0.30102999566224753, 1.7336659603752853e-12)}
 LOG10_E = (0.4342944920063019, -1.0103049952192578e-08)

@@ -1,6 +1,7 @@
 """Bit counts, wide products and division of integers. Nothing here traps.
 
-`int_divide` and `int_remainder` (with `unsigned_` before them for unsigned ones) truncate toward zero as in C. Where C leaves it undefined: x / 0 is 0 and x % 0 is x; INT_MIN / -1 is INT_MIN and its remainder 0.
+`int_divide` and `int_remainder` (with `unsigned_` before them for unsigned ones) truncate toward zero as in C. Where C
+leaves it undefined: x / 0 is 0 and x % 0 is x; INT_MIN / -1 is INT_MIN and its remainder 0.
 """
 
 from __future__ import annotations
@@ -108,8 +109,10 @@ def urhadd(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _divide_small(b: Builder, x: Value, y: Value, signed: bool) -> Value:
-    """The quotient of at most 32-bit integers through a float: it is exact, since a quotient that is no integer is further from one than
-    the division's rounding error. y is neither 0 nor, if signed, -1."""
+    """The quotient of at most 32-bit integers; y is neither 0 nor, if signed, -1.
+
+    A float's division is exact enough: a quotient that is no integer is further from one than the rounding error.
+    """
     element = "f64" if x.element == "i32" else "f32"
     if signed:
         return b.cast("fptosi", x.signed_to_float(element) / y.signed_to_float(element), x.element)
@@ -163,9 +166,10 @@ _define_divisions()
 
 @define("divide_by_reciprocal", "i32 i32 f64")
 def divide_by_reciprocal(b: Builder, x: Value, y: Value, reciprocal: Value) -> Value:
-    """x / y given 1.0 / y in f64, for a divisor that serves many lanes. y as in `int_divide`, a reciprocal of 0 being any number.
+    """x / y given 1.0 / y in f64, for a divisor that serves many lanes. As `int_divide`; for y = 0 pass any number.
 
-    (|x| + 1/2) / |y| is at least 1/(2|y|) away from every integer, far more than the error of the product, so truncation is exact.
+    (|x| + 1/2) / |y| is at least 1/(2|y|) away from every integer, far more than the error of the product, so
+    truncation is exact.
     """
     wide = x.signed_to_float("f64")
     shifted = wide + b.copysign(0.5, wide)

@@ -1,6 +1,7 @@
 """Inverse trigonometric and hyperbolic functions, sinh, cosh, roots and norms.
 
-f32 is computed in f64 vector code and rounded once, so intermediate overflow and cancellation do not arise; f64 goes to the C library.
+f32 is computed in f64 vector code and rounded once, so that intermediate overflow and cancellation do not arise; f64
+goes to the C library.
 """
 
 from __future__ import annotations

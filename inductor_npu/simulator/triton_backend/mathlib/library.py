@@ -5,8 +5,8 @@
     ... call <16 x float> @npu.exp.f32.v16(<16 x float> %x) ...
     module_text += library.text()                         # definitions, then the declarations they need
 
-Elements are written as in MLIR. bf16 travels as i16 and fp8 as i8 (their bits). A function defined for f32 also accepts f16 and bf16: it
-then computes in f32 and rounds its result.
+Elements are written as in MLIR. bf16 travels as i16 and fp8 as i8 (their bits). A function defined for f32 also accepts
+f16 and bf16: it then computes in f32 and rounds its result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from .builder import Builder, Value, llvm_type
 
 Body = Callable[..., Value]
-INLINE_LINES = 150  # longer bodies stay calls: inlining them at every use would cost more compile time than the call costs
+INLINE_LINES = 150  # longer bodies stay calls: inlining them would cost more compile time than the call costs
 
 
 class UnknownFunction(KeyError):
@@ -121,6 +121,12 @@ def _narrowest(arguments: tuple[str, ...]) -> str:
     return next((a for a in arguments if a in ("f16", "bf16")), "f32")
 
 
+def libdevice_name(symbol: str) -> str:
+    """The function here for a symbol of this target's libdevice, `__npu_<name>_<type>`: `__npu_mulhi_u32` is umulhi."""
+    name, _, type_ = symbol.removeprefix("__npu_").rpartition("_")
+    return f"u{name}" if type_.startswith("u") and f"u{name}" in DEFINITIONS else name
+
+
 class Library:
     """Collects the functions of one module, each once."""
 
@@ -138,6 +144,7 @@ class Library:
         return function
 
     def text(self, declared: frozenset[str] = frozenset()) -> str:
-        """All definitions and the declarations they need, without those in `declared` (whole lines, for a module that has them)."""
-        declarations = dict.fromkeys(d for f in self._functions.values() for d in f.declarations if d not in declared)
-        return "\n".join([*declarations, *(f.text for f in self._functions.values())]) + "\n"
+        """All definitions and the declarations they need, without the lines in `declared`, which the module has."""
+        functions = self._functions.values()
+        declarations = dict.fromkeys(d for f in functions for d in f.declarations if d not in declared)
+        return "\n".join([*declarations, *(f.text for f in functions)]) + "\n"

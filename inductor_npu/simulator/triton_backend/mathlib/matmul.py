@@ -1,9 +1,9 @@
 """The matrix product of tiles: C[M, N] += A[M, K] @ B[K, N] on dense row-major buffers of static size.
 
-A register block of C, `rows` x `vectors` accumulators, stays in registers over a block of K; for each k it needs `vectors` loads of B and
-`rows` broadcasts of A. Tiles fit the Unified Buffer and so the host's L2 cache; the loops are ordered so that a column panel of B stays
-in L1. Operands of another type are first converted to the type that is computed in, int8 to f32: the product of two is at most
-2**14, so over at most 1024 steps of K every partial sum is exact.
+A register block of C, `rows` x `vectors` accumulators, stays in registers over a block of K; for each k it needs
+`vectors` loads of B and `rows` broadcasts of A. Tiles fit the Unified Buffer and so the host's L2 cache; the loops are
+ordered so that a column panel of B stays in L1. Operands of another type are first converted to the type that is
+computed in, int8 to f32: the product of two is at most 2**14, so over at most 1024 steps of K every sum is exact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HostVectors:
 
 @dataclass(frozen=True)
 class MatmulFunction:
-    """`void symbol(ptr c, ptr a, ptr b, ptr scratch)`; `scratch` needs `scratch_bytes` (0: may be null), 64-byte aligned."""
+    """`void symbol(ptr c, ptr a, ptr b, ptr scratch)`; `scratch`: 64-byte aligned, `scratch_bytes` long (0: null)."""
 
     symbol: str
     text: str
@@ -64,15 +64,15 @@ def matmul(
 ) -> MatmulFunction:
     """Adds to `library` the product of a tile [M, K] and a tile [K, N] and returns it.
 
-    shape: (M, N, K), any positive numbers. operands: elements of A and B (f32, f64, f16, bf16, f8E4M3FN, f8E5M2, i8). accumulator: the element of C:
-    f32, f16 (summed in f32 within the call), f64 for f64 operands, i32 for i8 operands. accumulate: add to C, or overwrite it.
-    Raises UnknownFunction for other combinations.
+    shape: (M, N, K), any positive numbers. operands: elements of A and B (f32, f64, f16, bf16, f8E4M3FN, f8E5M2, i8).
+    accumulator: the element of C: f32, f16 (summed in f32 within the call), f64 for f64 operands, i32 for i8 operands.
+    accumulate: add to C, or overwrite it. Raises UnknownFunction for other combinations.
     """
     integers = [o == "i8" for o in operands]
     doubles = [o == "f64" for o in operands]
     fits = accumulator in COMPUTE_TYPE and all(o in OPERANDS for o in operands)
     if not fits or set(integers) != {accumulator == "i32"} or set(doubles) != {accumulator == "f64"}:
-        raise UnknownFunction(f"tl.dot of {operands[0]} and {operands[1]} into {accumulator} is not supported on this NPU")
+        raise UnknownFunction(f"tl.dot of {operands[0]} and {operands[1]} into {accumulator} is not supported")
     m, n, k = shape
     kind = "add" if accumulate else "set"
     symbol = ".".join(("npu.matmul", *operands, accumulator, f"{m}x{n}x{k}", kind))
@@ -109,7 +109,7 @@ class _Writer:
         self.scratch_bytes = 0
         self.declarations: dict[str, None] = {}
 
-    # -- pieces of IR ----------------------------------------------------------------------------------------------------------
+    # -- pieces of IR ---------------------------------------------------------------------------------------------
     def fresh(self, prefix: str = "v") -> str:
         self.names += 1
         return f"{prefix}{self.names}"
@@ -132,8 +132,10 @@ class _Writer:
         return pointer
 
     @contextmanager
-    def loop(self, stop: int, step: int, carried: list[tuple[str, str]] | None = None) -> Iterator[tuple[str, list[str]]]:
-        """A counted loop with at least one round; yields the index and the carried values, which the body replaces in that list."""
+    def loop(
+        self, stop: int, step: int, carried: list[tuple[str, str]] | None = None
+    ) -> Iterator[tuple[str, list[str]]]:
+        """A loop of at least one round; yields the index and the carried values, which the body replaces in place."""
         carried = carried or []
         before, head = self.block, self.fresh("loop")
         index, following = f"%{self.fresh('i')}", f"%{self.fresh('next')}"
@@ -159,7 +161,7 @@ class _Writer:
         self.lines[place:place] = phis
         self.block = end
 
-    # -- the product -----------------------------------------------------------------------------------------------------------
+    # -- the product ----------------------------------------------------------------------------------------------
     def function(self) -> MatmulFunction:
         a = self.converted("%a", self.operands[0], self.shape.m * self.shape.k)
         b = self.converted("%b", self.operands[1], self.shape.k * self.shape.n)
@@ -169,12 +171,13 @@ class _Writer:
                 self.panel(a, b, str(column), width, vectors)
             elif count:
                 with self.loop(count * width * vectors, width * vectors) as (offset, _):
-                    self.panel(a, b, offset if not column else self.assign(f"add i64 {offset}, {column}"), width, vectors)
+                    start = self.assign(f"add nuw nsw i64 {offset}, {column}") if column else offset
+                    self.panel(a, b, start, width, vectors)
             column += count * width * vectors
+        parameters = "ptr noalias %c, ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %scratch"
         text = "\n".join(
             [
-                f"define internal void @{self.symbol}(ptr noalias %c, ptr noalias readonly %a, ptr noalias readonly %b, "
-                "ptr noalias %scratch) noinline nounwind willreturn {",
+                f"define internal void @{self.symbol}({parameters}) noinline nounwind willreturn {{",
                 "entry:",
                 *self.lines,
                 "  ret void",
@@ -236,13 +239,24 @@ class _Writer:
                 self.register_block(a, b, str(whole), column, start, depth, rest, width, vectors, add)
 
     def register_block(
-        self, a: str, b: str, row: str, column: str, start: int, depth: int, rows: int, width: int, vectors: int, add: bool
+        self,
+        a: str,
+        b: str,
+        row: str,
+        column: str,
+        start: int,
+        depth: int,
+        rows: int,
+        width: int,
+        vectors: int,
+        add: bool,
     ) -> None:
         """rows x (vectors * width) elements of C over `depth` steps of K."""
         vector = llvm_type(self.compute, width)
         a_rows = self.at(a, self.compute, (row, self.shape.k), ("1", start))
         b_columns = self.at(b, self.compute, ("1", start * self.shape.n), (column, 1))
-        with self.loop(depth, 1, [(vector, "zeroinitializer" if width > 1 else "0.0")] * (rows * vectors)) as (k, sums):
+        zero = (vector, "zeroinitializer" if width > 1 else "0.0")
+        with self.loop(depth, 1, [zero] * (rows * vectors)) as (k, sums):
             b_row = self.at(b_columns, self.compute, (k, self.shape.n))
             a_column = self.at(a_rows, self.compute, (k, 1))
             size = BIT_WIDTHS[self.compute] // 8

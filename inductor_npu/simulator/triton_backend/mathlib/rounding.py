@@ -5,7 +5,6 @@ Directed modes are exact: the function switches the host's rounding mode around 
 
 from __future__ import annotations
 
-
 from .builder import Builder, Value, llvm_type
 from .library import Body, define
 

@@ -1,6 +1,7 @@
 """erf and its family, the normal distribution, gamma and Bessel functions.
 
-erf in f32 is vector code of its own. The others are computed in f64, some by the C library a lane at a time, and an f32 result is rounded once.
+erf in f32 is vector code of its own. The others are computed in f64, some by the C library a lane at a time, and an f32
+result is rounded once.
 """
 
 from __future__ import annotations
@@ -35,7 +36,20 @@ def _from_c(name: str) -> None:
     define(name, *FLOATS)(lambda b, x: through_f64(b, name, x))
 
 
-for _name in ("erfc", "lgamma", "tgamma", "j0", "j1", "y0", "y1"):
+def _erfc_for_f32(b: Builder, x: Value) -> Value:
+    """erfc of an f64 that is (nearly) an f32, to about 2**-30: exp(-x^2) times a polynomial."""
+    a = clamp(b.abs(x), 0.0, 10.25)
+    t = (a - 2.0) / (a + 2.0)
+    value = exp_of_moderate(b, -(a * a)) * b.polynomial_parallel(t, c.ERFCX_F32)
+    return (x < 0.0).select(2.0 - value, value)
+
+
+@define("erfc", *FLOATS)
+def erfc(b: Builder, x: Value) -> Value:
+    return through_f64(b, "erfc", x) if x.element == "f64" else _erfc_for_f32(b, x.extend("f64")).truncate("f32")
+
+
+for _name in ("lgamma", "tgamma", "j0", "j1", "y0", "y1"):
     _from_c(_name)
 
 
@@ -61,7 +75,7 @@ def _in_f64(name: str, body: Body) -> None:
 
 
 def _erfcx(b: Builder, x: Value) -> Value:
-    """exp(x^2) erfc(x): the product up to 25, from there the asymptotic series 1 / (x sqrt(pi)) * (1 - 1/(2x^2) + 3/(4x^4) - ...)."""
+    """exp(x^2) erfc(x): the product up to 25, then the asymptotic series 1 / (x sqrt(pi)) * (1 - 1/(2x^2) + ...)."""
     limited = clamp(x, -26.635, 25.0)  # below, the result overflows
     square = limited * limited
     lost = b.fma(limited, limited, -square)
@@ -86,27 +100,82 @@ def _normcdf(b: Builder, x: Value) -> Value:
 
 
 _in_f64("erfcx", _erfcx)
-_in_f64("normcdf", _normcdf)
 
 
-# M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", Applied Statistics 37 (1988), PPND16.
+@define("normcdf", *FLOATS)
+def normcdf(b: Builder, x: Value) -> Value:
+    if x.element == "f64":
+        return _normcdf(b, x)
+    return (_erfc_for_f32(b, x.extend("f64") * -SQRT_HALF[0]) * 0.5).truncate("f32")
+
+
+# M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", Applied Statistics 37 (1988),
+# PPND16: numerators and denominators.
 _CENTRE = (
-    (3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4)
-    + (4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3),
-    (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3, 2.1213794301586595867e4)
-    + (3.9307895800092710610e4, 2.8729085735721942674e4, 5.2264952788528545610e3),
+    (
+        3.3871328727963666080e0,
+        1.3314166789178437745e2,
+        1.9715909503065514427e3,
+        1.3731693765509461125e4,
+        4.5921953931549871457e4,
+        6.7265770927008700853e4,
+        3.3430575583588128105e4,
+        2.5090809287301226727e3,
+    ),
+    (
+        1.0,
+        4.2313330701600911252e1,
+        6.8718700749205790830e2,
+        5.3941960214247511077e3,
+        2.1213794301586595867e4,
+        3.9307895800092710610e4,
+        2.8729085735721942674e4,
+        5.2264952788528545610e3,
+    ),
 )
 _FLANK = (
-    (1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0)
-    + (1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
-    (1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1)
-    + (1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
+    (
+        1.42343711074968357734e0,
+        4.63033784615654529590e0,
+        5.76949722146069140550e0,
+        3.64784832476320460504e0,
+        1.27045825245236838258e0,
+        2.41780725177450611770e-1,
+        2.27238449892691845833e-2,
+        7.74545014278341407640e-4,
+    ),
+    (
+        1.0,
+        2.05319162663775882187e0,
+        1.67638483018380384940e0,
+        6.89767334985100004550e-1,
+        1.48103976427480074590e-1,
+        1.51986665636164571966e-2,
+        5.47593808499534494600e-4,
+        1.05075007164441684324e-9,
+    ),
 )
 _TAIL = (
-    (6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828505048910e-1)
-    + (2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
-    (1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4)
-    + (1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
+    (
+        6.65790464350110377720e0,
+        5.46378491116411436990e0,
+        1.78482653991729133580e0,
+        2.96560571828505048910e-1,
+        2.65321895265761230930e-2,
+        1.24266094738807843860e-3,
+        2.71155556874348757815e-5,
+        2.01033439929228813265e-7,
+    ),
+    (
+        1.0,
+        5.99832206555887937690e-1,
+        1.36929880922735805310e-1,
+        1.48753612908506148525e-2,
+        7.86869131145613259100e-4,
+        1.84631831751005468180e-5,
+        1.42151175831644588870e-7,
+        2.04426310338993978564e-15,
+    ),
 )
 
 
@@ -115,8 +184,10 @@ def _ratio(b: Builder, x: Value, ratio: tuple[tuple[float, ...], tuple[float, ..
 
 
 def _normal_quantile(b: Builder, offset: Value, doubled_tail: Value) -> Value:
-    """The quantile at probability 1/2 + offset; `doubled_tail` is twice the smaller of that probability and its complement (twice, so that
-    it does not underflow)."""
+    """The quantile at probability 1/2 + offset.
+
+    doubled_tail: twice the smaller of that probability and its complement; twice, so that it does not underflow.
+    """
     centre = offset * _ratio(b, 0.180625 - offset * offset, _CENTRE)
     r = b.sqrt(math.log(2) - log(b, doubled_tail))
     outside = (r <= 5.0).select(_ratio(b, r - 1.6, _FLANK), _ratio(b, r - 5.0, _TAIL))

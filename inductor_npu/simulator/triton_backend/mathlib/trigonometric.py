@@ -1,12 +1,14 @@
 """sin, cos, tan, sinpi and cospi for f32 and f64.
 
-Arguments are reduced by multiples of pi/2 in three fused steps while that is exact enough. Larger ones take a rare path: for f32 a
-multiplication by the needed window of the bits of 2/pi (M. Payne and R. Hanek, 1983), for f64 the C library.
+Arguments are reduced by multiples of pi/2 in three fused steps while that is exact enough. Larger ones take a rare
+path: for f32 a multiplication by the needed window of the bits of 2/pi (M. Payne and R. Hanek, 1983), for f64 the C
+library.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from . import coefficients as c
 from .builder import Builder, Value
@@ -65,7 +67,7 @@ def _reduce_large_f32(b: Builder, x: Value) -> tuple[Value, Value]:
     bits = x.bits()
     exponent = (bits.logical_shift(23) & 0xFF) - 150  # |x| == mantissa * 2**exponent
     mantissa = ((bits & 0x7FFFFF) | 0x800000).zero_extend("i64")
-    # Bits of weight 4 and more quadrants drop out; `position` is the first bit that stays, counted from the table's start.
+    # Bits of weight 4 and more quadrants drop out; `position` is the first that stays, counted from the table's start.
     position = exponent + 30
     word, shift = position.logical_shift(5), position & 31
 
@@ -78,9 +80,7 @@ def _reduce_large_f32(b: Builder, x: Value) -> tuple[Value, Value]:
         return chosen
 
     words = [word_at(offset) for offset in range(4)]
-    window = [
-        b.intrinsic("fshl", "i32", high, low, shift).zero_extend("i64") for high, low in zip(words, words[1:])
-    ]
+    window = [b.intrinsic("fshl", "i32", *pair, shift).zero_extend("i64") for pair in pairwise(words)]
     product = ((mantissa * window[0]) << 32) + mantissa * window[1] + (mantissa * window[2]).logical_shift(32)
     quadrant = (product + (1 << 61)) >> 62
     fraction = product - (quadrant << 62)
