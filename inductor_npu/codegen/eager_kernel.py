@@ -236,6 +236,8 @@ class _EagerWriter(DefaultHandler):
         self._scatter(name, index, value, self.iteration_shape, accumulate=False)
 
     def _scatter(self, name: str, index: sympy.Expr, value: str, shape: str, accumulate: bool) -> None:
+        if value is None:
+            return  # an assertion stores nothing: its buffer only orders it among the other loops
         where = self._index(index)
         argument = self._argument(name)
         removed = isinstance(self.kernel.args.output_buffers.get(name), RemovedArg) or name in V.graph.removed_buffers
@@ -289,6 +291,22 @@ class _EagerWriter(DefaultHandler):
         value = self._assign(f"{x}.to({src_dtype}).view({dtype})")
         return self._assign(f"{value}.to({self._compute_type(dtype)})")
 
+    def bucketize(
+        self,
+        values: str,
+        boundaries: tuple[str, Any, Any, Any],
+        boundary_indices: str,
+        indexing_dtype: torch.dtype,
+        right: bool,
+        sorter: tuple[str, Any] | None = None,
+        sorter_indices: str | None = None,
+    ) -> str:
+        if sorter is not None:
+            raise _Unsupported("bucketize with a sorter")
+        name, count, _, stride = boundaries
+        where = f"{self._memory(name)}, {self._index(count)}, {self._index(stride)}, {boundary_indices}"
+        return self._assign(f"bucket({values}, {where}, {right}).to({indexing_dtype})")
+
     def masked(self, mask: str, body: Callable[[], str], other: Any) -> str:
         outside, self.inside_mask = self.inside_mask, True
         value = body()
@@ -327,6 +345,12 @@ class _EagerWriter(DefaultHandler):
             return self._assign(f"fold(lambda a, b: (a[0] {operator} b[0],), ({full[0]},), {self.reduced})[0]")
         if reduction_type in ("argmax", "argmin"):
             return self._assign(f"argument({full[0]}, {self.reduced}, {reduction_type == 'argmax'})")
+        if reduction_type in ("argmax_with_value", "argmin_with_value"):
+            extreme = "max" if reduction_type.startswith("argmax") else "min"
+            best = self._assign(_REDUCTIONS[extreme].format(full[0], self._axes(), None))
+            return best, self._assign(f"argument({full[0]}, {self.reduced}, {extreme == 'max'})")
+        if reduction_type == "online_softmax_reduce":
+            return self._parts(f"softmax_parts({full[0]}, {self._axes()})", 2)
         if reduction_type == "welford_reduce":
             return self._parts(f"welford({full[0]}, {self.reduced})", 3)
         if reduction_type == "welford_combine":

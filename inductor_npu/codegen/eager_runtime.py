@@ -116,6 +116,24 @@ def argument(value: torch.Tensor, axes: int, largest: bool) -> torch.Tensor:
     return positions.reshape([*positions.shape, *[1] * axes])
 
 
+def softmax_parts(value: torch.Tensor, axes: tuple[int, ...]) -> Values:
+    """The maximum over `axes`, and the sum of exp(value - maximum); a row of -inf sums to 0."""
+    top = torch.amax(value, axes, keepdim=True)
+    shifted = torch.where(top == -math.inf, -math.inf, value - top)
+    return top, torch.exp(shifted).sum(axes, keepdim=True)
+
+
+def bucket(
+    values: torch.Tensor, edges: torch.Tensor, count: int, stride: int, first: torch.Tensor, right: bool
+) -> torch.Tensor:
+    """How many of `count` sorted edges, `stride` apart and starting at `first`, lie below each value; NaN is above all."""
+    below = torch.zeros_like(first + values.isnan())
+    for position in range(count):
+        edge = edges[first + position * stride]
+        below = below + ((values >= edge if right else values > edge) | values.isnan())
+    return below
+
+
 def welford(value: torch.Tensor, axes: int) -> Values:
     """Mean, sum of squared differences and count over the last `axes` axes."""
     merged = _merge_last(value, axes)
@@ -165,7 +183,7 @@ def _extreme(of_tensors: Callable[..., Any], of_numbers: Callable[..., Any], val
 _HELPERS = {
     function.__name__: function
     for function in (
-        argument, as_index, axis, check, flat, fold, gather, largest, memory_like, scan, scatter, smallest, sort,
-        welford, welford_step,
+        argument, as_index, axis, bucket, check, flat, fold, gather, largest, memory_like, scan, scatter, smallest,
+        softmax_parts, sort, welford, welford_step,
     )
 }  # fmt: skip
