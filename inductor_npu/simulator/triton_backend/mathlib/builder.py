@@ -167,7 +167,7 @@ class Value:
 
     def select(self, then: Operand, otherwise: Operand) -> Value:
         """`then` in the lanes where this i1 value is true."""
-        element = then.element if isinstance(then, Value) else otherwise.element
+        element = next(v.element for v in (then, otherwise) if isinstance(v, Value))
         then, otherwise = self.builder.coerce(element, then), self.builder.coerce(element, otherwise)
         return self.builder.instruction(element, f"select {self}, {then}, {otherwise}")
 
@@ -282,14 +282,14 @@ class Builder:
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Horner's scheme; coefficients with the constant term first."""
-        result: Operand = coefficients[-1]
+        result = self.constant(x.element, coefficients[-1])
         for coefficient in reversed(coefficients[:-1]):
             result = self.fma(result, x, coefficient)
         return result
 
     def polynomial_parallel(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Estrin's scheme: more in parallel than Horner's, slightly more rounding; for high-order terms."""
-        terms: list[Operand] = list(coefficients)
+        terms = [self.constant(x.element, c) for c in coefficients]
         power = x
         while len(terms) > 1:
             pairs = [self.fma(high, power, low) for low, high in zip(terms[::2], terms[1::2])]

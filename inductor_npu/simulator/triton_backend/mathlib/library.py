@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from .builder import Builder, Value, llvm_type
 
@@ -61,6 +62,18 @@ class Function:
         return f"call {self.result_type} @{self.symbol}({typed})"
 
 
+class IRText(Protocol):
+    """What a module needs to know of a function."""
+
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def declarations(self) -> tuple[str, ...]: ...
+
+
+AnyFunction = TypeVar("AnyFunction", bound=IRText)
 DEFINITIONS: dict[str, Definition] = {}
 _BUILT: dict[tuple[str, tuple[str, ...], int], Function] = {}
 
@@ -131,14 +144,14 @@ class Library:
     """Collects the functions of one module, each once."""
 
     def __init__(self) -> None:
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[str, IRText] = {}
 
     def function(self, name: str, arguments: tuple[str, ...], lanes: int) -> Function:
         """Adds the function (if new) and returns it. Raises UnknownFunction."""
         built = build_function(name, arguments, lanes)
         return self.add(built)
 
-    def add(self, function: Function) -> Function:
+    def add(self, function: AnyFunction) -> AnyFunction:
         """Adds a function built elsewhere, such as a matrix product."""
         self._functions.setdefault(function.symbol, function)
         return function

@@ -50,7 +50,8 @@ def _reduce(b: Builder, x: Value) -> tuple[Value, Value]:
         r_wide, n = _reduce_large_f32(b, x)
         return r_wide.truncate("f32"), n
 
-    return b.where_any(b.abs(x).compare("uge", LARGE["f32"]), (r, integer), slow)
+    r, integer = b.where_any(b.abs(x).compare("uge", LARGE["f32"]), (r, integer), slow)
+    return r, integer
 
 
 def _reduce_f32_to_f64(b: Builder, x: Value) -> tuple[Value, Value]:
@@ -59,7 +60,8 @@ def _reduce_f32_to_f64(b: Builder, x: Value) -> tuple[Value, Value]:
     n, integer = round_to_integer(b, wide, 2 / math.pi, F64)
     r = b.fma(n, -HALF_PI["f64"][1], b.fma(n, -HALF_PI["f64"][0], wide))
     is_large = b.abs(x).compare("uge", LARGE["f32"])
-    return b.where_any(is_large, (r, integer.truncate("i32")), lambda: _reduce_large_f32(b, x))
+    r, integer = b.where_any(is_large, (r, integer.truncate("i32")), lambda: _reduce_large_f32(b, x))
+    return r, integer
 
 
 def _reduce_large_f32(b: Builder, x: Value) -> tuple[Value, Value]:

@@ -1,0 +1,82 @@
+"""Writes docs/precision.md: the largest error of every math function, measured here.
+
+f32: every 997th bit pattern, numbers of ordinary size, numbers near 1, special values; against NumPy and SciPy in f64.
+f64: random numbers of all sizes against mpmath. Run `python -m tools.measure_precision` from the root; takes a minute.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+
+from inductor_npu.simulator.triton_backend.mathlib import build_function
+from tests.simulator.triton_backend.mathlib_harness import evaluate
+from tests.simulator.triton_backend.mathlib_reference import BINARY, LOG_DOMAIN, MP_UNARY, UNARY, inputs_f32, ulp_errors
+
+OUTPUT = Path(__file__).parent.parent / "docs/precision.md"
+HEADER = """# Precision of the embedded NPU's math functions
+
+Measured by `python -m tools.measure_precision`; errors are in units of the last place (ulp) of the exact result, over all finite and special
+inputs incl. denormals, infinities, NaN and signed zeros, which all give what C's functions give. 0.5 is correct rounding.
+
+- *vector*: code of our own on vectors, no fast-math assumption.
+- *lanes*: the C library's f64 function, called lane by lane (an f32 result is rounded once from f64). Its f64 errors are the C library's.
+- *vector, rare lanes*: vector code that leaves rare arguments (huge ones, huge quotients) to the C library.
+
+Arithmetic, conversions, integer functions and rounding modes of libdevice are exact, or rounded once as their names say. The `fast_` functions are
+the accurate ones. fp8: overflow gives infinity in e5m2 and the largest number in e4m3fn.
+
+| function | f32, ulp | how | f64, ulp | how |
+|---|---|---|---|---|
+"""
+
+
+def kind(name: str, elements: tuple[str, ...]) -> str:
+    text = build_function(name, elements, 8).text
+    calls_c = any(
+        "call double @" in line and "@llvm." not in line and "@npu." not in line for line in text.splitlines()
+    )
+    if not calls_c:
+        return "vector"
+    return "vector, rare lanes" if "rare" in text else "lanes"
+
+
+def largest_error_f64(name: str) -> float:
+    random = np.random.default_rng(0)
+    sizes = 10.0 ** random.uniform(-300, 2.8, 300)
+    x = np.concatenate([random.normal(0, 3, 2000), random.uniform(-1, 1, 1000), sizes, -sizes])
+    x = random.uniform(-1, 1, 500) if name == "erfinv" else np.abs(x) if name in LOG_DOMAIN else x
+    worst = 0.0
+    with mp.workprec(150):
+        for argument, value in zip(x, evaluate(name, x)):
+            reference = MP_UNARY[name](mp.mpf(float(argument)))
+            if np.isfinite(float(reference)):
+                unit = mp.mpf(float(np.spacing(abs(float(reference)))))
+                worst = max(worst, float(abs(mp.mpf(float(value)) - reference) / unit))
+    return worst
+
+
+def main() -> None:
+    x = inputs_f32(step=997, count=300_000)
+    random = np.random.default_rng(1)
+    ordinary = random.normal(0, 3, (2, 300_000)).astype(np.float32)
+    left, right = (np.concatenate([random.permutation(x)[:1_000_000], half]) for half in ordinary)
+    rows = []
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in sorted(UNARY | BINARY):
+            inputs = (x,) if name in UNARY else (left, right)
+            inputs = tuple(v[::20] for v in inputs) if name == "remainder" else inputs  # its reference is slow
+            reference = (UNARY | BINARY)[name](*(v.astype(np.float64) for v in inputs))
+            error = ulp_errors(evaluate(name, *inputs), reference).max()
+            wide = kind(name, ("f64",) * len(inputs))
+            wide_error = f"{largest_error_f64(name):.2f}" if name in MP_UNARY else ""
+            rows.append(f"| {name} | {error:.2f} | {kind(name, ('f32',) * len(inputs))} | {wide_error} | {wide} |")
+    OUTPUT.write_text(HEADER + "\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()
