@@ -60,9 +60,12 @@ class TestPrograms:
 
     def test_heavy_programs_run_on_several_threads(self, set_num_threads):
         set_num_threads(2)
-        out = int64_on_npu(16)
-        launch(register("thread_of_program", work_per_program=1_000_000), "p", out, grid=(16, 1, 1))
-        assert len(set(out.tolist())) == 2
+        seen = []
+        for _ in range(20):  # on a busy host the second thread may come too late for one launch
+            out = int64_on_npu(16)
+            launch(register("thread_of_program", work_per_program=1_000_000), "p", out, grid=(16, 1, 1))
+            seen.append(len(set(out.tolist())))
+        assert max(seen) == 2
 
     def test_light_programs_stay_on_one_thread(self, set_num_threads):
         set_num_threads(2)

@@ -1,8 +1,8 @@
 // Device memory: segments from the driver, cut into blocks, cached per stream.
 //
-// A freed block goes back to the pool of the stream it was allocated for. Work on that stream is in order, so that whoever gets the block
-// next uses it only after its last use. A block that other streams used as well (record_stream) waits until they have passed the
-// point where it was freed.
+// A freed block goes back to the pool of the stream it was allocated for. Work on that stream is in order, so that
+// whoever gets the block next uses it only after its last use. A block that other streams used as well (record_stream)
+// waits until they have passed the point where it was freed.
 #include "allocator.h"
 
 #include <algorithm>
@@ -23,11 +23,11 @@ using c10::CachingAllocator::StatType;
 using c10::CachingDeviceAllocator::DeviceStats;
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kAlignment = 512;              // of every block
-constexpr size_t kSmallRequest = kMiB;          // requests up to here come from small segments
+constexpr size_t kAlignment = 512;      // of every block
+constexpr size_t kSmallRequest = kMiB;  // requests up to here come from small segments
 constexpr size_t kSmallSegment = 2 * kMiB;
-constexpr size_t kLargeSegment = 20 * kMiB;     // shared by requests below kOwnSegment
-constexpr size_t kOwnSegment = 10 * kMiB;       // requests from here on get a segment of their own
+constexpr size_t kLargeSegment = 20 * kMiB;  // shared by requests below kOwnSegment
+constexpr size_t kOwnSegment = 10 * kMiB;    // requests from here on get a segment of their own
 constexpr size_t kSegmentRounding = 2 * kMiB;
 
 size_t round_up(size_t size, size_t multiple) {
@@ -44,7 +44,7 @@ struct Block {
   size_t size;
   size_t requested = 0;
   bool allocated = false;
-  int pending_uses = 0;   // streams that have not passed the point of its free yet
+  int pending_uses = 0;     // streams that have not passed the point of its free yet
   Block* before = nullptr;  // neighbours in the segment
   Block* after = nullptr;
   std::vector<c10::StreamId> used_by{};  // other streams of its device
@@ -93,8 +93,9 @@ size_t current_of(const StatArray& stat) {
 
 template <class Visit>
 void for_each_stat(DeviceStats& stats, Visit&& visit) {
-  for (StatArray* array : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-                           &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
+  for (StatArray* array :
+       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
+        &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
     for (auto& stat : *array) {
       visit(stat);
     }
@@ -107,7 +108,7 @@ void delete_block(void* pointer);
 
 class CachingAllocator final : public c10::DeviceAllocator {
  public:
-  // --- c10::Allocator -------------------------------------------------------------------------------------------------------------------
+  // --- c10::Allocator ------------------------------------------------------------------------------------------------
   c10::DataPtr allocate(size_t size) override {
     const c10::DeviceIndex device = current_device();
     const c10::Device where(kNpu, device);
@@ -127,7 +128,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     synchronize_stream(stream);
   }
 
-  // --- c10::DeviceAllocator -------------------------------------------------------------------------------------------------------------
+  // --- c10::DeviceAllocator ------------------------------------------------------------------------------------------
   bool initialized() override { return is_open(); }
 
   void emptyCache(c10::MempoolId_t /*pool*/) override {
@@ -195,7 +196,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     return {total - std::min(total, current_of(devices_[device].stats.reserved_bytes)), total};
   }
 
-  // --- More than PyTorch asks -----------------------------------------------------------------------------------------------------------
+  // --- More than PyTorch asks ----------------------------------------------------------------------------------------
   size_t limit(c10::DeviceIndex device) {
     check_device(device);
     std::lock_guard<std::mutex> lock(mutex_);
@@ -215,7 +216,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
       return -1;
     }
     const Segment& segment = std::prev(above)->second;
-    return static_cast<const char*>(pointer) < segment.first->pointer + segment.size ? segment.first->device : c10::DeviceIndex{-1};
+    return static_cast<const char*>(pointer) < segment.first->pointer + segment.size ? segment.first->device
+                                                                                     : c10::DeviceIndex{-1};
   }
 
   std::vector<SegmentSnapshot> snapshot() {
@@ -223,9 +225,12 @@ class CachingAllocator final : public c10::DeviceAllocator {
     std::vector<SegmentSnapshot> result;
     for (const auto& [address, segment] : segments_) {
       const Block& first = *segment.first;
-      SegmentSnapshot entry{first.device, reinterpret_cast<uintptr_t>(address), segment.size, first.stream, first.pool->small, {}};
+      SegmentSnapshot entry{
+          first.device, reinterpret_cast<uintptr_t>(address), segment.size, first.stream, first.pool->small, {}};
       for (const Block* block = &first; block != nullptr; block = block->after) {
-        const char* state = block->allocated ? "active_allocated" : block->pending_uses > 0 ? "active_pending_free" : "inactive";
+        const char* state = block->allocated          ? "active_allocated"
+                            : block->pending_uses > 0 ? "active_pending_free"
+                                                      : "inactive";
         entry.blocks.push_back({reinterpret_cast<uintptr_t>(block->pointer), block->size, block->requested, state});
       }
       result.push_back(std::move(entry));
@@ -235,7 +240,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   void free_block(void* pointer) noexcept {
     if (!is_open()) {
-      return;  // a forked child: its copy of the memory goes with the process, and the lock may be held by a thread that is gone
+      return;  // a forked child: its copy of the memory goes with the process, and the lock may be held by a thread
+               // that is gone
     }
     std::unique_lock<std::mutex> lock(mutex_);
     const auto found = allocated_.find(pointer);
@@ -341,7 +347,9 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   Block* new_segment(c10::DeviceIndex device, Pool& pool, c10::StreamId stream, size_t size) {
     DeviceStats& stats = devices_[device].stats;
-    const size_t usual = pool.small ? kSmallSegment : size < kOwnSegment ? kLargeSegment : round_up(size, kSegmentRounding);
+    const size_t usual = pool.small           ? kSmallSegment
+                         : size < kOwnSegment ? kLargeSegment
+                                              : round_up(size, kSegmentRounding);
     const size_t reserved = current_of(stats.reserved_bytes);
     const size_t room = limit_of(device) - std::min(limit_of(device), reserved);
     // Close to the limit a segment of just this size may still do.
@@ -483,12 +491,14 @@ class CachingAllocator final : public c10::DeviceAllocator {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, c10::Device(kNpu, device));
     const bool host_is_full = requested <= limit - std::min(limit, reserved);
     TORCH_CHECK_WITH(
-        OutOfMemoryError, false, "npu out of memory. Tried to allocate ", format_size(requested), ". npu:", static_cast<int>(device),
-        " has a capacity of ", format_size(limit), ", of which ", format_size(limit - std::min(limit, reserved)), " is free; ",
-        format_size(reserved), " is reserved by PyTorch, ", format_size(allocated), " of that allocated and ",
+        OutOfMemoryError, false, "npu out of memory. Tried to allocate ", format_size(requested),
+        ". npu:", static_cast<int>(device), " has a capacity of ", format_size(limit), ", of which ",
+        format_size(limit - std::min(limit, reserved)), " is free; ", format_size(reserved),
+        " is reserved by PyTorch, ", format_size(allocated), " of that allocated and ",
         format_size(reserved - allocated), " reserved but unallocated. ",
         host_is_full ? "The host itself has no more memory: device memory of the embedded NPU is host memory. "
-                     : "The capacity is set by INDUCTOR_NPU_SIM_MEMORY (such as 8GiB) and torch.npu.set_per_process_memory_fraction. ",
+                     : "The capacity is set by INDUCTOR_NPU_SIM_MEMORY (such as 8GiB) and "
+                       "torch.npu.set_per_process_memory_fraction. ",
         "Free tensors that are not needed, or use a smaller batch; the program can go on after this error");
   }
 
@@ -542,9 +552,10 @@ size_t memory_limit(c10::DeviceIndex device) {
 }
 
 void set_memory_fraction(double fraction, c10::DeviceIndex device) {
-  TORCH_CHECK(fraction > 0 && fraction <= 1, "set_per_process_memory_fraction: the fraction must be above 0 and at most 1, got ",
-              fraction);
-  allocator().set_limit(device, static_cast<size_t>(fraction * static_cast<double>(configuration().memory_bytes)));
+  TORCH_CHECK(fraction > 0 && fraction <= 1,
+              "set_per_process_memory_fraction: the fraction must be above 0 and at most 1, got ", fraction);
+  const auto limit = static_cast<size_t>(fraction * static_cast<double>(configuration().memory_bytes));
+  allocator().set_limit(device, std::max<size_t>(limit, 1));
 }
 
 std::vector<SegmentSnapshot> memory_snapshot() {

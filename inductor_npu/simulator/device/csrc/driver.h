@@ -1,5 +1,6 @@
-// What the runtime asks of a chip: memory, streams, events, copies, launches. Another chip is one more file that implements this header
-// (the host's is driver_host.cpp). Everything above (allocator, guards, hooks, bindings) is written against these functions only.
+// What the runtime asks of a chip: memory, streams, events, copies, launches. Another chip is one more file that
+// implements this header (the host's is driver_host.cpp). Everything above (allocator, guards, hooks, bindings) is
+// written against these functions only.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +17,20 @@ namespace inductor_npu::driver {
 struct Stream;  // an in-order queue of work; lives until the process ends
 struct Event;   // a point in a stream's work
 
-// --- Memory -----------------------------------------------------------------------------------------------------------------------------
+// --- Memory ----------------------------------------------------------------------------------------------------------
 
 // Device memory of at least `bytes` bytes, aligned to 2 MiB; null when there is none left.
 void* allocate(int device, size_t bytes);
 void release(int device, void* memory, size_t bytes) noexcept;
 
-// --- Streams ----------------------------------------------------------------------------------------------------------------------------
+// --- Streams ---------------------------------------------------------------------------------------------------------
 
 Stream* create_stream(int device, int id, int priority);
-int device_of(const Stream* stream) noexcept;
 
 // Queues `work`. An exception that it throws is kept by the stream, together with `name`, until take_error.
 void enqueue(Stream* stream, std::string name, std::function<void()> work);
-void copy(Stream* stream, void* destination, const void* source, size_t bytes);
-void fill(Stream* stream, void* destination, int byte, size_t bytes);
+// `threads`: at most so many host threads share a large copy.
+void copy(Stream* stream, void* destination, const void* source, size_t bytes, int threads);
 void launch(Stream* stream, const Launch& launch);
 
 // True if all work queued so far is done.
@@ -40,7 +40,7 @@ void synchronize(Stream* stream);
 // The message of the first failure of queued work since the last call, or an empty string.
 std::string take_error(Stream* stream);
 
-// --- Events -----------------------------------------------------------------------------------------------------------------------------
+// --- Events ----------------------------------------------------------------------------------------------------------
 
 Event* create_event(bool timing);
 void destroy(Event* event) noexcept;
@@ -55,9 +55,10 @@ bool has_timing(const Event* event) noexcept;
 // Milliseconds between two recorded, completed events with timing.
 double elapsed_ms(const Event* start, const Event* end);
 
-// --- Around waits and work --------------------------------------------------------------------------------------------------------------
+// --- Around waits and work -------------------------------------------------------------------------------------------
 
-// Called around each wait that may block, so that a thread that holds Python's lock gives it up meanwhile. Set once, when loaded.
+// Called around each wait that may block, so that a thread that holds Python's lock gives it up meanwhile. Set once,
+// when loaded.
 struct WaitHooks {
   void* (*enter)();
   void (*leave)(void* state);

@@ -8,6 +8,7 @@
 
 #include "driver.h"
 #include "launch_work.h"
+#include "program_pool.h"
 #include "spin.h"
 #include "work_queue.h"
 
@@ -15,6 +16,8 @@ namespace inductor_npu::driver {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int64_t kCopyChunk = 1 << 20;
+constexpr size_t kParallelCopy = size_t{4} << 20;  // from here on several threads are faster than one
 
 size_t round_to_pages(size_t bytes) {
   return (bytes + kHugePage - 1) / kHugePage * kHugePage;
@@ -30,24 +33,46 @@ struct HostTask final : Work {
   std::function<void()> work_;
 };
 
-struct CopyTask final : Work {
-  CopyTask(void* destination, const void* source, size_t bytes) : destination_(destination), source_(source), bytes_(bytes) {}
-  void run() override { std::memmove(destination_, source_, bytes_); }
-  const char* name() const noexcept override { return "copy"; }
+// A copy of bytes in chunks; the ranges do not overlap.
+class CopyJob final : public ProgramJob {
+ public:
+  CopyJob(char* destination, const char* source, size_t bytes)
+      : ProgramJob(static_cast<int64_t>(bytes), kCopyChunk), destination_(destination), source_(source) {}
 
-  void* destination_;
-  const void* source_;
-  size_t bytes_;
+  void participate() override {
+    int64_t begin = 0, end = 0;
+    while (take(begin, end)) {
+      std::memcpy(destination_ + begin, source_ + begin, static_cast<size_t>(end - begin));
+    }
+  }
+
+ private:
+  char* destination_;
+  const char* source_;
 };
 
-struct FillTask final : Work {
-  FillTask(void* destination, int byte, size_t bytes) : destination_(destination), byte_(byte), bytes_(bytes) {}
-  void run() override { std::memset(destination_, byte_, bytes_); }
-  const char* name() const noexcept override { return "fill"; }
+struct CopyTask final : Work {
+  CopyTask(void* destination, const void* source, size_t bytes, int threads)
+      : destination_(static_cast<char*>(destination)),
+        source_(static_cast<const char*>(source)),
+        bytes_(bytes),
+        threads_(threads) {}
 
-  void* destination_;
-  int byte_;
+  void run() override {
+    const bool overlap = destination_ < source_ + bytes_ && source_ < destination_ + bytes_;
+    if (overlap || bytes_ < kParallelCopy) {
+      std::memmove(destination_, source_, bytes_);
+      return;
+    }
+    CopyJob job(destination_, source_, bytes_);
+    ProgramPool::instance().run(job, threads_);
+  }
+  const char* name() const noexcept override { return "copy"; }
+
+  char* destination_;
+  const char* source_;
   size_t bytes_;
+  int threads_;
 };
 
 using Timestamp = std::shared_ptr<std::atomic<int64_t>>;
@@ -95,12 +120,13 @@ struct Event {
   Record record;
 };
 
-// --- Memory -----------------------------------------------------------------------------------------------------------------------------
+// --- Memory ----------------------------------------------------------------------------------------------------------
 
 void* allocate(int /*device*/, size_t bytes) {
   // Over-allocate to align to huge pages, then give back both ends.
   const size_t size = round_to_pages(bytes);
-  void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped =
+      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     return nullptr;
   }
@@ -118,26 +144,18 @@ void release(int /*device*/, void* memory, size_t bytes) noexcept {
   munmap(memory, round_to_pages(bytes));
 }
 
-// --- Streams ----------------------------------------------------------------------------------------------------------------------------
+// --- Streams ---------------------------------------------------------------------------------------------------------
 
 Stream* create_stream(int device, int id, int priority) {
   return new Stream(device, id, priority);
-}
-
-int device_of(const Stream* stream) noexcept {
-  return stream->device;
 }
 
 void enqueue(Stream* stream, std::string name, std::function<void()> work) {
   stream->push(std::make_unique<HostTask>(std::move(name), std::move(work)));
 }
 
-void copy(Stream* stream, void* destination, const void* source, size_t bytes) {
-  stream->push(std::make_unique<CopyTask>(destination, source, bytes));
-}
-
-void fill(Stream* stream, void* destination, int byte, size_t bytes) {
-  stream->push(std::make_unique<FillTask>(destination, byte, bytes));
+void copy(Stream* stream, void* destination, const void* source, size_t bytes, int threads) {
+  stream->push(std::make_unique<CopyTask>(destination, source, bytes, threads));
 }
 
 void launch(Stream* stream, const Launch& launch) {
@@ -156,7 +174,7 @@ std::string take_error(Stream* stream) {
   return stream->take_error();
 }
 
-// --- Events -----------------------------------------------------------------------------------------------------------------------------
+// --- Events ----------------------------------------------------------------------------------------------------------
 
 Event* create_event(bool timing) {
   return new Event(timing);

@@ -12,8 +12,8 @@
 namespace inductor_npu {
 namespace {
 
-// What generators that share a state (graphsafe_*) have in common. `offset` counts what a counter-based generator (philox, as in
-// functional random numbers of compiled graphs) has drawn from the seed; the CPU engine does not use it.
+// What generators that share a state (graphsafe_*) have in common. `offset` counts what a counter-based generator
+// (philox, as in functional random numbers of compiled graphs) has drawn from the seed; the CPU engine does not use it.
 struct GeneratorState : c10::intrusive_ptr_target {
   explicit GeneratorState(at::Generator cpu) : cpu(std::move(cpu)) {}
   at::Generator cpu;
@@ -22,7 +22,8 @@ struct GeneratorState : c10::intrusive_ptr_target {
 
 struct NpuGeneratorImpl final : c10::GeneratorImpl {
   NpuGeneratorImpl(c10::DeviceIndex device, c10::intrusive_ptr<GeneratorState> state)
-      : c10::GeneratorImpl(c10::Device(kNpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), state_(std::move(state)) {}
+      : c10::GeneratorImpl(c10::Device(kNpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        state_(std::move(state)) {}
 
   static c10::DeviceType device_type() { return kNpu; }
 
@@ -51,7 +52,8 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& new_state) override {
     const int64_t cpu_size = state_->cpu.get_state().numel();
     const int64_t size = cpu_size + static_cast<int64_t>(sizeof(uint64_t));
-    TORCH_CHECK(new_state.device().is_cpu() && new_state.dtype() == caffe2::TypeMeta::Make<uint8_t>() && new_state.is_contiguous(),
+    TORCH_CHECK(new_state.device().is_cpu() && new_state.dtype() == caffe2::TypeMeta::Make<uint8_t>() &&
+                    new_state.is_contiguous(),
                 "RNG state must be a contiguous torch.ByteTensor on the CPU, as npu's get_state returns it");
     TORCH_CHECK(new_state.numel() == size, "RNG state of npu has ", size, " bytes, got ", new_state.numel());
     const auto* bytes = static_cast<const uint8_t*>(new_state.data());
@@ -99,7 +101,8 @@ at::Generator new_generator(c10::DeviceIndex device) {
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
   static std::array<std::once_flag, kMaxDevices> made;
-  static auto* generators = new std::vector<at::Generator>(kMaxDevices);  // never destroyed: Python may hold one until the end
+  static auto* generators =
+      new std::vector<at::Generator>(kMaxDevices);  // never destroyed: Python may hold one until the end
   device = resolve(device);
   std::call_once(made[device], [&] {
     (*generators)[device] = new_generator(device);

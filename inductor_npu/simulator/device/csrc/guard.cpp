@@ -23,7 +23,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
 
   c10::DeviceType type() const override { return kNpu; }
 
-  // --- Devices --------------------------------------------------------------------------------------------------------------------------
+  // --- Devices -------------------------------------------------------------------------------------------------------
   c10::Device exchangeDevice(c10::Device device) const override { return {kNpu, exchange_device(index_of(device))}; }
   c10::Device getDevice() const override { return {kNpu, current_device()}; }
   void setDevice(c10::Device device) const override { set_device(index_of(device)); }
@@ -38,13 +38,15 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   // Every dtype: what the chip's own units lack runs on the host.
   c10::DeviceCapability getDeviceCapability(c10::Device /*device*/) const override { return {}; }
 
-  // --- Streams --------------------------------------------------------------------------------------------------------------------------
+  // --- Streams -------------------------------------------------------------------------------------------------------
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
   c10::Stream getDefaultStream(c10::Device device) const override { return default_stream(device.index()); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
     return stream_from_pool(device.index(), high_priority ? -1 : 0);
   }
-  c10::Stream getNewStream(c10::Device device, int priority) const override { return stream_from_pool(device.index(), priority); }
+  c10::Stream getNewStream(c10::Device device, int priority) const override {
+    return stream_from_pool(device.index(), priority);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return native(stream); }
   bool queryStream(const c10::Stream& stream) const override { return query_stream(stream); }
@@ -53,8 +55,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     device_allocator()->recordStream(pointer, stream);
   }
 
-  // --- Events ---------------------------------------------------------------------------------------------------------------------------
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device, const c10::EventFlag flag) const override {
+  // --- Events --------------------------------------------------------------------------------------------------------
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,
+              const c10::EventFlag flag) const override {
     TORCH_CHECK(device == -1 || device == stream.device_index(), "An event of npu:", static_cast<int>(device),
                 " cannot be recorded on a stream of npu:", static_cast<int>(stream.device_index()));
     driver::Stream* queue = native(stream);
@@ -86,7 +89,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
                 "elapsed_time: the device has not reached both events yet; synchronize the later one first");
     return driver::elapsed_ms(as_event(start), as_event(end));
   }
-  void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override { driver::destroy(as_event(event)); }
+  void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
+    driver::destroy(as_event(event));
+  }
 };
 
 const c10::impl::DeviceGuardImplRegistrar registered(kNpu, new GuardImpl());

@@ -95,8 +95,8 @@ class LaunchJob final : public ProgramJob {
   const int64_t x = program % grid[0], y = program / grid[0] % grid[1], z = program / grid[0] / grid[1];
   const size_t index = static_cast<size_t>(failed) - 1;
   const std::string message = index < kernel.messages.size() ? kernel.messages[index] : "(no message)";
-  throw std::runtime_error("device_assert in program (" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) +
-                           "): " + message);
+  throw std::runtime_error("device_assert in program (" + std::to_string(x) + ", " + std::to_string(y) + ", " +
+                           std::to_string(z) + "): " + message);
 }
 
 }  // namespace
@@ -106,8 +106,8 @@ const Kernel* register_kernel(std::string name, uint64_t entry, int64_t scratch_
   if (entry == 0 || scratch_bytes < 0 || work_per_program < 0) {
     throw std::invalid_argument("register_kernel(" + name + "): the entry must not be null, the sizes not negative");
   }
-  return new Kernel{kKernelMagic,     std::move(name),       reinterpret_cast<KernelEntry>(entry), scratch_bytes,
-                    work_per_program, std::move(messages)};
+  return new Kernel{kKernelMagic,  std::move(name),  reinterpret_cast<KernelEntry>(entry),
+                    scratch_bytes, work_per_program, std::move(messages)};
 }
 
 const Kernel* kernel_from_handle(uint64_t handle) noexcept {

@@ -13,9 +13,10 @@ struct KernelContext {
   int64_t bytes_read, bytes_written, vector_operations;
 };
 
-// Runs programs [begin, end) of the flattened grid, x fastest. Returns 0, or the 1-based number of the device_assert that failed.
-using KernelEntry = int32_t (*)(const uint64_t* args, int64_t begin, int64_t end, const int32_t grid[3], uint8_t* scratch,
-                                KernelContext* context);
+// Runs programs [begin, end) of the flattened grid, x fastest. Returns 0, or the 1-based number of the device_assert
+// that failed.
+using KernelEntry = int32_t (*)(const uint64_t* args, int64_t begin, int64_t end, const int32_t grid[3],
+                                uint8_t* scratch, KernelContext* context);
 
 // A registered kernel; lives until the process ends, because launches may be queued anywhere.
 struct Kernel {

@@ -32,14 +32,16 @@ std::string format(const char* pattern, auto value) {
 template <class T>
 std::string format_integer(const void* values, int64_t index, bool hex) {
   const T value = element<T>(values, index);
-  return hex ? format(("0x%0" + std::to_string(2 * sizeof(T)) + PRIx64).c_str(), static_cast<uint64_t>(std::make_unsigned_t<T>(value)))
+  return hex ? format(("0x%0" + std::to_string(2 * sizeof(T)) + PRIx64).c_str(),
+                      static_cast<uint64_t>(std::make_unsigned_t<T>(value)))
              : std::to_string(value);
 }
 
 // Element `index` of values of `kind`, a letter as in KernelLauncher's signature.
 std::string format_element(const void* values, char kind, int64_t index, bool hex) {
   switch (kind) {
-    case 'b': case 'B': return element<uint8_t>(values, index) != 0 ? "1" : "0";
+    case 'b':
+    case 'B': return element<uint8_t>(values, index) != 0 ? "1" : "0";
     case 'c': return format_integer<int8_t>(values, index, hex);
     case 'h': return format_integer<int16_t>(values, index, hex);
     case 'i': return format_integer<int32_t>(values, index, hex);
@@ -70,9 +72,10 @@ std::string format_position(int64_t flat, const int64_t* shape, int32_t rank) {
   return text;
 }
 
-// tl.device_print of one operand: a line an element, as Triton prints it. `values` is contiguous, null for a print without operands.
-void device_print(const int32_t program[3], const char* prefix, const void* values, int32_t kind, int32_t hex, int32_t operand,
-                  int32_t operands, const int64_t* shape, int32_t rank) {
+// tl.device_print of one operand: a line an element, as Triton prints it. `values` is contiguous, null for a print
+// without operands.
+void device_print(const int32_t program[3], const char* prefix, const void* values, int32_t kind, int32_t hex,
+                  int32_t operand, int32_t operands, const int64_t* shape, int32_t rank) {
   const std::string where = "pid (" + std::to_string(program[0]) + ", " + std::to_string(program[1]) + ", " +
                             std::to_string(program[2]) + ")";
   std::string text;
@@ -101,7 +104,8 @@ py::dict runtime_symbols() {
 
 const Bindings bindings([](void* module) {
   py::reinterpret_borrow<py::module_>(static_cast<PyObject*>(module))
-      .def("runtime_symbols", &runtime_symbols, "Addresses of the C functions that compiled kernels may call, by name.");
+      .def("runtime_symbols", &runtime_symbols,
+           "Addresses of the C functions that compiled kernels may call, by name.");
 });
 
 }  // namespace

@@ -1,9 +1,9 @@
-// _C.KernelLauncher: from a Python call to a queued launch. On the path of every kernel, hence written against Python's C API.
+// _C.KernelLauncher: from a Python call to a queued launch. On the path of every kernel, hence written against Python's
+// C API.
 #include <torch/csrc/python_headers.h>
 
-#include <ATen/Parallel.h>
-#include <c10/util/Half.h>
 #include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 #include <c10/util/SmallVector.h>
 #include <structmember.h>
 #include <torch/csrc/Exceptions.h>
@@ -20,8 +20,18 @@
 namespace inductor_npu {
 namespace {
 
-// grid_x, grid_y, grid_z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, then the kernel's arguments.
-enum Position { kGrid = 0, kStream = 3, kFunction, kPackedMetadata, kLaunchMetadata, kEnterHook, kExitHook, kFirstArgument };
+// grid_x, grid_y, grid_z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, then the kernel's
+// arguments.
+enum Position {
+  kGrid = 0,
+  kStream = 3,
+  kFunction,
+  kPackedMetadata,
+  kLaunchMetadata,
+  kEnterHook,
+  kExitHook,
+  kFirstArgument
+};
 
 constexpr std::string_view kArgumentKinds = "pbchilBCHILeyfd-";
 
@@ -41,7 +51,7 @@ uint64_t to_slot(T value) {
   return slot;
 }
 
-// --- Arguments --------------------------------------------------------------------------------------------------------------------------
+// --- Arguments -------------------------------------------------------------------------------------------------------
 
 int64_t as_integer(PyObject* object) {
   const int64_t value = PyLong_AsLongLong(object);  // follows __index__
@@ -73,16 +83,16 @@ double as_float(PyObject* object) {
 template <class T>
 uint64_t integer_slot(PyObject* object, const Kernel& kernel, size_t index) {
   const int64_t value = as_integer(object);
-  TORCH_CHECK_VALUE(value == static_cast<int64_t>(static_cast<T>(value)), "kernel ", kernel.name, ": argument ", index, " is ", value,
-                    ", which does not fit its type of ", 8 * sizeof(T), " bits");
+  TORCH_CHECK_VALUE(value == static_cast<int64_t>(static_cast<T>(value)), "kernel ", kernel.name, ": argument ", index,
+                    " is ", value, ", which does not fit its type of ", 8 * sizeof(T), " bits");
   return to_slot(static_cast<T>(value));
 }
 
 uint64_t tensor_slot(PyObject* object, const Kernel& kernel, size_t index) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  TORCH_CHECK_VALUE(
-      tensor.device().type() == kNpu, "kernel ", kernel.name, ": argument ", index, " is a tensor on ", tensor.device(),
-      ", but a kernel for npu reads and writes memory of npu only; move it with .to(\"npu\")");
+  TORCH_CHECK_VALUE(tensor.device().type() == kNpu, "kernel ", kernel.name, ": argument ", index, " is a tensor on ",
+                    tensor.device(),
+                    ", but a kernel for npu reads and writes memory of npu only; move it with .to(\"npu\")");
   return reinterpret_cast<uint64_t>(tensor.mutable_data_ptr());
 }
 
@@ -92,15 +102,18 @@ uint64_t wrapper_slot(PyObject* object, const Kernel& kernel, size_t index) {
   if (result == nullptr) {
     if (PyErr_ExceptionMatches(PyExc_AttributeError) != 0) {
       PyErr_Clear();
-      TORCH_CHECK_TYPE(false, "kernel ", kernel.name, ": argument ", index, " is a pointer; expected a tensor on npu, None, an int or an "
-                       "object with data_ptr(), got ", Py_TYPE(object)->tp_name);
+      TORCH_CHECK_TYPE(false, "kernel ", kernel.name, ": argument ", index,
+                       " is a pointer; expected a tensor on npu, None, an int or an "
+                       "object with data_ptr(), got ",
+                       Py_TYPE(object)->tp_name);
     }
     throw PythonErrorSet();
   }
   const THPObjectPtr owner(result);
   const uint64_t address = as_unsigned(result);
-  TORCH_CHECK_VALUE(address == 0 || is_npu_pointer(reinterpret_cast<const void*>(address)), "kernel ", kernel.name, ": argument ", index,
-                    " (", Py_TYPE(object)->tp_name, ") does not point to memory of npu; move it with .to(\"npu\")");
+  TORCH_CHECK_VALUE(address == 0 || is_npu_pointer(reinterpret_cast<const void*>(address)), "kernel ", kernel.name,
+                    ": argument ", index, " (", Py_TYPE(object)->tp_name,
+                    ") does not point to memory of npu; move it with .to(\"npu\")");
   return address;
 }
 
@@ -123,7 +136,8 @@ uint64_t argument_slot(char kind, PyObject* object, const Kernel& kernel, size_t
     case 'd': return to_slot(as_float(object));
     case 'e': return to_slot(c10::Half(static_cast<float>(as_float(object))).x);
     case 'y': return to_slot(c10::BFloat16(static_cast<float>(as_float(object))).x);
-    case 'b': case 'B': return as_integer(object) != 0;
+    case 'b':
+    case 'B': return as_integer(object) != 0;
     case 'c': return integer_slot<int8_t>(object, kernel, index);
     case 'h': return integer_slot<int16_t>(object, kernel, index);
     case 'C': return integer_slot<uint8_t>(object, kernel, index);
@@ -133,7 +147,7 @@ uint64_t argument_slot(char kind, PyObject* object, const Kernel& kernel, size_t
   }
 }
 
-// --- The call ---------------------------------------------------------------------------------------------------------------------------
+// --- The call --------------------------------------------------------------------------------------------------------
 
 const Kernel& kernel_of(PyObject* function) {
   const Kernel* kernel = kernel_from_handle(as_unsigned(function));
@@ -146,7 +160,8 @@ bool read_grid(PyObject* const* args, Launch& launch) {
   int64_t extents[3];
   for (int axis = 0; axis < 3; ++axis) {
     extents[axis] = as_integer(args[kGrid + axis]);
-    TORCH_CHECK_VALUE(extents[axis] >= 0, "kernel ", launch.kernel->name, ": axis ", axis, " of its grid is negative: ", extents[axis]);
+    TORCH_CHECK_VALUE(extents[axis] >= 0, "kernel ", launch.kernel->name, ": axis ", axis,
+                      " of its grid is negative: ", extents[axis]);
   }
   if (extents[0] == 0 || extents[1] == 0 || extents[2] == 0) {
     return false;
@@ -155,19 +170,14 @@ bool read_grid(PyObject* const* args, Launch& launch) {
   launch.programs = 1;
   for (int axis = 0; axis < 3; ++axis) {
     // One axis after the other, so that the product cannot overflow.
-    TORCH_CHECK(extents[axis] <= limit / launch.programs, "kernel ", launch.kernel->name, ": its grid (", extents[0], ", ", extents[1],
-                ", ", extents[2], ") has more programs than the limit of ", limit, " of ", configuration().target,
+    TORCH_CHECK(extents[axis] <= limit / launch.programs, "kernel ", launch.kernel->name, ": its grid (", extents[0],
+                ", ", extents[1], ", ", extents[2], ") has more programs than the limit of ", limit, " of ",
+                configuration().target,
                 ". Launch fewer programs: let each loop over several tiles, or use larger blocks");
     launch.programs *= extents[axis];
     launch.grid[axis] = static_cast<int32_t>(extents[axis]);
   }
   return true;
-}
-
-int host_threads() {
-  const Configuration& chip = configuration();
-  const int wanted = chip.threads > 0 ? chip.threads : at::get_num_threads();
-  return wanted < chip.vector_cores ? wanted : chip.vector_cores;
 }
 
 void call_hook(PyObject* hook, PyObject* launch_metadata) {
@@ -181,8 +191,9 @@ void call_hook(PyObject* hook, PyObject* launch_metadata) {
 
 void launch_from_python(const KernelLauncher& launcher, PyObject* const* args, size_t count) {
   const std::string& signature = launcher.signature;
-  TORCH_CHECK_TYPE(count == kFirstArgument + signature.size(), "KernelLauncher takes ", static_cast<int>(kFirstArgument), " arguments and ",
-                   signature.size(), " of the kernel (signature '", signature, "'), got ", count, " in all");
+  TORCH_CHECK_TYPE(count == kFirstArgument + signature.size(), "KernelLauncher takes ",
+                   static_cast<int>(kFirstArgument), " arguments and ", signature.size(), " of the kernel (signature '",
+                   signature, "'), got ", count, " in all");
   const Kernel& kernel = kernel_of(args[kFunction]);
   ensure_open();
   Launch launch{};
@@ -217,7 +228,7 @@ PyObject* launcher_vectorcall(PyObject* self, PyObject* const* args, size_t coun
   END_HANDLE_TH_ERRORS
 }
 
-// --- The type ---------------------------------------------------------------------------------------------------------------------------
+// --- The type --------------------------------------------------------------------------------------------------------
 
 PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   HANDLE_TH_ERRORS
@@ -227,8 +238,8 @@ PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     return nullptr;
   }
   for (const char* kind = signature; *kind != '\0'; ++kind) {
-    TORCH_CHECK_VALUE(kArgumentKinds.find(*kind) != std::string_view::npos, "KernelLauncher: '", *kind, "' in signature '", signature,
-                      "' is not a kind of argument; known are ", kArgumentKinds);
+    TORCH_CHECK_VALUE(kArgumentKinds.find(*kind) != std::string_view::npos, "KernelLauncher: '", *kind,
+                      "' in signature '", signature, "' is not a kind of argument; known are ", kArgumentKinds);
   }
   PyObject* self = type->tp_alloc(type, 0);
   if (self != nullptr) {
@@ -257,29 +268,34 @@ PyType_Slot launcher_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(launcher_dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_members, launcher_members},
-    {Py_tp_doc, const_cast<char*>(
-                    "KernelLauncher(signature)\n--\n\nQueues launches of kernels whose arguments have the kinds in `signature`.\n\n"
-                    "Call it as Triton calls launchers: (grid_x, grid_y, grid_z, stream, function, packed_metadata, launch_metadata,\n"
-                    "enter_hook, exit_hook, *args). One character an argument: p pointer; b i1; c, h, i, l signed of 8 to 64 bits,\n"
-                    "upper case unsigned; e fp16; y bf16; f fp32; d fp64; - skipped. Raises ValueError for a tensor that is not on\n"
-                    "npu, RuntimeError for a grid above the target's limit; an empty grid does nothing.")},
+    {Py_tp_doc,
+     const_cast<char*>("KernelLauncher(signature)\n--\n\nQueues launches of kernels whose arguments have the kinds in "
+                       "`signature`.\n\n"
+                       "Call it as Triton calls launchers: (grid_x, grid_y, grid_z, stream, function, packed_metadata, "
+                       "launch_metadata,\n"
+                       "enter_hook, exit_hook, *args). One character an argument: p pointer; b i1; c, h, i, l signed "
+                       "of 8 to 64 bits,\n"
+                       "upper case unsigned; e fp16; y bf16; f fp32; d fp64; - skipped. Raises ValueError for a tensor "
+                       "that is not on\n"
+                       "npu, RuntimeError for a grid above the target's limit; an empty grid does nothing.")},
     {0, nullptr},
 };
 
 PyType_Spec launcher_spec = {
-    "inductor_npu.simulator.device._C.KernelLauncher",
-    sizeof(KernelLauncher),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    launcher_slots,
+    "inductor_npu.simulator.device._C.KernelLauncher", sizeof(KernelLauncher), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,   launcher_slots,
 };
 
 // get_raw_stream is called before each launch; a plain C function costs a third of a pybind one.
 PyObject* get_raw_stream(PyObject* /*module*/, PyObject* device) {
   HANDLE_TH_ERRORS
   try {
-    const auto index = static_cast<c10::DeviceIndex>(as_integer(device));
-    return PyLong_FromUnsignedLongLong(reinterpret_cast<uint64_t>(native(current_stream(index))));
+    const int64_t index = as_integer(device);
+    if (index != -1) {
+      check_device(static_cast<int>(index));
+    }
+    return PyLong_FromUnsignedLongLong(
+        reinterpret_cast<uint64_t>(native(current_stream(static_cast<c10::DeviceIndex>(index)))));
   } catch (const PythonErrorSet&) {
     return nullptr;
   }
@@ -288,14 +304,16 @@ PyObject* get_raw_stream(PyObject* /*module*/, PyObject* device) {
 
 PyMethodDef launcher_functions[] = {
     {"get_raw_stream", get_raw_stream, METH_O,
-     "get_raw_stream(device)\n--\n\nThe handle of the device's current stream (-1: the current device), as launchers want it."},
+     "get_raw_stream(device)\n--\n\nThe handle of the device's current stream (-1: the current device), as launchers "
+     "want it."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 void add_launcher(void* module) {
   auto* m = static_cast<PyObject*>(module);
   THPObjectPtr type(PyType_FromSpec(&launcher_spec));
-  if (!type || PyModule_AddObjectRef(m, "KernelLauncher", type.get()) != 0 || PyModule_AddFunctions(m, launcher_functions) != 0) {
+  if (!type || PyModule_AddObjectRef(m, "KernelLauncher", type.get()) != 0 ||
+      PyModule_AddFunctions(m, launcher_functions) != 0) {
     throw python_error();
   }
 }

@@ -32,35 +32,46 @@ void take_back_python_lock(void* state) {
   PyEval_RestoreThread(static_cast<PyThreadState*>(state));
 }
 
+// -1 is the current device where a function has such a default.
+c10::DeviceIndex index_of(int device) {
+  if (device != -1) {
+    check_device(device);
+  }
+  return static_cast<c10::DeviceIndex>(device);
+}
+
 void add_device_functions(py::module_& m) {
   m.def(
       "configure",
       [](const std::string& target, int devices, size_t memory_bytes, int vector_cores, int64_t max_grid, int threads) {
         configure({target, devices, memory_bytes, vector_cores, max_grid, threads});
       },
-      py::kw_only(), py::arg("target"), py::arg("devices"), py::arg("memory_bytes"), py::arg("vector_cores"), py::arg("max_grid"),
-      py::arg("threads") = 0,
+      py::kw_only(), py::arg("target"), py::arg("devices"), py::arg("memory_bytes"), py::arg("vector_cores"),
+      py::arg("max_grid"), py::arg("threads") = 0,
       "Tells the facts of the chip, before its first use. `threads` 0: as many as torch.get_num_threads().");
-  m.def("init", &ensure_open, "Opens the device in this process. Raises RuntimeError in a child forked after the parent opened it.");
+  m.def("init", &ensure_open,
+        "Opens the device in this process. Raises RuntimeError in a child forked after the parent opened it.");
   m.def("is_open", &is_open);
   m.def("_is_in_bad_fork", &is_in_bad_fork);
   m.def("device_count", [] { return static_cast<int>(device_count()); });
   m.def("current_device", [] { return static_cast<int>(current_device()); });
-  m.def("set_device", [](int device) { set_device(static_cast<c10::DeviceIndex>(device)); });
-  m.def("exchange_device", [](int device) { return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(device))); });
-  m.def("check_device", [](int device) { check_device(static_cast<c10::DeviceIndex>(device)); },
-        "Raises RuntimeError, naming the valid indices, if there is no such device.");
-  m.def("synchronize", [](int device) { synchronize_device(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1,
-        "Waits for all work of the device, then raises the first failure.");
+  m.def("set_device", [](int device) { set_device(index_of(device)); });
+  m.def("exchange_device", [](int device) { return static_cast<int>(exchange_device(index_of(device))); });
+  m.def("check_device", &check_device, "Raises RuntimeError, naming the valid indices, if there is no such device.");
+  m.def(
+      "synchronize", [](int device) { synchronize_device(index_of(device)); }, py::arg("device") = -1,
+      "Waits for all work of the device, then raises the first failure.");
   m.def("default_generator", [](int device) {
-    return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(default_generator(static_cast<c10::DeviceIndex>(device))));
+    return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(default_generator(index_of(device))));
   });
 }
 
 void add_stream_functions(py::module_& m) {
-  m.def("current_stream", [](int device) { return current_stream(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1);
-  m.def("default_stream", [](int device) { return default_stream(static_cast<c10::DeviceIndex>(device)); }, py::arg("device") = -1);
-  m.def("set_stream", [](c10::Stream stream) { return exchange_stream(stream); }, "Makes it current; returns the one before.");
+  m.def("current_stream", [](int device) { return current_stream(index_of(device)); }, py::arg("device") = -1);
+  m.def("default_stream", [](int device) { return default_stream(index_of(device)); }, py::arg("device") = -1);
+  m.def(
+      "set_stream", [](c10::Stream stream) { return exchange_stream(stream); },
+      "Makes it current; returns the one before.");
   m.def("stream_priority", &stream_priority);
 }
 
@@ -83,7 +94,7 @@ py::dict stats_to_dict(const c10::CachingAllocator::StatArray& stats) {
 }
 
 py::dict memory_stats(int device) {
-  const auto stats = device_allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(device));
+  const auto stats = device_allocator()->getDeviceStats(index_of(device));
   py::dict dict;
   dict["allocation"] = stats_to_dict(stats.allocation);
   dict["segment"] = stats_to_dict(stats.segment);
@@ -131,16 +142,17 @@ py::list snapshot_to_list() {
 
 void add_memory_functions(py::module_& m) {
   m.def("empty_cache", [] { device_allocator()->emptyCache({0, 0}); });
-  m.def("memory_stats", &memory_stats, "Statistics of the allocator, nested as torch.cuda.memory_stats_as_nested_dict.");
+  m.def("memory_stats", &memory_stats,
+        "Statistics of the allocator, nested as torch.cuda.memory_stats_as_nested_dict.");
   m.def("memory_snapshot", &snapshot_to_list, "One dict a segment, with its blocks.");
-  m.def("mem_get_info", [](int device) { return device_allocator()->getMemoryInfo(static_cast<c10::DeviceIndex>(device)); },
-        "(free, total) bytes of the device.");
-  m.def("reset_peak_memory_stats", [](int device) { device_allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(device)); });
+  m.def(
+      "mem_get_info", [](int device) { return device_allocator()->getMemoryInfo(index_of(device)); },
+      "(free, total) bytes of the device.");
+  m.def("reset_peak_memory_stats", [](int device) { device_allocator()->resetPeakStats(index_of(device)); });
   m.def("reset_accumulated_memory_stats",
-        [](int device) { device_allocator()->resetAccumulatedStats(static_cast<c10::DeviceIndex>(device)); });
-  m.def("set_memory_fraction",
-        [](double fraction, int device) { set_memory_fraction(fraction, static_cast<c10::DeviceIndex>(device)); });
-  m.def("memory_limit", [](int device) { return memory_limit(static_cast<c10::DeviceIndex>(device)); });
+        [](int device) { device_allocator()->resetAccumulatedStats(index_of(device)); });
+  m.def("set_memory_fraction", [](double fraction, int device) { set_memory_fraction(fraction, index_of(device)); });
+  m.def("memory_limit", [](int device) { return memory_limit(index_of(device)); });
   m.def("raw_alloc", [](size_t size) { return reinterpret_cast<uint64_t>(device_allocator()->raw_allocate(size)); });
   m.def("raw_delete", [](uint64_t address) { device_allocator()->raw_deallocate(reinterpret_cast<void*>(address)); });
   m.def("is_npu_pointer", [](uint64_t address) { return is_npu_pointer(reinterpret_cast<const void*>(address)); });
@@ -149,7 +161,8 @@ void add_memory_functions(py::module_& m) {
 void add_kernel_functions(py::module_& m) {
   m.def(
       "register_kernel",
-      [](std::string name, uint64_t entry, int64_t scratch_bytes, int64_t work_per_program, std::vector<std::string> messages) {
+      [](std::string name, uint64_t entry, int64_t scratch_bytes, int64_t work_per_program,
+         std::vector<std::string> messages) {
         return reinterpret_cast<uint64_t>(
             register_kernel(std::move(name), entry, scratch_bytes, work_per_program, std::move(messages)));
       },

@@ -30,7 +30,7 @@ bool replace(WorkObserver before, WorkObserver now) {
   return false;
 }
 
-// --- The launch record ------------------------------------------------------------------------------------------------------------------
+// --- The launch record -----------------------------------------------------------------------------------------------
 
 struct LaunchRecord {
   std::string name;
@@ -85,7 +85,8 @@ py::list launch_record(bool on) {
 const Bindings bindings([](void* module) {
   py::reinterpret_borrow<py::module_>(static_cast<PyObject*>(module))
       .def("launch_record", &launch_record, py::arg("on"),
-           "Turns the record of launches on or off, after all queued work is done; returns what was recorded since it was turned on,\n"
+           "Turns the record of launches on or off, after all queued work is done; returns what was recorded since it "
+           "was turned on,\n"
            "one dict a launch. The counters are 0 unless the kernel was compiled to count.");
 });
 
@@ -95,7 +96,8 @@ std::atomic<int> observer_count{0};
 
 void add_work_observer(WorkObserver observer) {
   std::lock_guard<std::mutex> lock(changing);
-  TORCH_CHECK(replace(nullptr, observer), "No more than ", kMaxObservers, " observers can watch the work of npu at a time");
+  TORCH_CHECK(replace(nullptr, observer), "No more than ", kMaxObservers,
+              " observers can watch the work of npu at a time");
   observer_count.fetch_add(1);
 }
 

@@ -1,5 +1,5 @@
-// Pinned host memory: page-aligned host memory that is known to the device, cached, and not reused before the streams that copy from or to
-// it have passed.
+// Pinned host memory: page-aligned host memory that is known to the device, cached, and not reused before the streams
+// that copy from or to it have passed.
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <cstdlib>
@@ -57,7 +57,8 @@ struct PinnedAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Own
     ensure_open();
     const size_t rounded = (size + kPage - 1) / kPage * kPage;
     *pointer = std::aligned_alloc(kPage, rounded);
-    TORCH_CHECK(*pointer != nullptr, "Cannot allocate ", rounded, " bytes of pinned host memory: the host has no more memory");
+    TORCH_CHECK(*pointer != nullptr, "Cannot allocate ", rounded,
+                " bytes of pinned host memory: the host has no more memory");
     PinnedRanges::instance().add(*pointer, rounded);
   }
   void free_block(at::HostBlock<c10::Stream>* block) override {

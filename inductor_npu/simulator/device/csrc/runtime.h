@@ -16,21 +16,22 @@ namespace inductor_npu {
 constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
 constexpr int kMaxDevices = 8;
 
-// --- Devices (device.cpp) ---------------------------------------------------------------------------------------------------------------
+// --- Devices (device.cpp) --------------------------------------------------------------------------------------------
 
 // What Python tells about the chip before the first use (`_C.configure`).
 struct Configuration {
-  std::string target;         // the chip's name, for messages
-  int device_count = 0;       // 0: not configured yet
-  size_t memory_bytes = 0;    // capacity of each device
-  int vector_cores = 0;       // most programs at a time
-  int64_t max_grid = 0;       // most programs of a launch
-  int threads = 0;            // host threads for a launch, asked for by the user; 0: as many as torch.get_num_threads()
+  std::string target;       // the chip's name, for messages
+  int device_count = 0;     // 0: not configured yet
+  size_t memory_bytes = 0;  // capacity of each device
+  int vector_cores = 0;     // most programs at a time
+  int64_t max_grid = 0;     // most programs of a launch
+  int threads = 0;          // host threads for a launch, asked for by the user; 0: as many as torch.get_num_threads()
 };
 void configure(const Configuration& configuration);
 const Configuration& configuration() noexcept;
 
-// Opens the device for this process, or raises if that cannot be: not configured, or forked from a process that had opened it.
+// Opens the device for this process, or raises if that cannot be: not configured, or forked from a process that had
+// opened it.
 void ensure_open();
 bool is_open() noexcept;
 bool is_in_bad_fork() noexcept;
@@ -38,11 +39,15 @@ bool is_in_bad_fork() noexcept;
 c10::DeviceIndex device_count() noexcept;
 c10::DeviceIndex current_device() noexcept;
 // Raises an error that names the valid indices.
-void check_device(c10::DeviceIndex device);
+void check_device(int device);
 void set_device(c10::DeviceIndex device);
 c10::DeviceIndex exchange_device(c10::DeviceIndex device);
 
-// --- Streams (streams.cpp) --------------------------------------------------------------------------------------------------------------
+// The host threads that work queued now may use: what the user asked for (INDUCTOR_NPU_SIM_THREADS, else
+// torch.set_num_threads), but no more than the chip has vector cores.
+int host_threads();
+
+// --- Streams (streams.cpp) -------------------------------------------------------------------------------------------
 
 // `device` -1 is the current device, everywhere.
 c10::Stream default_stream(c10::DeviceIndex device = -1);
@@ -67,22 +72,24 @@ void raise_failure(driver::Stream* stream);
 // Waits for all streams of `device`; failures stay with their streams.
 void wait_for_all_streams(c10::DeviceIndex device);
 
-// Queues work. Everything that `work` needs must stay alive by itself: capture Storage or Tensor by value for memory that is not
-// known to be freed in the order of this stream. `name` is the operator's, for errors and profiles.
+// Queues work. Everything that `work` needs must stay alive by itself: capture Storage or Tensor by value for memory
+// that is not known to be freed in the order of this stream. `name` is the operator's, for errors and profiles.
 void enqueue(c10::Stream stream, std::string name, std::function<void()> work);
-// Queues a copy of bytes between any two of device and host memory; the caller keeps host memory alive (record_pinned_use).
+// Queues a copy of bytes between any two of device and host memory; the caller keeps host memory alive
+// (record_pinned_use).
 void copy_async(c10::Stream stream, void* destination, const void* source, size_t bytes);
 
-// --- Memory (allocator.cpp, pinned.cpp) -------------------------------------------------------------------------------------------------
+// --- Memory (allocator.cpp, pinned.cpp) ------------------------------------------------------------------------------
 
 bool is_npu_pointer(const void* pointer);
 // The device whose memory `pointer` lies in; -1 if none.
 c10::DeviceIndex device_of_pointer(const void* pointer);
 bool is_pinned_pointer(const void* pointer);
-// Pinned memory at `pointer` (with its DataPtr's context) is not reused before `stream` has done the work queued so far.
+// Pinned memory at `pointer` (with its DataPtr's context) is not reused before `stream` has done the work queued so
+// far.
 bool record_pinned_use(void* pointer, void* context, c10::Stream stream);
 
-// --- Observation (observer.cpp) ---------------------------------------------------------------------------------------------------------
+// --- Observation (observer.cpp) --------------------------------------------------------------------------------------
 
 // One piece of queued work that ran. Times are std::chrono::steady_clock, in nanoseconds.
 struct WorkRecord {
@@ -90,7 +97,7 @@ struct WorkRecord {
   int device;
   int stream_id;
   int64_t queued_ns, begin_ns, end_ns;
-  int64_t programs;  // of a kernel launch; 0 for other work
+  int64_t programs;                                      // of a kernel launch; 0 for other work
   int64_t bytes_read, bytes_written, vector_operations;  // as counted by a kernel's record variant; else 0
 };
 // Called on the stream's worker after each piece of work. Must not throw and must not use the device.
@@ -98,9 +105,10 @@ using WorkObserver = void (*)(const WorkRecord& record);
 void add_work_observer(WorkObserver observer);
 void remove_work_observer(WorkObserver observer) noexcept;
 
-// --- Bindings (module.cpp) --------------------------------------------------------------------------------------------------------------
+// --- Bindings (module.cpp) -------------------------------------------------------------------------------------------
 
-// A file that adds names to `_C` owns one static Bindings whose function gets the module (a PyObject*) when Python imports it.
+// A file that adds names to `_C` owns one static Bindings whose function gets the module (a PyObject*) when Python
+// imports it.
 struct Bindings {
   explicit Bindings(void (*add)(void* module));
 };

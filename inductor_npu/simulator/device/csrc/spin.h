@@ -1,4 +1,5 @@
-// Waiting on another thread: spin shortly, because a wake-up by the kernel costs more than most pieces of work, then sleep.
+// Waiting on another thread: spin shortly, because a wake-up by the kernel costs more than most pieces of work, then
+// sleep.
 #pragma once
 
 #include <chrono>
@@ -8,7 +9,8 @@
 namespace inductor_npu {
 
 inline int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 inline void cpu_relax() noexcept {
@@ -19,8 +21,9 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-// True as soon as `done()` is; false when it still is not after `budget_ns`. Does not spin on a host with one core. After a moment it
-// offers its core between looks: on a busy host the thread that it waits for may be queued behind it on the same core.
+// True as soon as `done()` is; false when it still is not after `budget_ns`. Does not spin on a host with one core.
+// After a moment it offers its core between looks: on a busy host the thread that it waits for may be queued behind it
+// on the same core.
 template <class Done>
 bool spin_until(Done&& done, int64_t budget_ns) {
   constexpr int64_t kPauseNs = 2'000;

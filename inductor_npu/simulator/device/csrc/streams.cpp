@@ -10,8 +10,8 @@
 namespace inductor_npu {
 namespace {
 
-// Ids: 0 is the default stream, then a pool of normal and a pool of high priority. Streams of a pool are handed out in turn, so that
-// a program that makes streams without end does not make threads without end.
+// Ids: 0 is the default stream, then a pool of normal and a pool of high priority. Streams of a pool are handed out in
+// turn, so that a program that makes streams without end does not make threads without end.
 constexpr int kPoolSize = 32;
 constexpr int kStreamCount = 1 + 2 * kPoolSize;
 constexpr int kHighPriority = -1;
@@ -164,7 +164,7 @@ void enqueue(c10::Stream stream, std::string name, std::function<void()> work) {
 }
 
 void copy_async(c10::Stream stream, void* destination, const void* source, size_t bytes) {
-  driver::copy(native(stream), destination, source, bytes);
+  driver::copy(native(stream), destination, source, bytes, host_threads());
 }
 
 }  // namespace inductor_npu

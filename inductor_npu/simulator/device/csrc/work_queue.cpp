@@ -15,7 +15,8 @@
 namespace inductor_npu {
 namespace {
 
-// Long enough to catch the next launch of a program that launches without pause, short enough not to steal a core from it.
+// Long enough to catch the next launch of a program that launches without pause, short enough not to steal a core from
+// it.
 constexpr int64_t kWorkerSpinNs = 40'000;
 constexpr int64_t kWaiterSpinNs = 20'000;
 
@@ -184,7 +185,8 @@ void WorkQueue::keep_error(const char* name, const std::string& reason) {
     ++suppressed_errors_;
     return;
   }
-  error_ = std::string(name) + " failed on npu:" + std::to_string(device) + " (stream " + std::to_string(id) + "): " + reason;
+  error_ = std::string(name) + " failed on npu:" + std::to_string(device) + " (stream " + std::to_string(id) +
+           "): " + reason;
   failed_.store(true, std::memory_order_release);
 }
 

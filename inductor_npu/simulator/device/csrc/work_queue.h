@@ -1,5 +1,5 @@
-// A stream of the host driver: an in-order queue and the thread that works it off. A thread that waits for the queue lends a hand: it
-// runs what is pending itself instead of handing over and back.
+// A stream of the host driver: an in-order queue and the thread that works it off. A thread that waits for the queue
+// lends a hand: it runs what is pending itself instead of handing over and back.
 #pragma once
 
 #include <atomic>
