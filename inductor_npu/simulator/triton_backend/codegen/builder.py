@@ -85,6 +85,12 @@ class Builder:
         self.labels[0] = name
         return known
 
+    def mark(self, name: str) -> None:
+        """Begins a block at the innermost level, within a chunk's code; nothing is hoisted across it."""
+        self.sinks[-1].append(f"{name}:")
+        self.labels[-1] = name
+        self.known[-1].clear()
+
     def leave(self, name: str, known: dict[str, Val]) -> None:
         """Begins a block at level 0 where of all values only `known` ones may be reused."""
         self.enter(name)

@@ -133,8 +133,6 @@ def _loop_body(
     for (value, _, _), buffer in zip(changed, spare):
         kernel.env[value] = buffer
     kernel.keep(_copies(values, [h for _, _, h in changed]))
-    for value in values:
-        kernel.env.pop(value, None)
 
 
 def _moves(body: Block, arguments: set[Value]) -> set[Value]:
@@ -179,10 +177,11 @@ def _if(kernel: KernelGenerator, op: Op) -> None:
     join = b.fresh("fi")
     targets = labels if len(branches) > 1 else [labels[0], join]
     b.line(f"br i1 {condition.text}, label %{targets[0]}, label %{targets[1]}")
-    known = b.known[0]
+    known, outside = b.known[0], kernel.env
     edges: list[tuple[str, list[Val]]] = []
     for label, branch, values in zip(labels, branches, yields):
         b.known[0] = dict(known)
+        kernel.env = dict(outside)
         b.enter(label)
         kernel.block(branch, _copies([values[i] for i in homes], list(homes.values())))
         scalars = [kernel.scalar(values[i]) for i in range(len(op.results)) if i not in homes]

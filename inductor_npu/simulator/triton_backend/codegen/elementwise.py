@@ -55,9 +55,9 @@ class Elementwise:
     def __init__(self, builder: Builder, enable_fp_fusion: bool) -> None:
         self.b = builder
         self.lanes = Lanes(builder)
-        self.integers = Integers(self.lanes)
-        self.conversions = Conversions(builder)
         self.math = MathFunctions(builder)
+        self.integers = Integers(self.lanes, self.math)
+        self.conversions = Conversions(builder)
         self._flags = " contract" if enable_fp_fusion else ""
 
     def supports(self, name: str) -> bool:
@@ -313,7 +313,7 @@ class Elementwise:
     def extern_elementwise(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         symbol = str(op.attrs["symbol"])
         values, form = self.values(operands, width)
-        result = self.math.extern(symbol, values, element_of(op.result.type), self)
+        result = self.math.extern(symbol, values, element_of(op.result.type))
         if result is None:
             raise UnsupportedOperation(op, f"there is no library function {symbol!r} for this target")
         return form(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .builder import Val
 from .lanes import Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
+from .mathfunctions import MathFunctions
 from .types import BITS
 
 _SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
@@ -11,8 +12,9 @@ _SWAPPED.update({"ult": "ugt", "ugt": "ult", "ule": "uge", "uge": "ule"})
 
 
 class Integers:
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, math: MathFunctions) -> None:
         self.lanes = lanes
+        self.math = math
         self.b = lanes.b
 
     # -- sums and products -----------------------------------------------------------------------------------------------------
@@ -173,39 +175,39 @@ class Integers:
 
     # -- division ----------------------------------------------------------------------------------------------------------------
     def guarded_division(self, opcode: str, a: Val, b: Val) -> Val:
-        """Integer division that never traps: by zero it gives a (the remainder 0), the least number by -1 wraps."""
+        """Integer division that never traps: by zero it gives 0 (the remainder a), the least number by -1 wraps."""
         if b.constant is not None and b.constant not in (0, -1):
             return self.b.binary(opcode, a, b)
         zero, one = self.b.constant(a.element, 0, a.lanes), self.b.constant(a.element, 1, a.lanes)
-        safe = self.b.select(self.b.compare("icmp eq", b, zero), one, b)
-        if opcode in ("udiv", "urem"):
-            return self.b.binary(opcode, a, safe)
-        minus = self.b.compare("icmp eq", b, self.b.constant(a.element, -1, a.lanes))
-        safe = self.b.select(minus, one, safe)
-        if opcode == "srem":
-            return self.b.binary(opcode, a, safe)
-        return self.b.select(minus, self.b.binary("sub", zero, a), self.b.binary("sdiv", a, safe))
+        is_zero = self.b.compare("icmp eq", b, zero)
+        special = is_zero
+        if opcode in ("sdiv", "srem"):
+            minus = self.b.compare("icmp eq", b, self.b.constant(a.element, -1, a.lanes))
+            special = self.b.binary("or", is_zero, minus)
+        result = self.b.binary(opcode, a, self.b.select(special, one, b))
+        if opcode == "sdiv":
+            result = self.b.select(minus, self.b.binary("sub", zero, a), result)
+        return self.b.select(is_zero, a if opcode in ("srem", "urem") else zero, result)
 
     def _divide(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Val:
         x, y = self.lanes.vector(a, width), self.lanes.vector(b, width)
         constant = isinstance(b, Uniform) and b.val.constant is not None and b.val.constant not in (0, -1)
         if constant:
             return self.b.binary(opcode, x, y)  # LLVM multiplies by the reciprocal
-        if BITS[element] > 32:
-            return self.guarded_division(opcode, x, y)
-        return self._through_double(opcode, x, y)
+        if isinstance(b, Uniform) and opcode in ("sdiv", "srem") and element == "i32":
+            return self._by_reciprocal(opcode, x, b.val, y, width)
+        prefix = "" if opcode in ("sdiv", "srem") else "unsigned_"
+        name = f"{prefix}int_{'divide' if opcode in ('sdiv', 'udiv') else 'remainder'}"
+        return self.math.library_call(name, (x, y))
 
-    def _through_double(self, opcode: str, x: Val, y: Val) -> Val:
-        """Exact for 32-bit integers: a quotient's distance from the next integer, at least 2**-32, exceeds the rounding error."""
-        signed = opcode in ("sdiv", "srem")
-        zero, one = self.b.constant(y.element, 0, y.lanes), self.b.constant(y.element, 1, y.lanes)
-        safe = self.b.select(self.b.compare("icmp eq", y, zero), one, y)
-        to_float = "sitofp" if signed else "uitofp"
-        quotient = self.b.binary("fdiv", self.b.cast(to_float, x, "f64"), self.b.cast(to_float, safe, "f64"))
-        whole = self.b.cast("trunc", self.b.cast("fptosi", quotient, "i64"), x.element)
-        if opcode in ("sdiv", "udiv"):
-            return whole
-        return self.b.binary("sub", x, self.b.binary("mul", whole, safe))
+    def _by_reciprocal(self, opcode: str, x: Val, divisor: Val, y: Val, width: int) -> Val:
+        """By a divisor that all lanes share: one division for all chunks, a product for each."""
+        one = self.b.constant("f64", 1.0)
+        reciprocal = self.b.binary("fdiv", one, self.b.cast("sitofp", divisor, "f64"))
+        quotient = self.math.library_call("divide_by_reciprocal", (x, y, self.b.splat(reciprocal, width)))
+        if opcode == "sdiv":
+            return quotient
+        return self.b.binary("sub", x, self.b.binary("mul", quotient, y))
 
     # -- comparisons -------------------------------------------------------------------------------------------------------------
     def compare(self, predicate: str, a: Lane, b: Lane, width: int) -> Lane:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ttir.ir import Block, Function, Module, Op, TensorType, Value
 from . import control_flow, solo
+from .atomics import emit_scalar_atomic
 from .blocks import BlockPointers
 from .builder import Builder, Val
 from .effects import Bases
@@ -68,10 +70,12 @@ class KernelGenerator:
         self.work = 0
         self.loop_depth = 0
         self.messages: list[str] = []
+        self.uses: Counter[Value] = Counter()
 
     # -- the function ------------------------------------------------------------------------------------------------------------
     def generate(self) -> GeneratedKernel:
         rewrite(self.function)
+        self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
         self._arguments()
         entry = list(self.b.sinks[0])
         self.b.sinks[0].clear()
@@ -149,16 +153,30 @@ class KernelGenerator:
     def steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
             if step.group is not None:
+                step.group.roots = [r for r in step.group.roots if not self._in_place(r)]
+                if not step.group.roots:
+                    continue
                 self.work += math.prod(step.group.shape) * 8 ** min(self.loop_depth, 2)
                 Nest(self, step.group).emit()
             elif step.op.name in REGIONS:
-                self.loop_depth += 1
-                control_flow.emit(self, step.op)
-                self.loop_depth -= 1
+                self._region(step.op)
             elif step.op.name in SOLO:
                 solo.emit(self, step.op)
             else:
                 self.statement(step.op)
+
+    def _region(self, op: Op) -> None:
+        """An operation with regions. Where values are inside of it does not hold after it: it may not have run."""
+        self.loop_depth += 1
+        outside = dict(self.env)
+        control_flow.emit(self, op)
+        results = {r: self.env[r] for r in op.results}
+        self.env = {**outside, **results}
+        self.loop_depth -= 1
+
+    def _in_place(self, root: Root) -> bool:
+        """Whether a value to be written to a buffer lies in it already."""
+        return root.buffer is not None and self.env.get(root.value) is root.buffer
 
     def statement(self, op: Op) -> None:
         """An operation on scalars."""
@@ -175,8 +193,6 @@ class KernelGenerator:
             pointer, value, mask = (*(self.env[o] for o in op.operands), None)[:3]
             self.memory.store(pointer, value, mask, element_of(op.operands[1].type), 0)
         elif name in ("tt.atomic_rmw", "tt.atomic_cas"):
-            from .atomics import emit_scalar_atomic
-
             emit_scalar_atomic(self, op)
         elif name in ("tt.make_tensor_ptr", "tt.advance"):
             self.blocks.define(op)

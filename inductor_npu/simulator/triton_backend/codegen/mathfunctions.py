@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..mathlib.library import Library, UnknownFunction, libdevice_name
+from ..libdevice import symbol_parts
 from .builder import Builder, Val
-from .types import NARROW_FLOATS, is_float
 
 if TYPE_CHECKING:
     from .elementwise import Elementwise
@@ -23,6 +23,8 @@ _FLOAT_INTRINSICS = {
     "trunc": "trunc",
 }
 _BIT_INTRINSICS = {"ctpop": "ctpop", "ctlz": "ctlz", "cttz": "cttz", "absi": "abs"}
+_LIBRARY_NAMES = {"powf": "pow", "fpowi": "pow"}
+_SIGNED_TOO = frozenset({"mulhi", "mul24", "sad", "hadd", "rhadd"})  # mathlib's unsigned versions begin with u
 _FLAGGED = frozenset({"ctlz", "cttz", "absi"})  # take an i1: whether zero (the least number) gives poison
 
 
@@ -40,13 +42,19 @@ class MathFunctions:
             )
         if name in _BIT_INTRINSICS:
             return self._bits(name, values[0])
-        return self.library_call(name, values)
+        return self._typed(self.library_call(_LIBRARY_NAMES.get(name, name), values), element)
 
-    def extern(self, symbol: str, values: Sequence[Val], element: str, elementwise: Elementwise) -> Val | None:
-        """A function of `triton.language.extra.libdevice`, by its symbol there: `__npu_<function>_<type>`."""
-        name = libdevice_name(symbol)
-        name = {"abs": "absf" if is_float(element) else "absi", "rint": "roundeven"}.get(name, name)
-        result = self.emit(name, values, element, elementwise)
+    def extern(self, symbol: str, values: Sequence[Val], element: str) -> Val | None:
+        """A function of `triton.language.extra.libdevice`, by its symbol there; None where there is none."""
+        try:
+            name, type_ = symbol_parts(symbol)
+        except ValueError:
+            return None
+        if type_.startswith("u") and name in _SIGNED_TOO:
+            name = f"u{name}"
+        return self._typed(self.library_call(name, values), element)
+
+    def _typed(self, result: Val | None, element: str) -> Val | None:
         if result is None or result.element == element:
             return result
         return self.b.cast("zext", result, element) if result.element == "i1" else self.b.retype(result, element)
@@ -72,6 +80,3 @@ class MathFunctions:
             result = self.b.pure(function.result, 0, function.call(*(v.text for v in scalars)), *scalars)
             return self.b.pure(function.result, 1, f"insertelement <1 x {result.type}> poison, {result}, i32 0", result)
         return self.b.pure(function.result, values[0].lanes, function.call(*(v.text for v in values)), *values)
-
-
-__all__ = ["MathFunctions", "NARROW_FLOATS"]

@@ -12,11 +12,11 @@ from .atomics import emit_atomic
 from .builder import Val
 from .combine import Combiner, Values
 from .coordinates import Coordinate, CoordinateMaps, Coordinates
-from .errors import UnsupportedOperation
-from .lanes import Index, Lane, Uniform, Vector, is_uniform
+from .effects import ATOMICS
+from .lanes import Index, Lane, Uniform, Vector
 from .memory import Buffer
 from .plan import Group, Root
-from .types import BITS, element_of, is_float, shape_of
+from .types import BITS, element_of, shape_of
 from .views import VIEWS, view
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Frame:
             return self._load(op, coordinates)
         if name == "arith.constant" and not op.attrs["value"].is_splat:
             return self._table(op, coordinates)
+        if name == "tt.gather":
+            return self._gather(op, coordinates)
         operands = [self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands]
         lane = self.kernel.elementwise.emit(op, operands, self.width)
         if isinstance(lane, tuple):
@@ -103,6 +105,24 @@ class Frame:
                 *(None,) * (3 - len(op.operands)),
             )
         return kernel.memory.load(pointer, mask, other, element_of(op.result.type), self.width)
+
+    def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
+        """From the source in scratch, at positions given by the indices along one axis."""
+        source, indices = op.operands
+        axis = op.attrs["axis"]
+        lanes = self.kernel.elementwise.lanes
+        position = self.evaluate(indices, coordinates)
+        wide = lanes.index(position)
+        if wide is None:
+            vector = lanes.vector(position, self.width)
+            wide = Vector(vector if BITS[vector.element] == 64 else self.b.cast("sext", vector, "i64"))
+        moved = (*coordinates[:axis], wide, *coordinates[axis + 1 :])
+        home = self.kernel.env[source]
+        if not isinstance(home, Buffer):
+            return home
+        positions = [self.maps.value(c) for c in moved]
+        address = self.kernel.memory.buffer_address(home, positions, self.width)
+        return self.kernel.memory.load(address, None, None, home.element, self.width)
 
     def _table(self, op: Op, coordinates: Coordinates) -> Lane:
         element, shape = element_of(op.result.type), shape_of(op.result.type)
@@ -163,11 +183,17 @@ class Nest:
         if group.axis is not None and self.shape[group.axis] == 1:
             self.reduce_run = None
         self.reductions: list[Reduction] = []
+        self.new_homes: list[Root] = []
         for root in group.roots:
             if root.op is None:
                 if root.buffer is None:
-                    strides = strides_with_innermost(self.shape, group.vector_axis)
+                    self.new_homes.append(root)
+                    strides = row_major(self.shape) if root.row_major else strides_with_innermost(self.shape, group.vector_axis)
                     root.buffer = kernel.allocate(self.shape, element_of(root.value.type), strides)
+            elif root.op.name in ATOMICS:
+                if kernel.uses[root.op.result]:
+                    element = element_of(root.op.result.type)
+                    kernel.env[root.op.result] = kernel.allocate(self.shape, element, row_major(self.shape))
             elif root.op.name == "tt.reduce":
                 combine = Combiner(kernel, root.op)
                 self.reductions.append(Reduction(root, combine, combine.identity()))
@@ -205,8 +231,8 @@ class Nest:
 
     def _vector_width(self) -> int:
         """Lanes of a chunk: a register of the widest number that the nest computes with."""
-        if self.vector_run is None:
-            return 0
+        if self.vector_run is None or any(r.op is not None and r.op.name in ATOMICS for r in self.group.roots):
+            return 0  # atomics are done one by one
         widest = 1
         for element in self.kernel.elements_in(self.group):
             widest = max(widest, BITS[element] // 8)
@@ -226,9 +252,8 @@ class Nest:
     def emit(self) -> None:
         outer = [r for r in self.runs if r is not self.vector_run and r is not self.reduce_run]
         self._outer(outer)
-        for root in self.group.roots:
-            if root.op is None:
-                self.kernel.env[root.value] = root.buffer
+        for root in self.new_homes:
+            self.kernel.env[root.value] = root.buffer
 
     def _outer(self, runs: list[Run]) -> None:
         if not runs:
@@ -247,6 +272,8 @@ class Nest:
             return [(0, 1, 0)]
         parts, start, width = [], 0, self.width
         extent = self.vector_run.extent
+        if not width:
+            return [(0, extent, 0)]
         while start < extent:
             stop = start + (extent - start) // width * width
             if stop > start:
@@ -267,7 +294,7 @@ class Nest:
                 self._chunk(frame)
                 self._finish(frame)
             else:
-                with self._loop(self.vector_run, start, stop, max(width, 1), lanes=1):
+                with self._loop(self.vector_run, start, stop, max(width, 1), lanes=width):
                     self._single(frame)
         if self.reduce_run is not None and self.reduce_run is self.vector_run:
             self._finish_lanes()
@@ -429,6 +456,3 @@ class _Nothing:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
-
-
-__all__ = ["Frame", "Nest", "UnsupportedOperation", "is_float", "is_uniform", "row_major", "strides_with_innermost"]

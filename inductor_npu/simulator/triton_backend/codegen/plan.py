@@ -58,9 +58,10 @@ class Root:
 
     op: Op | None
     value: Value | None = None
-    buffer: Buffer | None = None  # where to keep `value`; None: a new one
+    buffer: Buffer | None = None  # where to write `value`; None: a new one, where the value is from then on
     shape: tuple[int, ...] = ()
     axis: int | None = None  # the axis that a reduction removes
+    row_major: bool = False  # whether a new buffer must be
 
     @property
     def operands(self) -> list[Value]:
@@ -169,6 +170,7 @@ class _BlockPlan:
         self.needs: dict[Value, int] = {}  # positions of the steps whose results a virtual value depends on
         self.loads: dict[Value, int] = {}  # positions of the loads that a value depends on through lane-by-lane operations
         self.moved: dict[Value, int] = {}  # ... and through operations that move elements
+        self.solo_in_loops: set[Value] = set()  # operands of dot, ... in a loop that are the same in every round
         self._relate()
         self.steps: list[Step] = []
         self._open: Step | None = None
@@ -190,7 +192,15 @@ class _BlockPlan:
         for position, op in enumerate(self.ops):
             used = set(op.operands)
             if op.regions:
-                used |= free_values(op)
+                free = free_values(op)
+                used |= free
+                self.solo_in_loops.update(
+                    v
+                    for inner in nested(op)
+                    if inner.name in SOLO
+                    for v in inner.operands
+                    if v in free and is_tensor(v) and v.owner is not None and is_virtual(v.owner)
+                )
             for value in used:
                 self.users.setdefault(value, []).append(position)
             self._relate_forward(position, op)
@@ -364,7 +374,8 @@ class _BlockPlan:
             cost += sum(costs.get(o, 0) for o in set(op.operands))
             for result in op.results:
                 costs[result] = 1 if result in kept else min(cost, 1000.0)
-                if cost >= KEEP_COST and result not in kept and self._is_frontier(result):
+                wanted = result in self.solo_in_loops or (cost >= KEEP_COST and self._is_frontier(result))
+                if wanted and result not in kept:
                     shared.add(result)
                     costs[result] = 1
         return shared
@@ -394,11 +405,12 @@ class _BlockPlan:
             if not self.reach[value]:
                 continue
             first = min(self._steps(value))
-            root = Root(None, value, shape=shape_of(value.type))
+            root = Root(None, value, shape=shape_of(value.type), row_major=value in self.solo_in_loops)
             group = self.steps[first].group
             if value.owner.name in READS:
                 first, group = self._before_writes(value, first), None
-            if group is not None and group.shape == root.shape:
+            atomic = group is not None and any(r.op is not None and r.op.name in ATOMICS for r in group.roots)
+            if group is not None and group.shape == root.shape and not atomic:
                 group.roots.append(root)
                 continue
             own = inserted.setdefault(first, [])

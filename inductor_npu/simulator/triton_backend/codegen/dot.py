@@ -1,0 +1,81 @@
+"""tl.dot: operands in scratch, row-major, and mathlib's blocked product."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..mathlib import HostVectors, UnknownFunction, matmul
+from ..ttir.ir import Op, Value
+from .errors import UnsupportedOperation
+from .memory import Buffer
+from .nest import row_major
+from .plan import Root
+from .types import element_bytes, element_of, shape_of
+
+if TYPE_CHECKING:
+    from .kernel import KernelGenerator
+
+
+def emit_dot(kernel: KernelGenerator, op: Op) -> None:
+    """C[.., M, N] = A[.., M, K] @ B[.., K, N] + accumulator. `inputPrecision` is always that of the operands (ieee)."""
+    from .solo import in_scratch
+
+    a, b, accumulator = op.operands
+    *batch, m, k = shape_of(a.type)
+    n = shape_of(b.type)[-1]
+    left, right = in_scratch(kernel, a), in_scratch(kernel, b)
+    zero = _is_zero(accumulator)
+    result = _accumulator(kernel, op, accumulator, zero)
+    operands = (element_of(a.type), element_of(b.type))
+    try:
+        function = matmul(
+            kernel.elementwise.math.library,
+            (m, n, k),
+            operands,
+            result.element,
+            HostVectors(kernel.options.vector_bits, kernel.options.registers),
+            accumulate=not zero,
+        )
+    except UnknownFunction as error:
+        raise UnsupportedOperation(op, str(error)) from error
+    memory, builder = kernel.memory, kernel.b
+    scratch = memory.scratch_pointer(kernel.reserve(function.scratch_bytes)).text if function.scratch_bytes else "null"
+    count = math.prod(batch)
+    kernel.work += count * m * n * k // 16
+    pointers = [memory.scratch_pointer(buffer.offset) for buffer in (result, left, right)]
+    if count == 1:
+        builder.line(f"call void @{function.symbol}({', '.join(map(str, pointers))}, ptr {scratch})")
+    else:
+        loop = builder.open_loop(0, count, 1)
+        sizes = [m * n * element_bytes(result.element), m * k * element_bytes(operands[0]), k * n * element_bytes(operands[1])]
+        places = []
+        for pointer, size in zip(pointers, sizes):
+            offset = kernel.elementwise.lanes.multiply(loop.iv, builder.constant("i64", size))
+            places.append(builder.pure("ptr", 0, f"getelementptr i8, {pointer}, {offset}", pointer, offset))
+        builder.line(f"call void @{function.symbol}({', '.join(map(str, places))}, ptr {scratch})")
+        builder.close_loop(loop)
+    kernel.env[op.result] = result
+
+
+def _is_zero(value: Value) -> bool:
+    owner = value.owner
+    while owner is not None and owner.name in ("tt.splat", "tt.broadcast"):
+        owner = owner.operands[0].owner
+    if owner is None or owner.name != "arith.constant":
+        return False
+    number = owner.attrs["value"]
+    number = getattr(number, "values", number)
+    return not isinstance(number, tuple) and number == 0
+
+
+def _accumulator(kernel: KernelGenerator, op: Op, accumulator: Value, zero: bool) -> Buffer:
+    """Where to accumulate: in place where nobody else needs the old value, as in a loop over K."""
+    shape, element = shape_of(op.result.type), element_of(op.result.type)
+    home = kernel.env.get(accumulator)
+    if isinstance(home, Buffer) and home.strides == row_major(shape) and kernel.uses[accumulator] == 1 and accumulator.owner is None:
+        return home
+    buffer = kernel.allocate(shape, element, row_major(shape))
+    if not zero:
+        kernel.keep([Root(None, accumulator, buffer, shape)])
+    return buffer
