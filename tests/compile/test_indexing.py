@@ -35,7 +35,12 @@ def test_embedding_forward_and_backward() -> None:
 
 def test_scatter() -> None:
     index = torch.randperm(12).reshape(3, 4)
-    check(lambda x, i, s: x.scatter(1, i % 6, s), torch.zeros(3, 6), torch.tensor([[0, 1, 2], [3, 4, 5], [5, 0, 3]]), torch.randn(3, 3))
+    check(
+        lambda x, i, s: x.scatter(1, i % 6, s),
+        torch.zeros(3, 6),
+        torch.tensor([[0, 1, 2], [3, 4, 5], [5, 0, 3]]),
+        torch.randn(3, 3),
+    )
     check(lambda x, i, s: x.view(-1).scatter(0, i.view(-1), s.view(-1)), torch.zeros(12), index, torch.randn(3, 4))
 
 
@@ -80,7 +85,11 @@ def test_searchsorted_and_bucketize() -> None:
 
 
 def test_one_hot_and_histogram() -> None:
-    check(lambda x: (torch.nn.functional.one_hot(x, 5), torch.bincount(x, minlength=5)), torch.randint(0, 5, (30,)), fullgraph=False)
+    check(
+        lambda x: (torch.nn.functional.one_hot(x, 5), torch.bincount(x, minlength=5)),
+        torch.randint(0, 5, (30,)),
+        fullgraph=False,
+    )
 
 
 def test_nonzero_has_a_size_that_depends_on_data() -> None:
@@ -92,7 +101,10 @@ def test_max_and_average_pooling() -> None:
     x = torch.randn(2, 3, 12, 10, requires_grad=True)
     check(lambda x: (functional.max_pool2d(x, 2), functional.avg_pool2d(x, 3, 2, 1)), x, backward=True)
     torch._dynamo.reset()
-    check(lambda x: (functional.adaptive_avg_pool2d(x, (3, 4)), functional.max_pool2d(x, 3, 1, 1)), torch.randn(2, 3, 12, 10))
+    check(
+        lambda x: (functional.adaptive_avg_pool2d(x, (3, 4)), functional.max_pool2d(x, 3, 1, 1)),
+        torch.randn(2, 3, 12, 10),
+    )
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])

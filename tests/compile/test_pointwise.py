@@ -55,7 +55,19 @@ def test_inverse_functions_on_their_domain() -> None:
 
 def test_activations() -> None:
     functional = torch.nn.functional
-    names = ["gelu", "silu", "mish", "elu", "leaky_relu", "softplus", "hardswish", "hardsigmoid", "relu6", "selu", "celu"]
+    names = [
+        "gelu",
+        "silu",
+        "mish",
+        "elu",
+        "leaky_relu",
+        "softplus",
+        "hardswish",
+        "hardsigmoid",
+        "relu6",
+        "selu",
+        "celu",
+    ]
     check(lambda x: [getattr(functional, name)(x) for name in names], torch.randn(257) * 3)
 
 
@@ -88,7 +100,18 @@ def test_conversions(source: torch.dtype) -> None:
 
 def test_type_promotion() -> None:
     x, y = torch.arange(12, dtype=torch.int32), torch.rand(12, dtype=torch.float16)
-    check(lambda x, y: (x + y, x / 3, x * 2.5, y + 1, (x > 3) + x, y + torch.ones(12, dtype=torch.bfloat16, device=y.device)), x, y)
+    check(
+        lambda x, y: (
+            x + y,
+            x / 3,
+            x * 2.5,
+            y + 1,
+            (x > 3) + x,
+            y + torch.ones(12, dtype=torch.bfloat16, device=y.device),
+        ),
+        x,
+        y,
+    )
 
 
 def test_broadcasting() -> None:

@@ -93,7 +93,9 @@ def test_batch_and_group_normalisation() -> None:
 
 
 def test_norms() -> None:
-    check(lambda x: (x.norm(), x.norm(dim=1), x.norm(p=1, dim=0), torch.linalg.vector_norm(x, ord=3)), torch.randn(20, 33))
+    check(
+        lambda x: (x.norm(), x.norm(dim=1), x.norm(p=1, dim=0), torch.linalg.vector_norm(x, ord=3)), torch.randn(20, 33)
+    )
 
 
 @pytest.mark.parametrize("length", [1, 100, 3000])

@@ -31,7 +31,9 @@ def test_matrix_products() -> None:
     a, b, c = torch.randn(17, 33), torch.randn(33, 9), torch.randn(9)
     check(lambda a, b, c: (a @ b + c, torch.addmm(c, a, b).relu(), a.t() @ a, torch.mv(a, b[:, 0])), a, b, c)
     torch._dynamo.reset()
-    check(lambda a, b: (torch.bmm(a, b), torch.einsum("bij,bjk->bik", a, b)), torch.randn(3, 4, 5), torch.randn(3, 5, 6))
+    check(
+        lambda a, b: (torch.bmm(a, b), torch.einsum("bij,bjk->bik", a, b)), torch.randn(3, 4, 5), torch.randn(3, 5, 6)
+    )
 
 
 def test_linear_layer_with_epilogue() -> None:
@@ -60,7 +62,9 @@ def _network() -> nn.Module:
     return nn.Sequential(nn.Linear(12, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4))
 
 
-def _train(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor, compiled: bool) -> list[float]:
+def _train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor, compiled: bool
+) -> list[float]:
     def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(model(x), y)
 

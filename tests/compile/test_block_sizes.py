@@ -1,0 +1,53 @@
+"""Blocks that do not fit, and grids above the limit, are the backend's problem and never the user's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._inductor.runtime.triton_compat import OutOfResources
+
+import inductor_npu.config
+from inductor_npu.errors import GridTooLargeError
+from inductor_npu.tiling.autotuner import NpuAutotuner
+from tests.compile.helpers import check
+
+
+def _many_values_alive(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    parts = [torch.roll(x, shift, 0) * y + shift for shift in range(1, 12)]
+    return torch.stack(parts).amax(0) + sum(parts)
+
+
+def test_a_kernel_with_many_live_tiles_gets_blocks_that_fit() -> None:
+    with inductor_npu.config.patch(pointwise_tile=16384):
+        check(_many_values_alive, torch.randn(40_000), torch.randn(40_000))
+
+
+def test_blocks_are_halved_until_the_kernel_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks: list[int] = []
+    original = NpuAutotuner._precompile_config
+
+    def small_buffer(self: NpuAutotuner, config: object) -> object:
+        blocks.append(config.kwargs["XBLOCK"])
+        if config.kwargs["XBLOCK"] > 512:
+            raise OutOfResources(config.kwargs["XBLOCK"], 512, "Unified Buffer")
+        return original(self, config)
+
+    monkeypatch.setattr(NpuAutotuner, "_precompile_config", small_buffer)
+    check(lambda x: x * 2 + 1, torch.randn(300_000))
+    assert blocks == [4096, 2048, 1024, 512]
+
+
+def test_static_size_is_spread_over_at_most_the_grid_limit() -> None:
+    check(lambda x: x.amax(-1), torch.randn(200_000, 3))
+
+
+def test_dynamic_size_that_outgrows_the_grid_gets_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inductor_npu.codegen.kernel import NpuTritonKernel
+
+    original = NpuTritonKernel._npu_meta
+    monkeypatch.setattr(NpuTritonKernel, "_npu_meta", lambda self: {**original(self), "npu_max_grid": 20})
+    compiled = torch.compile(lambda x: x * 3 - 1, dynamic=True)
+    for length in (5000, 100_000, 300_000):
+        check(lambda x: x * 3 - 1, torch.randn(length), compiled=compiled)
+    with pytest.raises(GridTooLargeError, match="limit 20"):
+        compiled(torch.randn(20 * 16384 + 1).to("npu"))

@@ -1,0 +1,104 @@
+"""The modes and switches of torch.compile: what each does on npu, and what is said where one does nothing yet."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import inductor_npu.config
+from inductor_npu.codegen import graph_capture
+from inductor_npu.errors import NpuWarning
+from tests.compile.helpers import check, code_of
+from tests.processes import run_python
+
+
+def _fused(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x * 2, -1) + x.sum(0)
+
+
+def test_max_autotune_tries_several_blocks_and_keeps_one(caplog: pytest.LogCaptureFixture) -> None:
+    from inductor_npu.tiling.autotuner import NpuAutotuner
+
+    tried = []
+    original = NpuAutotuner._precompile_config
+
+    def counting(self: NpuAutotuner, config: object) -> object:
+        tried.append(config)
+        return original(self, config)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NpuAutotuner, "_precompile_config", counting)
+        check(_fused, torch.randn(64, 300), mode="max-autotune-no-cudagraphs")
+    assert len(tried) > 2
+
+
+def test_by_default_nothing_is_timed() -> None:
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    check(_fused, torch.randn(64, 300))
+    assert not any("benchmark" in name for name in counters["inductor"])
+
+
+def test_reduce_overhead_runs_and_says_once_that_graphs_are_not_captured() -> None:
+    graph_capture.warn_missing.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check(_fused, torch.randn(8, 30), mode="reduce-overhead")
+        check(lambda x: x * 3, torch.randn(8, 30), mode="reduce-overhead")
+    said = [str(w.message) for w in caught if issubclass(w.category, NpuWarning)]
+    assert len(said) == 1
+    assert "no graph capture yet" in said[0]
+
+
+def test_output_code_is_logged() -> None:
+    lines = run_python(
+        """
+        import torch
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(10).to("npu"))
+        """,
+        TORCH_LOGS="output_code",
+        INDUCTOR_NPU_STRICT="1",
+    )
+    assert lines.returncode == 0, lines.stderr
+    assert "@triton.jit" in lines.stderr
+    assert "inductor_npu.tiling" in lines.stderr
+
+
+def test_compile_debug_writes_its_files(tmp_path: Path) -> None:
+    finished = run_python(
+        """
+        import torch
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(10).to("npu"))
+        """,
+        TORCH_COMPILE_DEBUG="1",
+        TORCH_COMPILE_DEBUG_DIR=str(tmp_path),
+        INDUCTOR_NPU_STRICT="1",
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert list(tmp_path.rglob("output_code.py"))
+
+
+def test_a_changed_knob_changes_the_tile() -> None:
+    x = torch.randn(100_000).to("npu")
+    with inductor_npu.config.patch(pointwise_tile=2048):
+        (source,) = code_of(lambda x: x * 2, x)
+    assert "'npu_tile': 2048" in source
+
+
+def test_one_kernel_is_compiled_in_this_process() -> None:
+    from torch._inductor.async_compile import AsyncCompile
+
+    AsyncCompile.process_pool.cache_clear()
+    check(_fused, torch.randn(16, 40))
+    assert AsyncCompile.process_pool.cache_info().currsize == 0, "a pool of worker processes was started"
+
+
+def test_logging_stays_as_the_user_set_it() -> None:
+    before = logging.getLogger().level
+    check(lambda x: x + 1, torch.randn(4))
+    assert logging.getLogger().level == before
