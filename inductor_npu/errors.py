@@ -86,8 +86,8 @@ class NoCompilerError(NpuError):
     """The embedded NPU's device must be built, and there is no C++ compiler."""
 
     template = (
-        "the embedded NPU's device must be built once, which needs a C++20 compiler, and none was found (tried: {tried}). Install "
-        "one, e.g. `apt-get install g++` or `dnf install gcc-c++`, or set CXX to its path"
+        "the embedded NPU's device must be built once, which needs a C++20 compiler, and none was found (tried: "
+        "{tried}). Install one, e.g. `apt-get install g++` or `dnf install gcc-c++`, or set CXX to its path"
     )
 
 
@@ -95,8 +95,18 @@ class DeviceBuildError(NpuError):
     """The embedded NPU's device does not compile."""
 
     template = (
-        "building the embedded NPU's device failed while {step}. It needs a compiler with C++20 (g++ 11, clang++ 14 or later; CXX "
-        "chooses one) and Python's headers (e.g. `apt-get install g++ python3-dev`). The command was:\n{command}\n{output}"
+        "building the embedded NPU's device failed while {step}. It needs a compiler with C++20 (g++ 11, clang++ 14 or "
+        "later; CXX chooses one) and Python's headers (e.g. `apt-get install g++ python3-dev`). The command was:\n"
+        "{command}\n{output}"
+    )
+
+
+class CacheDirectoryError(NpuError):
+    """The embedded NPU's device must be built, and there is nowhere to put it."""
+
+    template = (
+        "the embedded NPU's device cannot be built in {directory}: {reason}. Set INDUCTOR_NPU_CACHE_DIR to a directory "
+        "that can be written and has 100 MB of space"
     )
 
 

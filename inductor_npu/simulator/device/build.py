@@ -28,7 +28,7 @@ from types import ModuleType
 
 import torch
 
-from inductor_npu.errors import DeviceBuildError, NoCompilerError
+from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
 from inductor_npu.simulator.device.settings import device_settings
 
 _SOURCES = Path(__file__).parent / "csrc"
@@ -43,7 +43,7 @@ _COMPILE_FLAGS = (
     "-Wno-interference-size",
 )
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
-_SECONDS_A_SOURCE = 8  # on one slow core, for the message only
+_SECONDS_A_SOURCE = 6  # on one slow core, for the message only
 
 _load_lock = threading.Lock()
 
@@ -87,7 +87,8 @@ def can_load() -> bool:
 def build() -> Path:
     """Builds the library unless it is there; returns its path. Of several processes one builds and the others wait.
 
-    Raises NoCompilerError if there is no C++ compiler, DeviceBuildError if compiling fails.
+    Raises NoCompilerError if there is no C++ compiler, DeviceBuildError if compiling fails, CacheDirectoryError if the
+    result cannot be kept.
     """
     compiler = _find_compiler()
     if library := _find_library(compiler):
@@ -97,10 +98,13 @@ def build() -> Path:
     import filelock
 
     library = _library_path(compiler)
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(library.with_suffix(".lock")):
-        if not library.exists():
-            _build_library(compiler, library)
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(library.with_suffix(".lock")):
+            if not library.exists():
+                _build_library(compiler, library)
+    except OSError as error:
+        raise CacheDirectoryError(directory=cache_directory(), reason=error) from error
     return library
 
 

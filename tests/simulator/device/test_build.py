@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inductor_npu.errors import DeviceBuildError, NoCompilerError
+from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
 from inductor_npu.simulator.device import build
 from tests.processes import run_python
 
@@ -114,6 +114,13 @@ def test_a_source_that_does_not_compile_shows_the_compiler_s_words(sources):
     with pytest.raises(DeviceBuildError, match=r"(?s)failed while compiling broken\.cpp.*error: "):
         build.build()
     assert not build.is_built()
+
+
+def test_a_cache_directory_that_cannot_be_written_is_named(sources, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(CacheDirectoryError, match=r"cannot be built in .*file: .*Set INDUCTOR_NPU_CACHE_DIR"):
+        build.build()
 
 
 def test_the_cache_directory_follows_the_environment(monkeypatch):
