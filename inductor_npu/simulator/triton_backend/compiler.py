@@ -23,7 +23,7 @@ class NpuOptions:
     """Options of one compilation. Those below `opt_level` exist because Triton, Inductor or autotune configurations of
     other targets pass or read them; they change nothing here.
 
-    `debug` keeps device_assert; `opt_level` is LLVM's (0 to 3).
+    `debug` keeps device_assert; `opt_level` (0 to 3) is that of `object_code.compile_object`.
     """
 
     arch: str = ""
@@ -35,7 +35,7 @@ class NpuOptions:
     deprecated_fp8_dtypes: tuple[str, ...] = ()
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     max_num_imprecise_acc_default: int = 0
-    opt_level: int = 2
+    opt_level: int = 1
     num_warps: int = 1
     num_stages: int = 1
     num_ctas: int = 1
