@@ -14,8 +14,6 @@
 namespace inductor_npu {
 namespace {
 
-constexpr c10::DispatchKeySet kHost(c10::DispatchKey::CPU);
-
 // What the schema of an operator says, worked out once.
 struct Plan {
   size_t arguments = 0, returns = 0;
@@ -195,6 +193,13 @@ class Arguments {
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> written_;
 };
 
+void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.hasComputedKernelForDispatchKey(keys.highestPriorityTypeId()), "operator ", op.operator_name(),
+      " is not implemented for device npu: the kernel of ", keys.highestPriorityTypeId(), " would serve npu tensors, but there is "
+      "none. Call it on another device, or register a kernel with torch.library.impl(\"", op.operator_name(), "\", \"npu\")");
+}
+
 c10::IValue result_to_npu(HostView& view, c10::IValue value) {
   if (value.isTensor()) {
     at::Tensor tensor = std::move(value).toTensor();
@@ -212,24 +217,49 @@ c10::IValue result_to_npu(HostView& view, c10::IValue value) {
   return value;
 }
 
+// Where the CPU has a kernel of its own, that kernel is also the npu's: PyTorch would choose a composite one first, which takes several
+// operators for the same, or (for sparse tensors) only says that it is not implemented.
+void prefer_host_kernels(void* /*module*/) {
+  constexpr std::pair<c10::DispatchKey, c10::DispatchKey> keys[] = {
+      {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1},
+      {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparsePrivateUse1},
+      {c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1},
+      {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedPrivateUse1},
+  };
+  static torch::Library library(torch::Library::IMPL, "aten", std::nullopt, __FILE__, __LINE__);
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findOp(name);
+    if (name.getNamespace() != "aten" || !op.has_value() || !op->hasSchema()) {
+      continue;
+    }
+    const bool composite = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    for (const auto& [cpu, npu] : keys) {
+      if (composite && op->hasKernelForDispatchKey(cpu) && !op->hasKernelForDispatchKey(npu)) {
+        library.impl(c10::toString(name).c_str(), torch::dispatch(npu, torch::CppFunction::makeFromBoxedFunction<&run_on_host>()));
+      }
+    }
+  }
+}
+
+const Bindings registered(prefer_host_kernels);
+
 }  // namespace
 
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Plan own;
   const Plan& plan = plan_of(op, own);
   const c10::Device device = device_of_call(op, plan, torch::jit::last(stack, plan.arguments));
-  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "operator ", op.operator_name(),
-                              " is not implemented for device npu: it has no kernel for the CPU either, which would serve npu "
-                              "tensors; call it on another device, or register a kernel with torch.library.impl(\"",
-                              op.operator_name(), "\", \"npu\")");
   HostView view(device);
   Arguments arguments(view, plan, device);
   arguments.to_cpu(stack);
+  check_kernel(op, view.keys());
   if (!plan.only_views) {
     synchronize_current_stream();
   }
   try {
-    op.redispatchBoxed(kHost, stack);
+    op.redispatchBoxed(view.keys(), stack);
   } catch (c10::Error& error) {
     error.add_context(c10::str("operator ", op.operator_name(), " on ", device));
     throw;

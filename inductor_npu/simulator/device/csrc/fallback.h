@@ -13,10 +13,10 @@ class OperatorHandle;
 namespace inductor_npu {
 
 // The npu tensors of one operator call, seen as CPU tensors. While it lives, what this thread allocates as CPU memory is memory of
-// `device`, so that new results become npu tensors without a copy.
+// `device`, so that new results become npu tensors without a copy (unless `results_on_device` is false).
 class HostView {
  public:
-  explicit HostView(c10::Device device);
+  explicit HostView(c10::Device device, bool results_on_device = true);
   ~HostView();
   HostView(const HostView&) = delete;
   HostView& operator=(const HostView&) = delete;
@@ -26,6 +26,11 @@ class HostView {
 
   // The npu tensor for a result: the argument that it was made of, a view of an argument's storage, or a new tensor.
   at::Tensor to_npu(const at::Tensor& tensor);
+
+  // What the CPU tensors made so far dispatch to: dense, sparse or quantised kernels of the CPU.
+  c10::DispatchKeySet keys() const {
+    return keys_;
+  }
 
   // Carries what the operator changed of an argument (sizes, strides, storage) to the npu tensor.
   void write_back(const at::Tensor& npu, const at::Tensor& cpu);
@@ -43,9 +48,11 @@ class HostView {
   c10::Storage npu_storage(const c10::Storage& cpu, bool sole_owner);
   at::Tensor special_to_cpu(const at::Tensor& tensor);
   at::Tensor special_to_npu(const at::Tensor& tensor);
+  void write_back_sparse(const at::Tensor& npu, const at::Tensor& cpu);
   void refresh(StoragePair& pair);
 
   c10::Device device_;
+  c10::DispatchKeySet keys_{c10::DispatchKey::CPU};
   c10::OptionalDeviceGuard guard_;
   c10::Device previous_;  // where the thread allocated CPU memory before
   c10::SmallVector<StoragePair, 4> storages_;

@@ -16,6 +16,8 @@ namespace {
 
 constexpr c10::DispatchKeySet kDenseNpu(c10::DispatchKey::PrivateUse1);
 constexpr c10::DispatchKeySet kDenseCpu(c10::DispatchKey::CPU);
+constexpr c10::DispatchKeySet kSpecialCpu{
+    c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::QuantizedCPU};
 
 // Where this thread's CPU allocations go: the CPU, or the memory of an npu.
 thread_local c10::Device allocation_device(c10::kCPU);
@@ -28,30 +30,33 @@ c10::Allocator* npu_allocator() {
 // PyTorch's CPU allocator, except on a thread that runs an operator for an npu: there it gives npu memory labelled as the CPU's.
 class RedirectingAllocator final : public c10::Allocator {
  public:
-  explicit RedirectingAllocator(c10::Allocator* host) : host_(host) {}
-
   c10::DataPtr allocate(size_t bytes) override {
     if (allocation_device.is_cpu() || bytes == 0) {
-      return host_->allocate(bytes);
+      return host->allocate(bytes);
     }
     c10::DataPtr memory = npu_allocator()->allocate(bytes);
     memory.unsafe_set_device(c10::kCPU);
     return memory;
   }
   c10::DeleterFnPtr raw_deleter() const override {
-    return host_->raw_deleter();
+    return &release;
   }
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     default_copy_data(destination, source, bytes);
   }
 
  private:
-  c10::Allocator* const host_;
+  // Memory from raw_allocate (oneDNN's workspaces) may be of either kind.
+  static void release(void* memory) {
+    (is_npu_pointer(memory) ? npu_allocator() : host)->raw_deallocate(memory);
+  }
+
+  static inline c10::Allocator* const host = c10::GetCPUAllocator();
 };
 
 const bool redirected = [] {
   // Never destroyed: storages that outlive static destruction may still ask for it.
-  c10::SetCPUAllocator(new RedirectingAllocator(c10::GetCPUAllocator()), /*priority=*/1);
+  c10::SetCPUAllocator(new RedirectingAllocator, /*priority=*/1);
   return true;
 }();
 
@@ -79,6 +84,13 @@ bool is_plain(const at::Tensor& tensor) {
 
 at::SparseTensorImpl* sparse_impl(const at::Tensor& tensor) {
   return static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+// Kernels ask for it: some save what only the backward pass needs.
+void copy_requires_grad(const at::Tensor& from, const at::Tensor& to) {
+  if (from.requires_grad()) {
+    to.set_requires_grad(true);
+  }
 }
 
 // The same elements of `storage` as `like` has of its own.
@@ -130,8 +142,9 @@ at::Tensor make_compressed(c10::DispatchKey key, c10::Device device, const at::T
 
 }  // namespace
 
-HostView::HostView(c10::Device device) : device_(device), guard_(device), previous_(allocation_device) {
-  allocation_device = device;
+HostView::HostView(c10::Device device, bool results_on_device)
+    : device_(device), guard_(device), previous_(allocation_device) {
+  allocation_device = results_on_device ? device : c10::Device(c10::kCPU);
 }
 
 HostView::~HostView() {
@@ -160,6 +173,7 @@ at::Tensor HostView::to_cpu(const at::Tensor& tensor) {
     }
   }
   at::Tensor cpu = make_like(cpu_storage(tensor.storage()), kDenseCpu, tensor);
+  copy_requires_grad(tensor, cpu);
   tensors_.push_back({tensor, cpu});
   return cpu;
 }
@@ -184,6 +198,8 @@ at::Tensor HostView::special_to_cpu(const at::Tensor& tensor) {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "a tensor of type ", tensor.toString(), " (layout ", tensor.layout(),
                                 ") is not supported on device npu; convert it to a dense tensor first");
   }
+  copy_requires_grad(tensor, cpu);
+  keys_ = keys_ | (cpu.key_set() & kSpecialCpu);
   tensors_.push_back({tensor, cpu});
   return cpu;
 }
@@ -265,16 +281,24 @@ at::Tensor HostView::special_to_npu(const at::Tensor& tensor) {
                               ") is not supported on device npu");
 }
 
+void HostView::write_back_sparse(const at::Tensor& npu, const at::Tensor& cpu) {
+  if (npu.is_sparse()) {
+    auto* from = sparse_impl(cpu);
+    auto* to = sparse_impl(npu);
+    const at::Tensor indices = to_npu(from->indices()), values = to_npu(from->values());
+    to->resize_(from->sparse_dim(), from->dense_dim(), from->sizes());
+    to->set_indices_and_values_unsafe(indices, values);
+    to->set_coalesced(from->coalesced());
+  } else if (at::sparse_csr::is_sparse_compressed(npu)) {
+    auto* from = at::sparse_csr::get_sparse_csr_impl(cpu);
+    at::sparse_csr::get_sparse_csr_impl(npu)->set_member_tensors(
+        to_npu(from->compressed_indices()), to_npu(from->plain_indices()), to_npu(from->values()), cpu.sizes());
+  }
+}
+
 void HostView::write_back(const at::Tensor& npu, const at::Tensor& cpu) {
-  if (C10_UNLIKELY(!is_plain(npu))) {
-    if (npu.is_sparse()) {
-      auto* from = sparse_impl(cpu);
-      auto* to = sparse_impl(npu);
-      const at::Tensor indices = to_npu(from->indices()), values = to_npu(from->values());
-      to->resize_(from->sparse_dim(), from->dense_dim(), from->sizes());
-      to->set_indices_and_values_unsafe(indices, values);
-      to->set_coalesced(from->coalesced());
-    }
+  if (C10_UNLIKELY(!npu.has_storage())) {
+    write_back_sparse(npu, cpu);
     return;
   }
   c10::TensorImpl* to = npu.unsafeGetTensorImpl();

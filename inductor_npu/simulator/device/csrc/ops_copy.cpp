@@ -25,18 +25,17 @@ bool is_plain_copy(const at::Tensor& source, const at::Tensor& destination) {
       source.is_conj() == destination.is_conj() && source.is_neg() == destination.is_neg() && !source._is_zerotensor();
 }
 
-void check_same_size(const at::Tensor& source, const at::Tensor& destination) {
-  TORCH_CHECK(source.sizes() == destination.sizes(), "_copy_from: source of size ", source.sizes(), " and destination of size ",
-              destination.sizes(), " must have the same size");
-}
-
-// Any copy, on the calling thread, after the current streams of the devices involved.
-void copy_now(const at::Tensor& source, const at::Tensor& destination) {
-  for (const at::Tensor* tensor : {&source, &destination}) {
+void wait_for_streams_of(const at::Tensor& one, const at::Tensor& other) {
+  for (const at::Tensor* tensor : {&one, &other}) {
     if (on_npu(*tensor)) {
       synchronize_stream(current_stream(tensor->device().index()));
     }
   }
+}
+
+// Any copy, on the calling thread, after the current streams of the devices involved.
+void copy_now(const at::Tensor& source, const at::Tensor& destination) {
+  wait_for_streams_of(source, destination);
   if (is_plain_copy(source, destination)) {
     std::memmove(destination.mutable_data_ptr(), source.const_data_ptr(), destination.nbytes());
     return;
@@ -76,17 +75,31 @@ bool copy_pinned(const at::Tensor& source, const at::Tensor& destination) {
   return true;
 }
 
-at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bool non_blocking) {
-  check_same_size(source, destination);
-  if (destination.numel() == 0 || source.is_same(destination)) {
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {
+  if (destination.numel() == 0 || self.is_same(destination)) {
     return destination;
   }
+  const at::Tensor source = self.sizes() == destination.sizes() ? self : self.expand(destination.sizes());
   if (source.device() == destination.device()) {
     copy_within_device(source, destination);
   } else if (!non_blocking || !copy_pinned(source, destination)) {
     copy_now(source, destination);
   }
   return destination;
+}
+
+// Between sparse tensors, of which at least one is on an npu.
+at::Tensor& copy_sparse(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  wait_for_streams_of(self, source);
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  HostView view(on_npu(self) ? self.device() : source.device(), /*results_on_device=*/on_npu(self));
+  const at::Tensor from = on_npu(source) ? view.to_cpu(source) : source;
+  at::Tensor to = on_npu(self) ? view.to_cpu(self) : self;
+  to.copy_(from, non_blocking);
+  if (on_npu(self)) {
+    view.write_back(self, to);
+  }
+  return self;
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& destination) {
@@ -105,6 +118,32 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
   m.impl("_local_scalar_dense", local_scalar_dense);
+}
+
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
+  m.impl("copy_", copy_sparse);
+}
+
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
+  m.impl("copy_", copy_sparse);
+}
+
+// A copy reads lazily conjugated, negated and zero tensors as they are; PyTorch's way of materialising them first is a copy, again.
+void register_lazy_sources(torch::Library& m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  register_lazy_sources(m);
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  register_lazy_sources(m);
+}
+
+TORCH_LIBRARY_IMPL(aten, ZeroTensor, m) {
+  register_lazy_sources(m);
 }
 
 }  // namespace
