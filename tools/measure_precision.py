@@ -19,15 +19,17 @@ from tests.simulator.triton_backend.mathlib_reference import BINARY, LOG_DOMAIN,
 OUTPUT = Path(__file__).parent.parent / "docs/precision.md"
 HEADER = """# Precision of the embedded NPU's math functions
 
-Measured by `python -m tools.measure_precision`; errors are in units of the last place (ulp) of the exact result, over all finite and special
-inputs incl. denormals, infinities, NaN and signed zeros, which all give what C's functions give. 0.5 is correct rounding.
+Measured by `python -m tools.measure_precision`; errors are in units of the last place (ulp) of the exact result, over
+all finite and special inputs incl. denormals, infinities, NaN and signed zeros, which all give what C's functions give.
+0.5 is correct rounding.
 
 - *vector*: code of our own on vectors, no fast-math assumption.
-- *lanes*: the C library's f64 function, called lane by lane (an f32 result is rounded once from f64). Its f64 errors are the C library's.
+- *lanes*: the C library's f64 function, called lane by lane (an f32 result is rounded once from f64). An empty f64
+  column means: not measured here, the C library's own error.
 - *vector, rare lanes*: vector code that leaves rare arguments (huge ones, huge quotients) to the C library.
 
-Arithmetic, conversions, integer functions and rounding modes of libdevice are exact, or rounded once as their names say. The `fast_` functions are
-the accurate ones. fp8: overflow gives infinity in e5m2 and the largest number in e4m3fn.
+Arithmetic, conversions, integer functions and rounding modes of libdevice are exact, or rounded once as their names
+say. The `fast_` functions are the accurate ones. fp8: overflow gives infinity in e5m2 and the largest number in e4m3fn.
 
 | function | f32, ulp | how | f64, ulp | how |
 |---|---|---|---|---|

@@ -177,7 +177,7 @@ class _Writer:
         parameters = "ptr noalias %c, ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %scratch"
         text = "\n".join(
             [
-                f"define internal void @{self.symbol}({parameters}) noinline nounwind willreturn {{",
+                f"define internal void @{self.symbol}({parameters}) noinline optsize nounwind willreturn {{",
                 "entry:",
                 *self.lines,
                 "  ret void",
