@@ -192,6 +192,15 @@ class TestCapacity:
         del y
         assert reserve(100 * MIB - 4096).numel() == 100 * MIB - 4096
 
+    def test_the_rest_of_a_large_segment_is_used_before_failing(self):
+        _, total = build.load().mem_get_info(0)
+        build.load().set_memory_fraction(85 * MIB / total, 0)
+        x = reserve(80 * MIB)
+        del x
+        kept = [reserve(45 * MIB), reserve(5 * MIB), reserve(5 * MIB)]
+        assert current("allocated_bytes") == 55 * MIB and len(kept) == 3
+        assert stats()["num_ooms"] == 0
+
     def test_blocks_that_wait_for_another_stream_are_waited_for(self):
         _, total = build.load().mem_get_info(0)
         build.load().set_memory_fraction(100 * MIB / total, 0)

@@ -79,6 +79,21 @@ class TestPrograms:
         launch(register("thread_of_program", work_per_program=1_000_000), "p", out, grid=(16, 1, 1))
         assert len(set(out.tolist())) == 1
 
+    def test_the_environment_may_set_the_number_of_threads(self):
+        finished = run_python(
+            """
+            import torch
+            from tests.simulator.device.native_kernels import launch, register
+            torch.set_num_threads(2)
+            for _ in range(5):
+                out = torch.zeros(16, dtype=torch.int64, device="npu")
+                launch(register("thread_of_program", work_per_program=1_000_000), "p", out, grid=(16, 1, 1))
+                print(len(set(out.tolist())))
+            """,
+            INDUCTOR_NPU_SIM_THREADS="1",
+        )
+        assert finished.lines() == ["1"] * 5
+
     def test_two_streams_share_the_threads(self):
         streams = [torch.Stream(device="npu") for _ in range(3)]
         outs = [int64_on_npu(1000) for _ in streams]

@@ -179,6 +179,22 @@ class TestEvents:
         thread.join()
 
 
+class TestCopies:
+    @pytest.mark.parametrize("count", [1, 1000, 6 * 2**20 + 3])
+    def test_between_tensors_and_hosts(self, count):
+        host = torch.randint(256, (count,), dtype=torch.uint8)
+        first = host.to("npu")
+        second = torch.empty_like(first).copy_(first)
+        assert torch.equal(second.cpu(), host)
+
+    def test_are_queued_between_tensors_of_a_device(self):
+        first, second = torch.ones(1000, device="npu"), torch.zeros(1000, device="npu")
+        sleep(30)
+        second.copy_(first)
+        assert not torch.accelerator.current_stream().query()
+        assert second.sum().item() == 1000
+
+
 class TestDevices:
     def test_the_accelerator_is_npu(self):
         assert torch.accelerator.current_accelerator() == torch.device("npu")

@@ -286,7 +286,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     std::unique_lock<std::mutex> lock(mutex_);
     reclaim_passed(device);
     Pool& pool = size <= kSmallRequest ? devices_[device].small : devices_[device].large;
-    Block* block = find_cached(pool, stream, size);
+    Block* block = find_cached(pool, stream, size, /*spare=*/true);
     if (block == nullptr) {
       block = reserve(device, pool, stream, size, requested, lock);
     }
@@ -305,16 +305,16 @@ class CachingAllocator final : public c10::DeviceAllocator {
     return pointer;
   }
 
-  // The best fitting cached block, taken out of its pool; null if there is none.
-  Block* find_cached(Pool& pool, c10::StreamId stream, size_t size) {
+  // The best fitting cached block, taken out of its pool; null if there is none. With `spare`, a small request leaves
+  // a block of a large segment alone: as long as it holds one, that segment could not be given back.
+  Block* find_cached(Pool& pool, c10::StreamId stream, size_t size, bool spare) {
     Block key{0, stream, nullptr, nullptr, size};
     const auto found = pool.free.lower_bound(&key);
     if (found == pool.free.end() || (*found)->stream != stream) {
       return nullptr;
     }
     Block* block = *found;
-    // A large segment that holds a much smaller block could not be given back: leave it for large requests.
-    if (!pool.small && size < kOwnSegment && block->size >= kLargeSegment + kOwnSegment) {
+    if (spare && !pool.small && size < kOwnSegment && block->size >= kLargeSegment + kOwnSegment) {
       return nullptr;
     }
     remove_from_pool(block);
@@ -334,7 +334,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     wait_for_all_streams(device);
     lock.lock();
     reclaim_pending(device);
-    if (Block* block = find_cached(pool, stream, size)) {
+    if (Block* block = find_cached(pool, stream, size, /*spare=*/false)) {
       return block;
     }
     release_cached(device);

@@ -1,14 +1,11 @@
 // Helper threads: started when first wanted, shared by all streams, spinning shortly between jobs.
 #include "program_pool.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <exception>
 #include <string>
-#include <thread>
 
+#include "host_thread.h"
 #include "spin.h"
 
 namespace inductor_npu {
@@ -64,15 +61,9 @@ void ProgramPool::run(ProgramJob& job, int threads) {
 }
 
 void ProgramPool::start_helpers(int wanted) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   for (; helper_count_ < wanted; ++helper_count_) {
-    std::thread helper([this] { help(); });
-    pthread_setname_np(helper.native_handle(), ("npu-core" + std::to_string(helper_count_ + 1)).c_str());
-    helper.detach();
+    start_host_thread("npu-core" + std::to_string(helper_count_ + 1), [this] { help(); });
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ProgramJob* ProgramPool::join_a_job() {

@@ -1,14 +1,10 @@
 // The worker thread of a stream, and those who wait for it.
 #include "work_queue.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <c10/util/Exception.h>
 
-#include <thread>
-
 #include "driver.h"
+#include "host_thread.h"
 #include "observer.h"
 #include "spin.h"
 
@@ -70,7 +66,7 @@ WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!started_) {
-      start_worker();
+      start_host_thread("npu" + std::to_string(device) + ":" + std::to_string(id), [this] { work_off(); });
       started_ = true;
     }
     Work* item = work.release();
@@ -86,19 +82,7 @@ WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
   return ticket;
 }
 
-void WorkQueue::start_worker() {
-  // Signals belong to the threads of the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread worker([this] { this->work(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  const std::string name = "npu" + std::to_string(device) + ":" + std::to_string(id);
-  pthread_setname_np(worker.native_handle(), name.c_str());
-  worker.detach();
-}
-
-void WorkQueue::work() {
+void WorkQueue::work_off() {
   own_queue = this;
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {

@@ -54,8 +54,7 @@ class WorkQueue {
   const int priority;
 
  private:
-  void start_worker();
-  void work();
+  void work_off();
   void lend_a_hand(Ticket ticket);
   Work* pop();
   void finish(Work* work) noexcept;
