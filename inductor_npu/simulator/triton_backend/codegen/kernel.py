@@ -231,7 +231,7 @@ class KernelGenerator:
         seen: set[Value] = set()
         stack = [(v, True) for root in group.roots for v in root.operands]
         for root in group.roots:
-            if root.op is None or root.op.name == "tt.reduce":
+            if root.op is None or root.op.name in ("tt.reduce", "tt.scan"):
                 found.update(element_of(v.type) for v in root.operands)
             else:
                 found.add(element_of(root.op.operands[1].type))
