@@ -29,7 +29,7 @@ def _excerpt(line: SourceLine | None) -> str:
     text = linecache.getline(line.file, line.line).rstrip()
     if not text:
         return f"{line}:"
-    return f"{line}:\n{text}\n{' ' * max(0, line.column - 1)}^"
+    return f"{line}:\n{text}\n{' ' * line.column}^"
 
 
 class UnifiedBufferExceededError(OutOfResources):

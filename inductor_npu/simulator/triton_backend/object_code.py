@@ -50,8 +50,8 @@ def compile_object(ir: str, opt_level: int) -> bytes:
     """Object code for the host. Raises LlvmError if `ir` is not a valid module.
 
     `opt_level` 0 optimises nothing, 1 does what output of our code generator needs, 2 and 3 run LLVM's own pipelines:
-    they take five times as long and find next to nothing in code that is written as vectors, with its loops unrolled and
-    what is invariant in them hoisted.
+    they take five times as long and find next to nothing in code that is written as vectors, with its loops unrolled
+    and what is invariant in them hoisted.
     """
     machine = _target_machine(2 if opt_level else 0)
     try:

@@ -160,11 +160,11 @@ def test_a_missing_symbol_is_an_error() -> None:
 def test_an_unsupported_operation_shows_the_source_line(tmp_path: Path) -> None:
     source = tmp_path / "user.py"
     source.write_text("@triton.jit\ndef kernel(x):\n    y = tl.strange(x)\n")
-    error = unsupported_operation("kernel", "tt.strange", SourceLine(str(source), 3, 9), "there is no code for it")
+    error = unsupported_operation("kernel", "tt.strange", SourceLine(str(source), 3, 8), "there is no code for it")
 
     assert isinstance(error, CompilationError)
     assert str(error).splitlines() == [
-        f"{source}:3:9:",
+        f"{source}:3:8:",
         "    y = tl.strange(x)",
         "        ^",
         "kernel kernel: tt.strange cannot be compiled for npu: there is no code for it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -197,3 +198,20 @@ def test_an_autotuner_skips_what_does_not_fit() -> None:
 def test_tritons_benchmark_runs(active: NpuDriver) -> None:
     x = torch.ones(1000, device="npu")
     assert triton.testing.do_bench(lambda: x.add_(1), warmup=1, rep=2) > 0
+
+
+@pytest.mark.budget
+def test_a_launch_from_python_costs_at_most_five_microseconds() -> None:
+    x, y = torch.ones(64, device="npu"), torch.ones(64, device="npu")
+    kernel = scale[(1,)]
+
+    def microseconds(launches: int = 200) -> float:
+        start = time.perf_counter()
+        for _ in range(launches):
+            kernel(x, y, 2.0, 64, BLOCK=64)
+        elapsed = time.perf_counter() - start
+        torch.npu.synchronize()
+        return elapsed / launches * 1e6
+
+    microseconds()
+    assert min(microseconds() for _ in range(50)) < 5

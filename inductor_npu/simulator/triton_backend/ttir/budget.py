@@ -298,7 +298,7 @@ class _Liveness:
 
     def _record(self, live: set[Value], reused: int = 0) -> None:
         total = sum(self._size(value) for value in live) - reused
-        if total > self.footprint.unified_buffer:
+        if total >= self.footprint.unified_buffer:  # of several peaks the first in program order, which is met last
             self.footprint.unified_buffer = total
             self._peak = {value for value in live if self._size(value)}
         l0c = {value for value in live if value in self._accumulators}

@@ -59,7 +59,7 @@ Type = Union[ScalarType, PointerType, TensorType, TensorDescType]  # noqa: UP007
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Where the user wrote an operation: the outermost line of a call chain first, as `file:line:column`."""
+    """Where the user wrote an operation, of a chain of calls the outermost line. Lines count from 1, columns from 0."""
 
     file: str
     line: int

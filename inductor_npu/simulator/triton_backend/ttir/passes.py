@@ -5,7 +5,8 @@ from __future__ import annotations
 from .copying import copy_operations
 from .ir import Block, Function, Module, Op, Value
 
-# Operations that do something besides making their results. Anything else may go when its results are not used.
+# Operations that do something besides making their results. Anything else may go when its results are not used; so do
+# barriers, because one thread runs a program in order.
 EFFECTS = frozenset(
     {
         "tt.store",
@@ -19,9 +20,6 @@ EFFECTS = frozenset(
         "tt.descriptor_store",
         "tt.descriptor_scatter",
         "tt.descriptor_reduce",
-        "gpu.barrier",
-        "ttg.barrier",
-        "ttg.local_barrier",
         "scf.yield",
         "scf.condition",
         "tt.reduce.return",
