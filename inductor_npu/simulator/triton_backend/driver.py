@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -39,11 +40,11 @@ class NpuUtils:
     def __init__(self, target: NpuTarget) -> None:
         self._target = target
 
-    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]:
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, ...]:
         """Link `kernel` (bytes of a KernelFile) into this process.
 
-        Returns module (the address of its code), function handle, registers, spills, largest number of threads. Raises
-        DamagedKernelError.
+        Returns module (the address of its code), function handle, registers, spills and, where this Triton asks for it,
+        the largest number of threads. Raises DamagedKernelError.
         """
         from .kernel_file import DamagedKernelError, KernelFile
         from .object_code import load_function
@@ -57,7 +58,8 @@ class NpuUtils:
             ) from error
         entry = load_function(file.object_code, file.entry, runtime.runtime_symbols())
         function = runtime.register_kernel(name, entry, file.scratch_bytes, file.work_per_program, list(file.messages))
-        return entry, function, 0, 0, UNLIMITED_THREADS
+        threads = (UNLIMITED_THREADS,) if _asks_for_threads() else ()
+        return entry, function, 0, 0, *threads
 
     def unload_module(self, module: int) -> None:
         """Triton 3.9 calls this when a kernel is dropped; its code stays, as launches of it may still be queued."""
@@ -159,6 +161,14 @@ def _check_buffers(metadata: Any, target: NpuTarget) -> None:
         if required > limit:
             tiles = tuple(tuple(tile) for tile in metadata.largest_tiles)
             raise UnifiedBufferExceededError(required, limit, f"{name} of {target.name}", metadata.name, tiles)
+
+
+@functools.cache
+def _asks_for_threads() -> bool:
+    """Whether Triton unpacks five values from `load_binary`; it did four up to version 3.3."""
+    from triton.compiler import CompiledKernel
+
+    return "n_max_threads" in CompiledKernel._init_handles.__code__.co_names
 
 
 def _npu_module() -> ModuleType:
