@@ -14,6 +14,11 @@
 namespace inductor_npu {
 namespace {
 
+constexpr c10::DispatchKey kDense = c10::DispatchKey::CPU;
+constexpr c10::DispatchKey kSparse = c10::DispatchKey::SparseCPU;
+constexpr c10::DispatchKey kCompressed = c10::DispatchKey::SparseCsrCPU;
+constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCPU;
+
 // What the schema of an operator says, worked out once.
 struct Plan {
   size_t arguments = 0, returns = 0;
@@ -217,14 +222,29 @@ c10::IValue result_to_npu(HostView& view, c10::IValue value) {
   return value;
 }
 
+// The boxed kernel for what PyTorch dispatches to the kernels of `host` on the CPU.
+template <c10::DispatchKey host>
+void run_as(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_host(op, c10::DispatchKeySet(host), stack);
+}
+
+template <c10::DispatchKey host>
+torch::CppFunction kernel_as() {
+  return torch::CppFunction::makeFromBoxedFunction<&run_as<host>>();
+}
+
 // Where the CPU has a kernel of its own, that kernel is also the npu's: PyTorch would choose a composite one first, which takes several
 // operators for the same, or (for sparse tensors) only says that it is not implemented.
 void prefer_host_kernels(void* /*module*/) {
-  constexpr std::pair<c10::DispatchKey, c10::DispatchKey> keys[] = {
-      {c10::DispatchKey::CPU, c10::DispatchKey::PrivateUse1},
-      {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparsePrivateUse1},
-      {c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1},
-      {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedPrivateUse1},
+  struct Kind {
+    c10::DispatchKey cpu, npu;
+    torch::CppFunction (*kernel)();
+  };
+  static constexpr Kind kinds[] = {
+      {kDense, c10::DispatchKey::PrivateUse1, &kernel_as<kDense>},
+      {kSparse, c10::DispatchKey::SparsePrivateUse1, &kernel_as<kSparse>},
+      {kCompressed, c10::DispatchKey::SparseCsrPrivateUse1, &kernel_as<kCompressed>},
+      {kQuantised, c10::DispatchKey::QuantizedPrivateUse1, &kernel_as<kQuantised>},
   };
   static torch::Library library(torch::Library::IMPL, "aten", std::nullopt, __FILE__, __LINE__);
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -235,9 +255,9 @@ void prefer_host_kernels(void* /*module*/) {
     const bool composite = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
         op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
         op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-    for (const auto& [cpu, npu] : keys) {
-      if (composite && op->hasKernelForDispatchKey(cpu) && !op->hasKernelForDispatchKey(npu)) {
-        library.impl(c10::toString(name).c_str(), torch::dispatch(npu, torch::CppFunction::makeFromBoxedFunction<&run_on_host>()));
+    for (const Kind& kind : kinds) {
+      if (composite && op->hasKernelForDispatchKey(kind.cpu) && !op->hasKernelForDispatchKey(kind.npu)) {
+        library.impl(c10::toString(name).c_str(), torch::dispatch(kind.npu, kind.kernel()));
       }
     }
   }
@@ -247,19 +267,20 @@ const Bindings registered(prefer_host_kernels);
 
 }  // namespace
 
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, torch::jit::Stack* stack) {
   Plan own;
   const Plan& plan = plan_of(op, own);
   const c10::Device device = device_of_call(op, plan, torch::jit::last(stack, plan.arguments));
   HostView view(device);
   Arguments arguments(view, plan, device);
   arguments.to_cpu(stack);
-  check_kernel(op, view.keys());
+  kernels = kernels | view.keys();
+  check_kernel(op, kernels);
   if (!plan.only_views) {
     synchronize_current_stream();
   }
   try {
-    op.redispatchBoxed(view.keys(), stack);
+    op.redispatchBoxed(kernels, stack);
   } catch (c10::Error& error) {
     error.add_context(c10::str("operator ", op.operator_name(), " on ", device));
     throw;
@@ -273,19 +294,19 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  m.fallback(kernel_as<kDense>());
 }
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  m.fallback(kernel_as<kSparse>());
 }
 
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  m.fallback(kernel_as<kCompressed>());
 }
 
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  m.fallback(kernel_as<kQuantised>());
 }
 
 }  // namespace inductor_npu

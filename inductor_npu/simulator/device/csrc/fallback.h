@@ -59,7 +59,8 @@ class HostView {
   c10::SmallVector<TensorPair, 4> tensors_;
 };
 
-// The boxed kernel of device npu for every operator that has no other.
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// Runs the CPU's kernel for `op` on the arguments on `stack`, and leaves its results there. `kernels` is what the call dispatched to
+// on the npu (dense, sparse, ...), as the CPU's dispatch key.
+void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, torch::jit::Stack* stack);
 
 }  // namespace inductor_npu

@@ -1,7 +1,8 @@
 """The Python module `torch.npu` of the embedded NPU, with the surface of torch_npu's.
 
 Importing it loads nothing: the C++ device is built or loaded, and opened, by the first function that needs it
-(`_lazy_init`, which PyTorch also calls itself when a tensor is first made on the device). `install` makes it `torch.npu`.
+(`_lazy_init`, which PyTorch also calls itself when a tensor is first made on the device). `install` makes it
+`torch.npu`.
 """
 
 from __future__ import annotations
@@ -134,7 +135,9 @@ _PRIVATE = (_exchange_device, _maybe_exchange_device, _is_in_bad_fork, _lazy_cal
 
 
 def install() -> None:
-    """Makes this module `torch.npu` and gives tensors, storages and modules `.npu()` and `is_npu`. Doing it again changes nothing.
+    """Makes this module `torch.npu` and gives tensors, storages and modules `.npu()` and `is_npu`.
+
+    Doing it again changes nothing.
 
     Raises PrivateUse1TakenError if another package already owns torch's one slot for a device from outside.
     """
@@ -155,4 +158,6 @@ def install() -> None:
 def __getattr__(name: str) -> object:
     if name == "default_generators":
         return random.default_generators()
+    if name == "_initialized":  # torch.utils.checkpoint asks so whether there are random states to keep
+        return is_initialized()
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

@@ -9,7 +9,7 @@ import torch
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(torch.amp.autocast):  # type: ignore[misc]
+class autocast(torch.amp.autocast):  # noqa: N801 - torch's own spelling
     """torch.autocast("npu"); float16 unless `dtype` says otherwise."""
 
     def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True) -> None:

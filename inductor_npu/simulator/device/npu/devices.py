@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Union
+from typing import TypeAlias
 
 import torch
 
@@ -13,7 +13,7 @@ from inductor_npu.simulator.device import build
 from inductor_npu.simulator.device.npu.runtime import _is_in_bad_fork, extension
 from inductor_npu.simulator.device.settings import device_settings
 
-DeviceLike = Union[int, str, torch.device, None]
+DeviceLike: TypeAlias = int | str | torch.device | None
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ def device_index(device: DeviceLike) -> int:
         return device
     if device is None:
         return current_device()
-    device = torch.device(device)
-    if device.type != "npu":
-        raise ValueError(f"expected an npu device, got {device}")
-    return current_device() if device.index is None else device.index
+    wanted = torch.device(device)
+    if wanted.type != "npu":
+        raise ValueError(f"expected an npu device, got {wanted}")
+    return current_device() if wanted.index is None else wanted.index
 
 
 def is_available() -> bool:
@@ -73,7 +73,7 @@ def _maybe_exchange_device(index: int) -> int:
     return _exchange_device(index)
 
 
-class device:
+class device:  # noqa: N801 - torch's own spelling
     """Context manager that makes a device current. None or a negative index leaves it as it is."""
 
     def __init__(self, device: DeviceLike) -> None:
@@ -87,8 +87,11 @@ class device:
         _exchange_device(self.prev_idx)
 
 
-class device_of(device):
-    """Context manager that makes the device of a tensor or storage current; for one that is not on an npu it does nothing."""
+class device_of(device):  # noqa: N801
+    """Context manager that makes the device of a tensor or storage current.
+
+    For one that is not on an npu it does nothing.
+    """
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
         super().__init__(obj.get_device() if obj.device.type == "npu" else -1)

@@ -83,7 +83,7 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Limits the allocator to `fraction` (0 to 1) of the device's memory; beyond it, torch.OutOfMemoryError is raised."""
+    """Limits the allocator to `fraction` (0 to 1) of the device's memory; beyond it is torch.OutOfMemoryError."""
     if not isinstance(fraction, float):
         raise TypeError(f"fraction must be a float, got {type(fraction).__name__}")
     if not 0 <= fraction <= 1:
@@ -110,10 +110,13 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
         ("Segments", "segment"),
         ("Non-releasable blocks", "inactive_split"),
     ]
-    pools = [("", "all")] if abbreviated else [("", "all"), ("  large pool", "large_pool"), ("  small pool", "small_pool")]
+    pools = (
+        [("", "all")] if abbreviated else [("", "all"), ("  large pool", "large_pool"), ("  small pool", "small_pool")]
+    )
     index = device_index(device) if is_initialized() else 0
+    ooms, retries = stats.get("num_ooms", 0), stats.get("num_alloc_retries", 0)
     lines = [
-        f"Memory of npu:{index}: {stats.get('num_ooms', 0)} out-of-memory errors, {stats.get('num_alloc_retries', 0)} retries",
+        f"Memory of npu:{index}: {ooms} times out of memory, {retries} retries",
         f"{'':24}{'current':>14}{'peak':>14}{'allocated':>14}{'freed':>14}",
     ]
     for title, metric in rows:

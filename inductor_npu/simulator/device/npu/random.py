@@ -44,18 +44,23 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 def manual_seed(seed: int) -> None:
     """Seeds the current device's generator; at the first use of the device if it is not in use yet."""
     seed = int(seed)
-    _lazy_call(lambda: _generator(None).manual_seed(seed) and None)
+    _lazy_call(lambda: _generator(None).manual_seed(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seeds the generators of all devices alike. torch.manual_seed does this too."""
     seed = int(seed)
-    _lazy_call(lambda: [generator.manual_seed(seed) for generator in default_generators()] and None)
+
+    def seed_each() -> None:
+        for generator in default_generators():
+            generator.manual_seed(seed)
+
+    _lazy_call(seed_each)
 
 
 def seed() -> None:
     """Seeds the current device's generator from the system's randomness."""
-    _lazy_call(lambda: _generator(None).seed() and None)
+    _lazy_call(lambda: _generator(None).seed())
 
 
 def seed_all() -> None:

@@ -11,14 +11,14 @@ from inductor_npu.simulator.device import build
 
 _lock = threading.RLock()
 _extension: ModuleType | None = None  # set once the device is open
-_pending: list[Callable[[], None]] = []  # what was asked before that, in order
+_pending: list[Callable[[], object]] = []  # what was asked before that, in order
 
 
 def extension() -> ModuleType:
     """The C++ device `_C`, loaded and open in this process.
 
-    Raises NoCompilerError or DeviceBuildError if it must be built and cannot be, RuntimeError in a child forked after its parent
-    used the device.
+    Raises NoCompilerError or DeviceBuildError if it must be built and cannot be, RuntimeError in a child forked after
+    its parent used the device.
     """
     return _extension or _open()
 
@@ -53,7 +53,7 @@ def _lazy_init() -> None:
     extension()
 
 
-def _lazy_call(call: Callable[[], None]) -> None:
+def _lazy_call(call: Callable[[], object]) -> None:
     """Runs `call` now if the device is open, else as soon as it is."""
     with _lock:
         if _extension is None:

@@ -12,7 +12,10 @@ from inductor_npu.simulator.device.npu.runtime import extension
 
 
 class Stream(torch.Stream):
-    """An in-order queue of work. `priority` below 0 is high. As a context manager it becomes the current stream and device."""
+    """An in-order queue of work; `priority` below 0 is high.
+
+    As a context manager it becomes the current stream, and its device the current one.
+    """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
         extension()
@@ -38,11 +41,11 @@ class _EventType(type):
 class Event(torch.Event, metaclass=_EventType):
     """A point in a stream's work: the torch.Event of an npu, whoever made it.
 
-    Calling it gives a plain torch.Event, because torch's own functions (elapsed_time, record_event) refuse subclasses. `blocking`
-    changes nothing here; `interprocess` raises NotImplementedError.
+    Calling it gives a plain torch.Event, because torch's own functions (elapsed_time, record_event) refuse subclasses.
+    `blocking` changes nothing here; `interprocess` raises NotImplementedError.
     """
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:  # type: ignore[misc]
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
         if interprocess:
             raise NotImplementedError("events of device npu cannot be shared between processes: use interprocess=False")
         return torch.Event(torch.device("npu", device_index(None)), enable_timing=enable_timing, blocking=blocking)
