@@ -102,6 +102,39 @@ def _teach_benchmarker() -> None:
             benchmarker.benchmark_gpu = benchmark_gpu
 
 
+def _keep_parameters_tied() -> None:
+    from torch.nn.modules.module import Module
+
+    original = Module._apply
+
+    @functools.wraps(original)
+    def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        if not recurse:
+            return original(self, fn, recurse)
+        tied = _tied_parameters(self)
+        before = [module._parameters[name].device.type for (module, name), *_ in tied]
+        result = original(self, fn, recurse)
+        for places, device in zip(tied, before):
+            module, name = places[0]
+            first = module._parameters[name]
+            if DEVICE in (device, first.device.type):
+                for module, name in places[1:]:
+                    module._parameters[name] = first
+        return result
+
+    Module._apply = _apply
+
+
+def _tied_parameters(root: Any) -> list[list[tuple[Any, str]]]:
+    """The parameters that occur in several places of a module tree, each as the (module, name) of its places."""
+    places: dict[int, list[tuple[Any, str]]] = {}
+    for module in root.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                places.setdefault(id(parameter), []).append((module, name))
+    return [found for found in places.values() if len(found) > 1]
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -125,6 +158,15 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11, 2.12 where register_benchmarker is missing",
         when="torch._inductor.runtime.benchmarking",
         apply=_teach_benchmarker,
+    ),
+    Patch(
+        symbol="torch.nn.Module._apply",
+        reason="moving a model between devices changes its parameters in place, but only for a fixed list of device "
+        "types (TensorImpl::has_compatible_shallow_copy_type). For others each place gets a parameter of its own: tied "
+        "weights, as of an embedding and the output layer, would be trained apart.",
+        torch_versions="2.11 to 2.13",
+        when="torch.nn.modules.module",
+        apply=_keep_parameters_tied,
     ),
 )
 
