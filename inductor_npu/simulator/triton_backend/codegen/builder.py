@@ -18,10 +18,11 @@ class Val:
     """An LLVM value: `lanes` elements (0: a scalar) of the MLIR element type `element`.
 
     For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it (None: unknown); they assume that
-    the kernel's index arithmetic does not overflow, which for an address would be out of bounds anyway.
+    the kernel's index arithmetic does not overflow, which for an address would be out of bounds anyway. `parts`, for a sum, is what stays the same
+    in the innermost loop and what changes with it.
     """
 
-    __slots__ = ("text", "element", "lanes", "level", "constant", "divisor", "low", "high")
+    __slots__ = ("text", "element", "lanes", "level", "constant", "divisor", "low", "high", "parts")
 
     def __init__(self, text: str, element: str, lanes: int = 0, level: int = 0) -> None:
         self.text, self.element, self.lanes, self.level = text, element, lanes, level
@@ -29,6 +30,7 @@ class Val:
         self.divisor = 1
         self.low: int | None = _UNKNOWN
         self.high: int | None = _UNKNOWN
+        self.parts: tuple[Val, Val] | None = _UNKNOWN
 
     @property
     def type(self) -> str:

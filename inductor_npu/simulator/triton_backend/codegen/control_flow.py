@@ -11,9 +11,8 @@ from .builder import Val
 from .lanes import Uniform
 from .memory import Buffer
 from .nest import strides_with_innermost
-from .plan import Group, Root, is_tensor, is_virtual
+from .plan import Group, Root, is_tensor, is_virtual, moves
 from .types import element_of, llvm_type, shape_of
-from .views import VIEWS
 
 if TYPE_CHECKING:
     from .kernel import KernelGenerator
@@ -142,7 +141,7 @@ def _moves(body: Block, arguments: set[Value]) -> set[Value]:
         if not any(o in tainted or o in moved for o in op.operands):
             continue
         if is_virtual(op):
-            if op.name in VIEWS or any(o in moved for o in op.operands):
+            if moves(op) or any(o in moved for o in op.operands):
                 moved.update(op.results)
             else:
                 tainted.update(op.results)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
-from .builder import Val
 from .integers import Integers
 from .lanes import Index, Lane, Uniform, Vector
 
@@ -27,7 +26,20 @@ class Digit:
         return self.whole.level
 
 
-Coordinate = Union[Index, Vector, Digit]
+class Pinned:
+    """`whole` with its digit `(whole // stride) % extent` set to `digit`: a neighbour in a butterfly, as in bitonic sorts."""
+
+    __slots__ = ("whole", "stride", "extent", "digit")
+
+    def __init__(self, whole: Coordinate, stride: int, extent: int, digit: int) -> None:
+        self.whole, self.stride, self.extent, self.digit = whole, stride, extent, digit
+
+    @property
+    def level(self) -> int:
+        return self.whole.level
+
+
+Coordinate = Union[Index, Vector, Digit, Pinned]
 Coordinates = tuple[Coordinate, ...]
 
 
@@ -41,14 +53,18 @@ class CoordinateMaps:
         self.width = width
         self.zero = Index(self.b.constant("i64", 0), 0, "i64")
         self._memo: dict[object, object] = {}
+        self._constants: dict[int, Index] = {0: self.zero}
+        self._origins: dict[Coordinate, tuple[Coordinates, tuple[int, ...]]] = {}
 
     def constant(self, position: int) -> Index:
-        if position == 0:
-            return self.zero
-        return Index(self.b.constant("i64", position), 0, "i64")
+        if position not in self._constants:
+            self._constants[position] = Index(self.b.constant("i64", position), 0, "i64")
+        return self._constants[position]
 
     def value(self, coordinate: Coordinate) -> Lane:
         """The positions themselves, as i64."""
+        if isinstance(coordinate, Pinned):
+            return self._pinned_value(coordinate)
         if not isinstance(coordinate, Digit):
             return coordinate
         known = self._memo.get(coordinate)
@@ -60,6 +76,31 @@ class CoordinateMaps:
                 known = self._operate("urem", known, coordinate.extent)
             self._memo[coordinate] = known
         return known
+
+    def _pinned_value(self, pinned: Pinned) -> Lane:
+        known = self._memo.get(pinned)
+        if known is None:
+            whole = self.value(pinned.whole)
+            digit = self._operate("urem", self._operate("udiv", whole, pinned.stride), pinned.extent)
+            away = self._operate("mul", self._combine("sub", self.constant(pinned.digit), digit), pinned.stride)
+            known = self._combine("add", whole, away)
+            self._memo[pinned] = known
+        return known
+
+    def _combine(self, opcode: str, a: Lane, b: Lane) -> Lane:
+        result = self.integers.binary(opcode, a, b, "i64", self.width)
+        return self.lanes.index(result) or result if isinstance(result, Uniform) else result
+
+    def lane_order(self, coordinate: Coordinate) -> list[int] | None:
+        """For a pinned coordinate whose digit changes within the chunk: the lane of `whole` that each lane takes."""
+        if not isinstance(coordinate, Pinned) or not isinstance(coordinate.whole, Index):
+            return None
+        block = coordinate.stride * coordinate.extent
+        whole = coordinate.whole
+        if whole.step != 1 or block > self.width or self.width % block or whole.first.divisor % block:
+            return None
+        stride, extent, digit = coordinate.stride, coordinate.extent, coordinate.digit
+        return [lane + (digit - lane // stride % extent) * stride for lane in range(self.width)]
 
     def _operate(self, opcode: str, lane: Lane, number: int) -> Lane:
         result = self.integers.binary(opcode, lane, self.constant(number), "i64", self.width)
@@ -98,7 +139,9 @@ class CoordinateMaps:
             while j < len(source_shape) and source_shape[j] == 1:
                 j += 1
             merged = self._merge(coordinates[first_i:i], shape[first_i:i])
-            result += self._split(merged, here, source_shape[first_j:j])
+            wanted = tuple(d for d in source_shape[first_j:j])
+            origin = self._origins.get(merged)
+            result += origin[0] if origin is not None and origin[1] == wanted else self._split(merged, here, wanted)
         return tuple(result)
 
     def _merge(self, coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinate:
@@ -106,6 +149,9 @@ class CoordinateMaps:
         parts = [(c, d) for c, d in zip(coordinates, shape) if d > 1]
         if not parts:
             return self.zero
+        pinned = self._pin(parts)
+        if pinned is not None:
+            return pinned
         merged, size = parts[0]
         for coordinate, extent in parts[1:]:
             joined = _join_digits(merged, coordinate)
@@ -114,7 +160,31 @@ class CoordinateMaps:
                 joined = self.integers.binary("add", high, self.value(coordinate), "i64", self.width)
                 joined = self.lanes.index(joined) or joined
             merged, size = joined, size * extent
+        if len(parts) > 1:
+            self._origins[merged] = (tuple(coordinates), tuple(shape))
         return merged
+
+    def _pin(self, parts: list[tuple[Coordinate, int]]) -> Pinned | None:
+        """The merged coordinate where all parts but one are digits of one whole, and that one is a constant."""
+        fixed = [i for i, (c, _) in enumerate(parts) if isinstance(c, Index) and c.step == 0 and c.first.constant is not None]
+        if len(fixed) != 1 or len(parts) < 2:
+            return None
+        place = fixed[0]
+        other = parts[1 if place == 0 else 0][0]
+        if not isinstance(other, Digit):
+            return None
+        stride = 1
+        for _, extent in parts[place + 1 :]:
+            stride *= extent
+        constant, extent = parts[place]
+        free = [c for c, _ in parts]
+        free[place] = Digit(other.whole, stride, extent, other.size)
+        whole: Coordinate | None = free[0]
+        for digit in free[1:]:
+            whole = None if whole is None else _join_digits(whole, digit)
+        if whole is not other.whole:
+            return None
+        return Pinned(whole, stride, extent, int(constant.first.constant))
 
     def _split(self, whole: Coordinate, size: int, shape: tuple[int, ...]) -> list[Coordinate]:
         result: list[Coordinate] = []
@@ -144,6 +214,3 @@ def _join_digits(high: Coordinate, low: Coordinate) -> Coordinate | None:
         return high.whole
     return Digit(high.whole, low.stride, low.extent * high.extent, high.size)
 
-
-def uniform_value(coordinate: Coordinate) -> Val | None:
-    return coordinate.first if isinstance(coordinate, Index) and coordinate.step == 0 else None

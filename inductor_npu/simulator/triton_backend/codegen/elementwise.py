@@ -281,7 +281,7 @@ class Elementwise:
         if index is not None and not isinstance(base, Vector):
             pointer = base.pointer if isinstance(base, Address) else base.val
             step = base.step if isinstance(base, Address) else 0
-            moved = self.offset_pointer(pointer, index.first, size)
+            moved = self.lanes.pointer(pointer, index.first, size)
             return Address(moved, step + index.step * size) if step + index.step else Uniform(moved)
         if isinstance(base, Address) and base.step == 0:
             base = Uniform(base.pointer)
@@ -292,12 +292,6 @@ class Elementwise:
         return Vector(
             self.b.pure("ptr", width, f"getelementptr {_unit(size)}, {pointer}, {offsets}", pointer, offsets)
         )
-
-    def offset_pointer(self, pointer: Val, elements: Val, size: int) -> Val:
-        """`pointer` moved by an i64 number of elements of `size` bytes."""
-        if elements.constant == 0:
-            return pointer
-        return self.b.pure("ptr", 0, f"getelementptr {_unit(size)}, {pointer}, {elements}", pointer, elements)
 
     def same(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         return operands[0]

@@ -246,7 +246,7 @@ class Integers:
         if folded is not None:
             return self._truth(folded)
         if x.step == 1 and predicate in ("slt", "sle"):
-            count = self.lanes.subtract(y.first, x.first)
+            count = self.lanes.limit(y.first, x.first, width)
             return Prefix(count if predicate == "slt" else self.lanes.add(count, self.b.constant("i64", 1)))
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from .strides import Strides
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 
 SCRATCH_ALIGNMENT = 64
+DEEPEST_CHAIN = 10_000  # Python calls: values are evaluated recursively, three calls an operation
 GRID_LIMIT = (1 << 31) - 1
 
 
@@ -51,7 +53,12 @@ class GeneratedKernel:
 
 def generate_kernel(module: Module, options: CodegenOptions) -> GeneratedKernel:
     """LLVM IR for the module's kernel. Raises UnsupportedOperation, which names operation and source line."""
-    return KernelGenerator(module.kernel, options).generate()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEEPEST_CHAIN))
+    try:
+        return KernelGenerator(module.kernel, options).generate()
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class KernelGenerator:

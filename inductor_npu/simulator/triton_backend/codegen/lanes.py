@@ -92,7 +92,12 @@ class Lanes:
             return b
         if b.constant == 0:
             return a
+        outer, inner = (a, b) if a.level < b.level else (b, a)
+        if outer.level < inner.level and inner.parts is not None and outer.level < inner.parts[1].level:
+            return self.add(self.add(inner.parts[0], outer), inner.parts[1])
         val = self.b.binary("add", a, b)
+        if outer.level < inner.level and outer.constant is None:
+            val.parts = (outer, inner)
         val.divisor = math.gcd(a.divisor, b.divisor)
         val.low = None if a.low is None or b.low is None else a.low + b.low
         val.high = None if a.high is None or b.high is None else a.high + b.high
@@ -157,6 +162,31 @@ class Lanes:
             val.high = None if b.high is None else b.high - 1
         return val
 
+    def pointer(self, base: Val, elements: Val, size: int) -> Val:
+        """`base` moved by an i64 number of elements of `size` bytes; what a loop does not change is added outside of it."""
+        if elements.constant == 0:
+            return base
+        if elements.parts is not None and base.level < elements.level:
+            outer, inner = elements.parts
+            return self.pointer(self.pointer(base, outer, size), inner, size)
+        unit = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
+        return self.b.pure("ptr", 0, f"getelementptr {unit}, {base}, {elements}", base, elements)
+
+    def limit(self, bound: Val, position: Val, width: int) -> Val:
+        """bound - position, as the number of lanes below `bound` of a chunk at `position`: clamped, outside of the innermost loop, to what matters."""
+        outer, inner = position.parts or (None, position)
+        known = inner.low is not None and inner.high is not None and inner.high < 1 << 30 and inner.low > -(1 << 30)
+        if not known or inner.constant is not None or bound.level >= inner.level:
+            return self.subtract(bound, position)
+        rest = bound if outer is None else self.subtract(bound, outer)
+        low, high = inner.low, inner.high + width
+        for name, number in (("smax", low), ("smin", high)):
+            if rest.constant is None:
+                rest = self.b.intrinsic(name, ("i64", 0), (rest, self.b.constant("i64", number)))
+        if rest.constant is None:
+            rest.low, rest.high = low, high
+        return self.subtract(rest, inner)
+
     def widened(self, val: Val) -> Val:
         """A signed integer scalar as i64."""
         if BITS[val.element] == 64:
@@ -214,6 +244,9 @@ class Lanes:
         count = lane.count
         if count.low is not None and count.low >= width:
             return self.b.constant("i1", True, width)
+        if count.low is not None and count.low > -(1 << 31) and count.high is not None and count.high < 1 << 31:
+            small = self.b.cast("trunc", count, "i32")
+            return self.b.compare("icmp slt", self.b.iota("i32", width), self.b.splat(small, width))
         zero, full = self.b.constant("i64", 0), self.b.constant("i64", width)
         if count.low is None or count.low < 0:
             count = self.b.intrinsic("smax", ("i64", 0), (count, zero))

@@ -197,14 +197,12 @@ class Memory:
 
     def address(self, base: Val, index: Lane, size: int, width: int) -> Lane:
         """`base` moved by `index` elements of `size` bytes."""
-        unit = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
         known = self.lanes.index(index)
         if known is not None:
-            pointer = base
-            if known.first.constant != 0:
-                pointer = self.b.pure("ptr", 0, f"getelementptr {unit}, {base}, {known.first}", base, known.first)
+            pointer = self.lanes.pointer(base, known.first, size)
             return Address(pointer, known.step * size) if known.step else Uniform(pointer)
         offsets = self.lanes.vector(index, width)
+        unit = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
         return Vector(self.b.pure("ptr", width, f"getelementptr {unit}, {base}, {offsets}", base, offsets))
 
 

@@ -52,6 +52,14 @@ class Frame:
         return lane
 
     def _from_scratch(self, buffer: Buffer, coordinates: Coordinates) -> Lane:
+        if buffer.strides == row_major(buffer.shape) and len(buffer.shape) > 0:
+            size = math.prod(buffer.shape)
+            flat = self._flat(buffer.shape, coordinates)
+            order = self.maps.lane_order(flat)
+            if order is not None:
+                home = Buffer(buffer.offset, (size,), (1,), buffer.element)
+                chunk = self._from_scratch(home, (flat.whole,))
+                return Vector(self.b.shuffle(self.kernel.elementwise.lanes.vector(chunk, self.width), order))
         address = self.address(buffer, coordinates)
         return self.kernel.memory.load(address, None, None, buffer.element, self.width)
 
@@ -59,10 +67,27 @@ class Frame:
         """Where the element at `coordinates` of a kept tile lies."""
         shape, strides = buffer.shape, buffer.strides
         if strides == row_major(shape):
-            size = math.prod(shape)
-            coordinates, shape, strides = self.maps.reshape(coordinates, shape, (size,)), (size,), (1,)
+            coordinates, shape, strides = (self._flat(shape, coordinates),), (math.prod(shape),), (1,)
         flat = Buffer(buffer.offset, shape, strides, buffer.element)
         return self.kernel.memory.buffer_address(flat, [self.maps.value(c) for c in coordinates], self.width)
+
+    def _flat(self, shape: tuple[int, ...], coordinates: Coordinates) -> Coordinate:
+        """The position in the row-major order of a tile of `shape`."""
+        return self.maps.reshape(coordinates, shape, (math.prod(shape),))[0]
+
+    def _pair(self, op: Op, result: int, coordinates: Coordinates) -> Lane:
+        """A reduction over an axis of two: both halves are computed where they are needed, and combined."""
+        axis = op.attrs["axis"]
+        halves = []
+        for k in (0, 1):
+            place = (*coordinates[:axis], self.maps.constant(k), *coordinates[axis:])
+            halves.append([self.evaluate(o, place) for o in op.operands])
+        values, form = self.kernel.elementwise.values([*halves[0], *halves[1]], self.width)
+        count = len(op.operands)
+        combined = Combiner(self.kernel, op)(values[:count], values[count:])
+        for other, value in zip(op.results, combined):
+            self._memo[other, coordinates] = form(value)
+        return form(combined[result])
 
     def _compute(self, op: Op, result: int, coordinates: Coordinates) -> Lane:
         name = op.name
@@ -76,6 +101,8 @@ class Frame:
             return self._load(op, coordinates)
         if name == "arith.constant" and not op.attrs["value"].is_splat:
             return self._table(op, coordinates)
+        if name == "tt.reduce":
+            return self._pair(op, result, coordinates)
         if name == "tt.gather":
             return self._gather(op, coordinates)
         operands = [self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands]

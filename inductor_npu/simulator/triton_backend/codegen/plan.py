@@ -18,6 +18,7 @@ from .strides import Strides
 from .types import shape_of
 from .views import VIEWS, source_axes
 
+_CHEAP = frozenset({"arith.muli", "tt.bitcast", "arith.bitcast", "arith.extsi", "arith.extui", "arith.trunci", "arith.andi"})
 KEEP_COST = 6  # a value that costs more than this is computed once and kept, if several nests need it
 REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
 SOLO = frozenset(
@@ -91,15 +92,29 @@ def is_tensor(value: Value) -> bool:
     return isinstance(value.type, TensorType)
 
 
+def is_pair(op: Op) -> bool:
+    """Whether this reduction is over an axis of two: then it is virtual, as both halves are cheap to compute."""
+    if op.name != "tt.reduce" or not is_tensor(op.results[0]):
+        return False
+    return shape_of(op.operands[0].type)[op.attrs["axis"]] == 2 and math.prod(shape_of(op.results[0].type)) > 1
+
+
 def is_virtual(op: Op) -> bool:
     """Whether the operation's results are tensors that are computed where they are needed."""
-    if op.name in SOLO or op.name in REGIONS or op.name in ATOMICS or op.name == "tt.reduce" or not op.results:
+    if op.name == "tt.reduce" and not is_pair(op):
+        return False
+    if op.name in SOLO or op.name in REGIONS or op.name in ATOMICS or not op.results:
         return False
     return all(is_tensor(r) for r in op.results)
 
 
+def moves(op: Op) -> bool:
+    """Whether a virtual operation reads its operands at other coordinates than its result's."""
+    return op.name in VIEWS or op.name == "tt.reduce"
+
+
 def root_of(op: Op) -> Root | None:
-    if op.name == "tt.reduce" or op.name in ATOMICS or op.name == "tt.store":
+    if (op.name == "tt.reduce" and not is_pair(op)) or op.name in ATOMICS or op.name == "tt.store":
         if is_tensor(op.operands[0]):
             axis = op.attrs["axis"] if op.name == "tt.reduce" else None
             return Root(op, shape=shape_of(op.operands[0].type), axis=axis)
@@ -156,7 +171,7 @@ class Planner:
         if not is_virtual(op):
             return
         for operand in op.operands:
-            mapped = source_axes(op, axes) if op.name in VIEWS else axes
+            mapped = source_axes(op, axes) if moves(op) else axes
             if mapped is not None:
                 self._visit(operand, mapped, votes, seen)
 
@@ -228,7 +243,7 @@ class _BlockPlan:
             needs |= self.needs.get(operand, 0)
             loads |= self.loads.get(operand, 0)
             moved |= self.moved.get(operand, 0)
-        if op.name in VIEWS:
+        if moves(op):
             loads, moved = 0, loads | moved
         if op.name in READS:
             loads |= 1 << position
@@ -363,7 +378,7 @@ class _BlockPlan:
 
     def _shared(self, kept: set[Value]) -> set[Value]:
         """Costly values that several steps need, and of those only what the steps use directly."""
-        shared: set[Value] = set()
+        shared: set[Value] = self._halves() - kept
         costs: dict[Value, float] = {}
         for op in self.ops:
             if not is_virtual(op):
@@ -373,12 +388,30 @@ class _BlockPlan:
                 cost = 0
             cost += sum(costs.get(o, 0) for o in set(op.operands))
             for result in op.results:
-                costs[result] = 1 if result in kept else min(cost, 1000.0)
+                costs[result] = 1 if result in kept or result in shared else min(cost, 1000.0)
                 wanted = result in self.solo_in_loops or (cost >= KEEP_COST and self._is_frontier(result))
-                if wanted and result not in kept:
+                if wanted and result not in kept and result not in shared:
                     shared.add(result)
                     costs[result] = 1
         return shared
+
+    def _halves(self) -> set[Value]:
+        """What reductions over pairs read at two places: computed once, or a chain of them would double the work each time."""
+        found: set[Value] = set()
+        for op in self.ops:
+            if not is_pair(op):
+                continue
+            stack = list(op.operands)
+            while stack:
+                value = stack.pop()
+                owner = value.owner
+                if owner is None or not is_tensor(value) or not is_virtual(owner) or value not in self.reach:
+                    continue
+                if owner.name in _CHEAP or moves(owner) and owner.name != "tt.reduce":
+                    stack += owner.operands
+                elif self.loads[value] | self.moved[value] | self.needs[value]:
+                    found.add(value)
+        return found
 
     def _steps(self, value: Value) -> frozenset[int]:
         return frozenset(self.step_of[p] for p in _bits(self.reach[value]))
@@ -410,15 +443,36 @@ class _BlockPlan:
             if value.owner.name in READS:
                 first, group = self._before_writes(value, first), None
             atomic = group is not None and any(r.op is not None and r.op.name in ATOMICS for r in group.roots)
-            if group is not None and group.shape == root.shape and not atomic:
+            if group is not None and group.shape == root.shape and not atomic and not self._read_elsewhere(group.roots, value):
                 group.roots.append(root)
                 continue
             own = inserted.setdefault(first, [])
-            if own and own[-1].group.shape == root.shape and value.owner.name not in READS:
+            mine = {r.value for r in own[-1].group.roots} if own else set()
+            apart = not own or any(self._read_elsewhere([root], other) for other in mine)
+            if not apart and own[-1].group.shape == root.shape and value.owner.name not in READS:
                 own[-1].group.roots.append(root)
             else:
                 own.append(Step(group=Group([root], root.shape)))
         self.steps = [s for i, step in enumerate(self.steps) for s in (*inserted.get(i, ()), step)]
+
+    def _read_elsewhere(self, roots: Sequence[Root], value: Value) -> bool:
+        """Whether one of `roots` reads `value` at other coordinates than its own: then it must be in scratch before."""
+        stack = [(operand, False) for root in roots for operand in root.operands]
+        seen: set[tuple[Value, bool]] = set()
+        while stack:
+            current, moved = stack.pop()
+            if (current, moved) in seen:
+                continue
+            seen.add((current, moved))
+            if current is value:
+                if moved:
+                    return True
+                continue
+            owner = current.owner
+            if owner is not None and is_tensor(current) and is_virtual(owner):
+                moved = moved or moves(owner)
+                stack += [(o, moved) for o in owner.operands]
+        return False
 
     def _before_writes(self, load: Value, first: int) -> int:
         """The step before which a load must be kept: the first that needs it or may write its memory."""

@@ -67,6 +67,8 @@ def source_axes(op: Op, axes: tuple[int | None, ...]) -> tuple[int | None, ...] 
     if op.name == "tt.expand_dims":
         inserted = op.attrs["axis"]
         return tuple(None if a is None or a == inserted else a - (a > inserted) for a in axes)
+    if op.name == "tt.reduce":
+        return tuple(None if a is None else a + (a >= op.attrs["axis"]) for a in axes)
     if op.name == "tt.trans":
         order = op.attrs["order"]
         return tuple(None if a is None else order[a] for a in axes)
