@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +24,8 @@ class NpuOptions:
     """Options of one compilation. Those below `opt_level` exist because Triton, Inductor or autotune configurations of
     other targets pass or read them; they change nothing here.
 
-    `debug` keeps device_assert; `opt_level` (0 to 3) is that of `object_code.compile_object`.
+    `debug` keeps device_assert; `enable_fp_fusion` lets a * b + c round once (by default as TRITON_DEFAULT_FP_FUSION
+    says); `opt_level` (0 to 3) is that of `object_code.compile_object`.
     """
 
     arch: str = ""
@@ -35,6 +37,7 @@ class NpuOptions:
     deprecated_fp8_dtypes: tuple[str, ...] = ()
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     max_num_imprecise_acc_default: int = 0
+    enable_fp_fusion: bool = True
     opt_level: int = 1
     num_warps: int = 1
     num_stages: int = 1
@@ -42,7 +45,9 @@ class NpuOptions:
     warp_size: int = 1
     cluster_dims: tuple[int, int, int] = (1, 1, 1)
     maxnreg: int | None = None
-    enable_fp_fusion: bool = True
+    min_shared_mem: int | None = None
+    sched4reg: bool = False
+    clc: bool = False
     launch_cooperative_grid: bool = False
     launch_pdl: bool = False
     extern_libs: tuple[tuple[str, str], ...] = ()
@@ -50,6 +55,7 @@ class NpuOptions:
     allow_fp8e4b15: bool = False
     ir_override: str | None = None
     instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
     backend_name: str = BACKEND
 
     def hash(self) -> str:
@@ -86,6 +92,7 @@ class NpuBackend(BaseBackend):
                 given[name] = tuple(value)
         if isinstance(given.get("extern_libs"), dict):
             given["extern_libs"] = tuple(given["extern_libs"].items())
+        given.setdefault("enable_fp_fusion", os.environ.get("TRITON_DEFAULT_FP_FUSION", "1") == "1")
         return NpuOptions(**{**given, "arch": self._npu.name})
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
@@ -213,8 +220,6 @@ def _install_cache_manager() -> None:
     try:
         from triton import knobs
     except ImportError:  # Triton 3.2
-        import os
-
         os.environ.setdefault("TRITON_CACHE_MANAGER", f"{RobustCacheManager.__module__}:{RobustCacheManager.__name__}")
         return
     if knobs.cache.manager_class is None:

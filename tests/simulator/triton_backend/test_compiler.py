@@ -86,6 +86,14 @@ def test_options_are_hashable_and_each_one_counts() -> None:
     assert isinstance(hash(backend.parse_options({"supported_fp8_dtypes": ["fp8e5"]})), int)
 
 
+def test_fusion_of_multiply_and_add_follows_tritons_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = NpuBackend(TARGET)
+    assert backend.parse_options({}).enable_fp_fusion
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    assert not backend.parse_options({}).enable_fp_fusion
+    assert backend.parse_options({"enable_fp_fusion": True}).enable_fp_fusion
+
+
 def test_the_key_depends_on_the_targets_facts() -> None:
     register_target(dataclasses.replace(get_target("Ascend910B3"), name="half", unified_buffer=96 * 1024))
     assert NpuBackend(TARGET).hash() != NpuBackend(GPUTarget("npu", "half", 32)).hash()
