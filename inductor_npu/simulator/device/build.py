@@ -218,7 +218,17 @@ def _compile(compiler: Path, source: Path, target: Path) -> None:
 def _link(compiler: Path, objects: Sequence[Path], library: Path) -> None:
     torch_libraries = Path(torch.__file__).parent / "lib"
     libraries = [f"-L{torch_libraries}", *(f"-l{name}" for name in _LIBRARIES)]
-    _run_and_rename([str(compiler), "-shared", "-pthread", *map(str, objects), *libraries], library, "linking")
+    command = [str(compiler), "-shared", "-pthread", *map(str, objects), *libraries, *_loaded_cxx_runtime()]
+    _run_and_rename(command, library, "linking")
+
+
+def _loaded_cxx_runtime() -> list[str]:
+    """The C++ runtime that torch uses in this process. It is linked by name, ahead of the compiler's own: exceptions
+    cannot cross from torch to a library with another copy, which a compiler that links its runtime statically makes.
+    """
+    with open("/proc/self/maps") as maps:
+        paths = [fields[5] for line in maps if len(fields := line.split()) == 6]
+    return sorted({path for path in paths if Path(path).name.startswith("libstdc++.so")})[:1]
 
 
 def _run_and_rename(command: Sequence[str], target: Path, step: str) -> None:

@@ -109,6 +109,15 @@ def test_cxx_chooses_the_compiler(sources, monkeypatch, tmp_path):
     assert build.build().exists()
 
 
+def test_a_compiler_that_links_its_runtime_statically_still_shares_it(sources, monkeypatch, tmp_path):
+    wrapper = tmp_path / "static-g++"
+    wrapper.write_text('#!/bin/sh\nexec g++ "$@" -static-libstdc++\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CXX", str(wrapper))
+    (sources / "other.cpp").write_text("void fail() { throw 1; }")
+    assert b"libstdc++.so.6" in build.build().read_bytes()
+
+
 def test_a_source_that_does_not_compile_shows_the_compiler_s_words(sources):
     (sources / "broken.cpp").write_text("int broken( {")
     with pytest.raises(DeviceBuildError, match=r"(?s)failed while compiling broken\.cpp.*error: "):

@@ -5,11 +5,7 @@
 namespace inductor_npu {
 namespace {
 
-// PyTorch's lists name these without their namespace.
-using at::IntArrayRef;
-using at::Scalar;
-using at::ScalarType;
-using at::Tensor;
+using namespace at;  // PyTorch's lists name their types without a namespace, and other types in other versions
 
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Many models use a sigmoid "
