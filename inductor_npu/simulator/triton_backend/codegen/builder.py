@@ -208,12 +208,14 @@ class Builder:
     def extract(self, value: Val, lane: int) -> Val:
         return self.pure(value.element, 0, f"extractelement {value}, i32 {lane}", value)
 
-    def iota(self, element: str, lanes: int, step: int = 1, start: int = 0) -> Val:
-        bits = {"i8": 8, "i16": 16, "i32": 32}.get(element, 64)
+    def lane_numbers(self, element: str, numbers: Sequence[int]) -> Val:
+        """A constant vector of integers, wrapped to the element type."""
         scalar = LLVM_TYPES[element]
-        wrapped = [(start + i * step) & ((1 << bits) - 1) for i in range(lanes)]
-        text = ", ".join(f"{scalar} {w - (1 << bits) if w >> (bits - 1) else w}" for w in wrapped)
-        return Val(f"<{text}>", element, lanes)
+        text = ", ".join(f"{scalar} {literal(element, number)}" for number in numbers)
+        return Val(f"<{text}>", element, len(numbers))
+
+    def iota(self, element: str, lanes: int, step: int = 1, start: int = 0) -> Val:
+        return self.lane_numbers(element, range(start, start + lanes * step, step) if step else [start] * lanes)
 
     # -- loops -----------------------------------------------------------------------------------------------------------------
     def open_loop(self, start: int, stop: int, step: int) -> Loop:

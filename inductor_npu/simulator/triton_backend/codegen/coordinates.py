@@ -69,13 +69,22 @@ class CoordinateMaps:
             return coordinate
         known = self._memo.get(coordinate)
         if known is None:
+            known = self._repeating(coordinate)
+        if known is None:
             known = self.value(coordinate.whole)
             if coordinate.stride > 1:
                 known = self._operate("udiv", known, coordinate.stride)
             if coordinate.stride * coordinate.extent < coordinate.size:
                 known = self._operate("urem", known, coordinate.extent)
-            self._memo[coordinate] = known
+        self._memo[coordinate] = known
         return known
+
+    def _repeating(self, digit: Digit) -> Vector | None:
+        """The digit where it takes the same values in every chunk."""
+        whole, block = digit.whole, digit.stride * digit.extent
+        if not isinstance(whole, Index) or whole.step != 1 or block > self.width or whole.first.divisor % block:
+            return None
+        return Vector(self.b.lane_numbers("i64", [lane // digit.stride % digit.extent for lane in range(self.width)]))
 
     def _pinned_value(self, pinned: Pinned) -> Lane:
         known = self._memo.get(pinned)

@@ -191,8 +191,10 @@ class Integers:
 
     def _divide(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Val:
         x, y = self.lanes.vector(a, width), self.lanes.vector(b, width)
-        constant = isinstance(b, Uniform) and b.val.constant is not None and b.val.constant not in (0, -1)
-        if constant:
+        if isinstance(b, Index) and b.step == 0:
+            b = Uniform(self.lanes.scalar(b))
+            y = self.lanes.vector(b, width)
+        if isinstance(b, Uniform) and b.val.constant is not None and b.val.constant not in (0, -1):
             return self.b.binary(opcode, x, y)  # LLVM multiplies by the reciprocal
         if isinstance(b, Uniform) and opcode in ("sdiv", "srem") and element == "i32":
             return self._by_reciprocal(opcode, x, b.val, y, width)

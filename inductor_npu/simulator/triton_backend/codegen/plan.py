@@ -122,10 +122,11 @@ def root_of(op: Op) -> Root | None:
 
 
 class Planner:
-    """Plans the blocks of one kernel. `kept` tells whether a value of an enclosing block is in scratch or a scalar already."""
+    """Plans the blocks of one kernel. `kept` holds the values for which a plan so far has a place in scratch."""
 
     def __init__(self, bases: Bases, strides: Strides) -> None:
         self.bases, self.strides = bases, strides
+        self.kept: set[Value] = set()
 
     def plan(self, ops: Sequence[Op], tail: Sequence[Root] = ()) -> list[Step]:
         """Steps for `ops` in order, then for the roots in `tail`."""
@@ -144,7 +145,7 @@ class Planner:
                 for axis, stride in enumerate(root.buffer.strides):
                     votes[axis] += 1.5 * (stride == 1 and group.shape[axis] > 1)
             for operand in root.operands:
-                self._visit(operand, identity, votes, seen)
+                self._visit(operand, identity, votes, seen, root.value)
         weighted = [v * min(1.0, d / 16) for v, d in zip(votes, group.shape)]
         best = max(weighted, default=0)
         candidates = [a for a, d in enumerate(group.shape) if d > 1]
@@ -160,8 +161,12 @@ class Planner:
             if axis is not None and self.strides.along(pointer, axis) in (1, -1):
                 votes[nest_axis] += weight
 
-    def _visit(self, value: Value, axes: tuple[int | None, ...], votes: list[float], seen: set) -> None:
+    def _visit(
+        self, value: Value, axes: tuple[int | None, ...], votes: list[float], seen: set, root: Value | None
+    ) -> None:
         if (value, axes) in seen or not is_tensor(value) or value.owner is None:
+            return
+        if value in self.kept and value is not root:
             return
         seen.add((value, axes))
         op = value.owner
@@ -173,7 +178,7 @@ class Planner:
         for operand in op.operands:
             mapped = source_axes(op, axes) if moves(op) else axes
             if mapped is not None:
-                self._visit(operand, mapped, votes, seen)
+                self._visit(operand, mapped, votes, seen, root)
 
 
 class _BlockPlan:
@@ -197,7 +202,9 @@ class _BlockPlan:
         self._close()
         self.step_of = {p: i for i, step in enumerate(self.steps) for p in step.positions}
         kept = self._hazards()
-        self._keep(kept | self._shared(kept))
+        kept |= self._shared(kept)
+        self._keep(kept)
+        planner.kept |= kept
         for step in self.steps:
             if step.group is not None:
                 step.group.vector_axis = planner.vector_axis(step.group)
