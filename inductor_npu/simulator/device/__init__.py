@@ -1,4 +1,4 @@
-"""The device `npu` of the embedded NPU: its C++ runtime (csrc), the build of that, and the Python module `torch.npu` (npu)."""
+"""The device `npu` of the embedded NPU: the C++ runtime (csrc), its build, and the Python module `torch.npu` (npu)."""
 
 from __future__ import annotations
 
