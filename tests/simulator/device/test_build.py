@@ -13,7 +13,7 @@ import pytest
 
 from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
 from inductor_npu.simulator.device import build
-from tests.processes import run_python
+from tests.simulator.device.npu_process import run_on_npu
 
 SMALL_SOURCE = """
 #include <Python.h>
@@ -143,7 +143,7 @@ def test_the_cache_directory_follows_the_environment(monkeypatch):
 
 
 def test_loading_imports_no_build_tools():
-    finished = run_python(
+    finished = run_on_npu(
         """
         import sys, torch
         from inductor_npu.simulator.device import build
@@ -157,7 +157,7 @@ def test_loading_imports_no_build_tools():
 
 @pytest.mark.budget
 def test_loading_is_quick():
-    finished = run_python(
+    finished = run_on_npu(
         """
         import time, torch
         from inductor_npu.simulator.device import build
@@ -171,5 +171,5 @@ def test_loading_is_quick():
 
 
 def test_the_module_builds_when_it_is_run():
-    finished = run_python("import runpy; runpy.run_module('inductor_npu.simulator.device.build', run_name='__main__')")
+    finished = run_on_npu("import runpy; runpy.run_module('inductor_npu.simulator.device.build', run_name='__main__')")
     assert finished.lines()[-1] == str(build.build())

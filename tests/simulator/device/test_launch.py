@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from inductor_npu.simulator.device import build
-from tests.processes import run_python
 from tests.simulator.device.native_kernels import launch, register, sleep
+from tests.simulator.device.npu_process import run_on_npu
 
 
 def int64_on_npu(count: int) -> torch.Tensor:
@@ -80,7 +80,7 @@ class TestPrograms:
         assert len(set(out.tolist())) == 1
 
     def test_the_environment_may_set_the_number_of_threads(self):
-        finished = run_python(
+        finished = run_on_npu(
             """
             import torch
             from tests.simulator.device.native_kernels import launch, register
@@ -292,7 +292,7 @@ class TestAsserts:
             event.synchronize()
 
     def test_unseen_failures_are_told_at_exit(self):
-        finished = run_python(
+        finished = run_on_npu(
             """
             import torch
             from tests.simulator.device.native_kernels import launch, register

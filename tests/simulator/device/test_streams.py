@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from inductor_npu.simulator.device import build
-from tests.processes import run_python
 from tests.simulator.device.native_kernels import launch, register, sleep
+from tests.simulator.device.npu_process import run_on_npu
 
 
 def stream(**options: int) -> torch.Stream:
@@ -39,7 +39,7 @@ class TestStreams:
         first.synchronize()
 
     def test_the_default_stream_is_current_at_first(self):
-        finished = run_python("import torch; print(torch.accelerator.current_stream().stream_id)")
+        finished = run_on_npu("import torch; print(torch.accelerator.current_stream().stream_id)")
         assert finished.lines() == ["0"]
 
     def test_a_stream_is_current_inside_its_block(self):
@@ -200,16 +200,18 @@ class TestDevices:
         assert torch.accelerator.current_accelerator() == torch.device("npu")
         assert torch.accelerator.is_available()
 
-    @pytest.mark.parametrize("index", [1, 7, 100])
+    @pytest.mark.parametrize("index", [8, 100])
     def test_a_bad_index_names_the_valid_ones(self, index):
-        message = f"npu device index {index} is out of range: there is one npu device, .*INDUCTOR_NPU_SIM_DEVICES"
+        message = (
+            rf"npu device index {index} is out of range: there (is one|are \d) npu device.*INDUCTOR_NPU_SIM_DEVICES"
+        )
         with pytest.raises(RuntimeError, match=message):
             torch.empty(1, device=f"npu:{index}")
         with pytest.raises(RuntimeError, match=message):
             torch.accelerator.set_device_index(index)
 
     def test_several_devices(self):
-        finished = run_python(
+        finished = run_on_npu(
             """
             import torch
             from tests.simulator.device.native_kernels import sleep
@@ -243,7 +245,7 @@ class TestDevices:
         ]
 
     def test_loading_starts_no_thread_and_reserves_no_memory(self):
-        finished = run_python(
+        finished = run_on_npu(
             """
             import os, torch
             torch.zeros(1)
@@ -272,17 +274,17 @@ os.waitpid(child, 0)
 
 class TestFork:
     def test_a_child_cannot_use_what_its_parent_had_opened(self):
-        finished = run_python(FORK.format(before="x = torch.ones(3, device='npu'); torch.accelerator.synchronize()"))
+        finished = run_on_npu(FORK.format(before="x = torch.ones(3, device='npu'); torch.accelerator.synchronize()"))
         (line,) = finished.lines()
         assert "Cannot use device npu in a forked subprocess" in line
         assert "multiprocessing start method 'spawn'" in line
 
     def test_a_child_may_use_what_its_parent_had_not(self):
-        finished = run_python(FORK.format(before="torch.accelerator.device_count()"))
+        finished = run_on_npu(FORK.format(before="torch.accelerator.device_count()"))
         assert finished.lines() == ["3.0"]
 
     def test_a_child_frees_its_parents_tensors_without_harm(self):
-        finished = run_python(
+        finished = run_on_npu(
             """
             import gc, os, torch
             x = torch.ones(3, device="npu")

@@ -1,0 +1,9 @@
+"""Runs a piece of Python in a process of its own, with the embedded NPU even where torch has another accelerator."""
+
+from __future__ import annotations
+
+import functools
+
+from tests.processes import run_python
+
+run_on_npu = functools.partial(run_python, INDUCTOR_NPU_PROVIDER="simulator")
