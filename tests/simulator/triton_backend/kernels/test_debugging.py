@@ -87,7 +87,8 @@ def test_static_assert_stops_the_compilation(device):
         static_kernel[(1,)](torch.zeros(1, device=device), N=12)
 
 
-def test_static_print_prints_while_compiling(device, capfd):
+def test_static_print_prints_while_compiling(device, capfd, monkeypatch):
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     out = torch.zeros(1, device=device)
     static_kernel[(1,)](out, N=24)
     assert out.item() == 24
