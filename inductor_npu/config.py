@@ -14,7 +14,7 @@ from inductor_npu import identity
 
 # Turns every "could not compile this kernel, its operators run in eager" into an error. Off for users, whose graph
 # should run; on in our tests, where eager code would hide a missing feature.
-strict: bool = Config(default=False, env_name_force="INDUCTOR_NPU_STRICT")
+strict: bool = Config(default=False, env_name_default="INDUCTOR_NPU_STRICT")
 
 # Elements in the tile of a pointwise kernel. Large, because a program is a whole loop on one core: few long programs
 # beat many short ones. A kernel that holds many values alive gets a smaller tile by itself (see tiling/footprint.py).
