@@ -38,12 +38,15 @@ class HostCall {
 
 // --- Convolution ------------------------------------------------------------------------------------------------------------------------
 
+// Results are contiguous, whatever the layout of the inputs: PyTorch's shape inference (_conv_determine_backend_memory_format for an
+// overriding backend) promises that to compiled code. The CPU's kernel answers channels-last inputs with channels-last outputs.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                        c10::IntArrayRef output_padding, int64_t groups) {
   HostCall call(input);
-  return call.npu(at::convolution(call.cpu(input), call.cpu(weight), call.cpu(bias), stride, padding, dilation, transposed,
-                                  output_padding, groups));
+  const at::Tensor output = at::convolution(call.cpu(input), call.cpu(weight), call.cpu(bias), stride, padding, dilation, transposed,
+                                            output_padding, groups);
+  return call.npu(output.contiguous());
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
@@ -54,7 +57,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   auto [grad_input, grad_weight, grad_bias] =
       at::convolution_backward(call.cpu(grad), call.cpu(input), call.cpu(weight), at::OptionalIntArrayRef({channels}), stride, padding,
                                dilation, transposed, output_padding, groups, mask);
-  return {call.npu(std::move(grad_input)), call.npu(std::move(grad_weight)), call.npu(std::move(grad_bias))};
+  const auto result = [&](const at::Tensor& tensor) { return call.npu(tensor.defined() ? tensor.contiguous() : tensor); };
+  return {result(grad_input), result(grad_weight), result(grad_bias)};
 }
 
 // --- Attention --------------------------------------------------------------------------------------------------------------------------
