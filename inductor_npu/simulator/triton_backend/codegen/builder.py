@@ -22,7 +22,7 @@ class Val:
     in the innermost loop and what changes with it.
     """
 
-    __slots__ = ("text", "element", "lanes", "level", "constant", "divisor", "low", "high", "parts")
+    __slots__ = ("constant", "divisor", "element", "high", "lanes", "level", "low", "parts", "reach", "text")
 
     def __init__(self, text: str, element: str, lanes: int = 0, level: int = 0) -> None:
         self.text, self.element, self.lanes, self.level = text, element, lanes, level
@@ -31,6 +31,7 @@ class Val:
         self.low: int | None = _UNKNOWN
         self.high: int | None = _UNKNOWN
         self.parts: tuple[Val, Val] | None = _UNKNOWN
+        self.reach = 0  # a value that is attained, if program ids and arguments are 0: where it wraps, the value is no index
 
     @property
     def type(self) -> str:
@@ -44,7 +45,7 @@ class Val:
 class Loop:
     """An open loop of a nest; its body runs at least once."""
 
-    __slots__ = ("header", "iv", "step", "stop", "phis", "outer_label", "phi_segment")
+    __slots__ = ("header", "iv", "outer_label", "phi_segment", "phis", "step", "stop")
 
     def __init__(self) -> None:
         self.phis: list[tuple[Val, Val]] = []
@@ -114,7 +115,7 @@ class Builder:
         val.constant = number
         if not lanes:
             if isinstance(number, int) and element != "ptr":
-                val.divisor, val.low, val.high = abs(number), number, number
+                val.divisor, val.low, val.high, val.reach = abs(number), number, number, number
         return val
 
     def poison(self, element: str, lanes: int) -> Val:
@@ -232,7 +233,7 @@ class Builder:
         self.known.append({})
         self.labels.append(loop.header)
         iv = Val(self.fresh("%i"), "i64", 0, self.level)
-        iv.low, iv.high = start, stop - step
+        iv.low, iv.high, iv.reach = start, stop - step, stop - step
         iv.divisor = _gcd(start, step)
         loop.iv = iv
         loop.phis.append((iv, self.constant("i64", start)))

@@ -16,7 +16,7 @@ from .lanes import Index, Lane, Uniform, Vector
 class Digit:
     """`(whole // stride) % extent` of another coordinate `whole`, which has `size` positions."""
 
-    __slots__ = ("whole", "stride", "extent", "size")
+    __slots__ = ("extent", "size", "stride", "whole")
 
     def __init__(self, whole: Coordinate, stride: int, extent: int, size: int) -> None:
         self.whole, self.stride, self.extent, self.size = whole, stride, extent, size
@@ -29,7 +29,7 @@ class Digit:
 class Pinned:
     """`whole` with its digit `(whole // stride) % extent` set to `digit`: a neighbour in a butterfly, as in bitonic sorts."""
 
-    __slots__ = ("whole", "stride", "extent", "digit")
+    __slots__ = ("digit", "extent", "stride", "whole")
 
     def __init__(self, whole: Coordinate, stride: int, extent: int, digit: int) -> None:
         self.whole, self.stride, self.extent, self.digit = whole, stride, extent, digit

@@ -99,10 +99,10 @@ def read_pointers(op: Op) -> list[Value]:
 __all__ = [
     "ANYWHERE",
     "ATOMICS",
-    "Bases",
     "READS",
     "REPORTS",
     "WRITES",
+    "Bases",
     "free_values",
     "nested",
     "read_pointers",

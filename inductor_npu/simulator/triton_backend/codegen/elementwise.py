@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from ..ttir.ir import Dense, Op
@@ -210,7 +209,7 @@ class Elementwise:
 
     def truncate_integer(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (lane,), element = operands, element_of(op.result.type)
-        if isinstance(lane, Index) and element != "i1":
+        if isinstance(lane, Index) and element != "i1" and self.lanes.surely_fits(lane, element, width):
             return Index(lane.first, lane.step, element)
         (a,), form = self.values(operands, width)
         if form is Uniform and a.element == "i64" and element == "i32":

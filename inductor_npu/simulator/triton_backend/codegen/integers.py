@@ -71,12 +71,10 @@ class Integers:
         x, y = self.lanes.index(a), self.lanes.index(b)
         if x is None or y is None:
             return None
-        if opcode == "add":
-            return self.lanes.index_add(x, y)
-        if opcode == "sub":
-            return self.lanes.index_subtract(x, y)
-        if opcode == "mul":
-            return self.lanes.index_multiply(x, y)
+        if opcode in ("add", "sub", "mul"):
+            sums = {"add": self.lanes.index_add, "sub": self.lanes.index_subtract, "mul": self.lanes.index_multiply}
+            result = sums[opcode](x, y)
+            return result if result is not None and self.lanes.may_fit(result, width) else None
         if opcode in ("sdiv", "udiv", "srem", "urem") and y.step == 0:
             return self._indexed_division(opcode, x, y, width)
         if opcode == "and" and y.step == 0 and y.first.constant is not None:
@@ -158,7 +156,7 @@ class Integers:
     def _scalar_division(self, opcode: str, a: Val, b: Val) -> Val:
         divides, signed = opcode in ("sdiv", "udiv"), opcode in ("sdiv", "srem")
         known_sign = (a.low is not None and a.low >= 0) or signed
-        if b.constant is not None and b.constant > 0 and known_sign or b.low is not None and b.low > 0 and known_sign:
+        if (b.constant is not None and b.constant > 0 and known_sign) or (b.low is not None and b.low > 0 and known_sign):
             return self.lanes.divide(a, b) if divides else self.lanes.remainder(a, b)
         return self.guarded_division(opcode, a, b)
 

@@ -19,7 +19,7 @@ from typing import Union
 from .builder import Builder, Val
 from .types import BITS, llvm_type
 
-MAX_INDEX_FACTOR = 1 << 24  # a larger factor is a hash, not an index: its products wrap
+MAX_INDEX_FACTOR = 1 << 20  # a larger factor is a hash, not an index: its products wrap
 
 
 @dataclass(eq=False, slots=True)
@@ -98,7 +98,7 @@ class Lanes:
         val = self.b.binary("add", a, b)
         if outer.level < inner.level and outer.constant is None:
             val.parts = (outer, inner)
-        val.divisor = math.gcd(a.divisor, b.divisor)
+        val.divisor, val.reach = math.gcd(a.divisor, b.divisor), a.reach + b.reach
         val.low = None if a.low is None or b.low is None else a.low + b.low
         val.high = None if a.high is None or b.high is None else a.high + b.high
         return val
@@ -109,7 +109,7 @@ class Lanes:
         if b.constant == 0:
             return a
         val = self.b.binary("sub", a, b)
-        val.divisor = math.gcd(a.divisor, b.divisor)
+        val.divisor, val.reach = math.gcd(a.divisor, b.divisor), a.reach - b.reach
         val.low = None if a.low is None or b.high is None else a.low - b.high
         val.high = None if a.high is None or b.low is None else a.high - b.low
         return val
@@ -123,7 +123,7 @@ class Lanes:
             if x.constant == 0:
                 return x
         val = self.b.binary("mul", a, b)
-        val.divisor = a.divisor * b.divisor
+        val.divisor, val.reach = a.divisor * b.divisor, a.reach * b.reach
         if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
             val.low = a.low * b.low
             val.high = None if a.high is None or b.high is None else a.high * b.high
@@ -194,7 +194,7 @@ class Lanes:
         if val.constant is not None:
             return self.b.constant("i64", int(val.constant))
         wide = self.b.cast("sext", val, "i64")
-        wide.divisor, wide.low, wide.high = val.divisor, val.low, val.high
+        wide.divisor, wide.low, wide.high, wide.reach = val.divisor, val.low, val.high, val.reach
         return wide
 
     def narrowed(self, val: Val, element: str) -> Val:
@@ -281,6 +281,17 @@ class Lanes:
         if a.step and factor is None:
             return None
         return Index(self.multiply(a.first, b.first), a.step * int(factor or 0), a.element)
+
+    def may_fit(self, a: Index, width: int) -> bool:
+        """Whether no lane is known to lie beyond the element type, where its numbers wrap."""
+        limit, spread = 1 << (BITS[a.element] - 1), a.step * max(width - 1, 0)
+        return -limit <= a.first.reach + min(spread, 0) and a.first.reach + max(spread, 0) < limit
+
+    def surely_fits(self, a: Index, element: str, width: int) -> bool:
+        """Whether all lanes are known to be numbers of `element`."""
+        limit, spread = 1 << (BITS[element] - 1), a.step * max(width - 1, 0)
+        low, high = a.first.low, a.first.high
+        return low is not None and high is not None and -limit <= low + min(spread, 0) and high + max(spread, 0) < limit
 
     def index_within(self, a: Index, divisor: int, width: int) -> bool:
         """Whether all lanes lie between the same two multiples of `divisor`, and none is negative."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..mathlib.library import Library, UnknownFunction, libdevice_name
 from ..libdevice import symbol_parts
+from ..mathlib.library import Library, UnknownFunction
 from .builder import Builder, Val
 
 if TYPE_CHECKING:

@@ -414,7 +414,7 @@ class _BlockPlan:
                 owner = value.owner
                 if owner is None or not is_tensor(value) or not is_virtual(owner) or value not in self.reach:
                     continue
-                if owner.name in _CHEAP or moves(owner) and owner.name != "tt.reduce":
+                if owner.name in _CHEAP or (moves(owner) and owner.name != "tt.reduce"):
                     stack += owner.operands
                 elif self.loads[value] | self.moved[value] | self.needs[value]:
                     found.add(value)
@@ -501,4 +501,4 @@ def _bits(mask: int) -> list[int]:
     return result
 
 
-__all__ = ["Group", "Planner", "REGIONS", "Root", "SOLO", "Step", "is_tensor", "is_virtual", "nested", "read_pointers"]
+__all__ = ["REGIONS", "SOLO", "Group", "Planner", "Root", "Step", "is_tensor", "is_virtual", "nested", "read_pointers"]

@@ -78,14 +78,14 @@ def is_integer(element: str) -> bool:
     return element not in FLOATS and element != "ptr"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def llvm_type(element: str, lanes: int) -> str:
     """`lanes` elements; 0 lanes mean a scalar (one lane is the vector <1 x T>)."""
     scalar = LLVM_TYPES[element]
     return scalar if lanes == 0 else f"<{lanes} x {scalar}>"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def mangled(element: str, lanes: int) -> str:
     """The type as it appears in the name of an overloaded intrinsic."""
     scalar = _MANGLED.get(LLVM_TYPES[element], LLVM_TYPES[element])
