@@ -39,7 +39,12 @@ class Provider:
 
 
 ASCEND = Provider("ascend", "torch_npu", "torch_npu._C:_npu_getCurrentRawStream")
-SIMULATOR = Provider("simulator", "inductor_npu", "inductor_npu.simulator.device:get_raw_stream")
+SIMULATOR = Provider(
+    "simulator",
+    "inductor_npu",
+    "inductor_npu.simulator.device:get_raw_stream",
+    "inductor_npu.simulator.device:empty_strided",
+)
 PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR)}
 NO_PROVIDER = "none"
 

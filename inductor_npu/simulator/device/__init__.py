@@ -6,9 +6,9 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # Generated code imports this one by name, and wants the C function itself.
-    if name == "get_raw_stream":
+    # Generated code imports these by name, and wants the C functions themselves.
+    if name in ("empty_strided", "get_raw_stream"):
         from inductor_npu.simulator.device import build
 
-        return build.load().get_raw_stream
+        return getattr(build.load(), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
