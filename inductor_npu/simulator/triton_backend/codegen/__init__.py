@@ -13,12 +13,17 @@ __all__ = ["CodegenOptions", "GeneratedKernel", "UnsupportedOperation", "generat
 
 
 def generate(module: Module, options: Any = None) -> GeneratedKernel:
-    """LLVM IR for the module's kernel, for this host. `options` has the attributes of CodegenOptions that differ from the host's.
+    """LLVM IR for the module's kernel, for this host. `options` has the attributes of CodegenOptions that differ from
+    the host's.
 
     Changes `module`. Raises UnsupportedOperation, which names operation and source line.
     """
     host = host_options()
-    given = {name: getattr(options, name) for name in ("enable_fp_fusion", "vector_bits", "registers") if hasattr(options, name)}
+    given = {
+        name: getattr(options, name)
+        for name in ("enable_fp_fusion", "vector_bits", "registers")
+        if hasattr(options, name)
+    }
     return generate_kernel(module, CodegenOptions(**{**vars(host), **given}))
 
 

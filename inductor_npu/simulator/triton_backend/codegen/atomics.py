@@ -1,4 +1,6 @@
-"""Atomic read-modify-write, one element at a time: programs run on several threads, so each is a real atomic of the host."""
+"""Atomic read-modify-write, one element at a time: programs run on several threads, so each is a real atomic of the
+host.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Writes LLVM IR as text, with value numbering and hoisting built in.
 
-Code is written at *levels*: level 0 is the place in the kernel where statements are being written, each open loop of a loop nest adds
-one level. A pure instruction goes to the innermost level among its operands, so whatever depends on outer axes only lands in the outer loop, and an
+Code is written at *levels*: level 0 is the place in the kernel where statements are being written, each open loop of
+a loop nest adds
+one level. A pure instruction goes to the innermost level among its operands, so whatever depends on outer axes only
+lands in the outer loop, and an
 instruction that was written before at a place that dominates is not written twice.
 """
 
@@ -17,8 +19,10 @@ _UNKNOWN = None
 class Val:
     """An LLVM value: `lanes` elements (0: a scalar) of the MLIR element type `element`.
 
-    For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it (None: unknown); they assume that
-    the kernel's index arithmetic does not overflow, which for an address would be out of bounds anyway. `parts`, for a sum, is what stays the same
+    For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it
+    (None: unknown); they assume that
+    the kernel's index arithmetic does not overflow, which for an address would be out of bounds anyway. `parts`, for
+    a sum, is what stays the same
     in the innermost loop and what changes with it.
     """
 
@@ -31,7 +35,9 @@ class Val:
         self.low: int | None = _UNKNOWN
         self.high: int | None = _UNKNOWN
         self.parts: tuple[Val, Val] | None = _UNKNOWN
-        self.reach = 0  # a value that is attained, if program ids and arguments are 0: where it wraps, the value is no index
+        self.reach = (
+            0  # a value that is attained, if program ids and arguments are 0: where it wraps, the value is no index
+        )
 
     @property
     def type(self) -> str:
@@ -61,7 +67,7 @@ class Builder:
         self.globals: dict[str, str] = {}
         self._count = 0
 
-    # -- names and raw lines ---------------------------------------------------------------------------------------------------
+    # -- names and raw lines -----------------------------------------------------------------------------------------
     @property
     def level(self) -> int:
         return len(self.sinks) - 1
@@ -106,7 +112,7 @@ class Builder:
     def text(self) -> str:
         return "\n".join("\n".join(segment) for segment in self.segments if segment)
 
-    # -- values ----------------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------------------
     def constant(self, element: str, number: int | float | bool, lanes: int = 0) -> Val:
         text = literal(element, number)
         if lanes:
@@ -176,7 +182,9 @@ class Builder:
     def declare(self, text: str) -> None:
         self.declarations[text] = None
 
-    def intrinsic(self, name: str, result: tuple[str, int], operands: Sequence[Val], overloads: Sequence[tuple[str, int]] = ()) -> Val:
+    def intrinsic(
+        self, name: str, result: tuple[str, int], operands: Sequence[Val], overloads: Sequence[tuple[str, int]] = ()
+    ) -> Val:
         """A pure intrinsic `llvm.<name>`, overloaded on `overloads` (default: the result type)."""
         suffix = "".join("." + mangled(*o) for o in (overloads or (result,)))
         result_type = llvm_type(*result)
@@ -192,7 +200,10 @@ class Builder:
         vector = llvm_type(value.element, lanes)
         first = self.pure(value.element, lanes, f"insertelement {vector} poison, {value}, i32 0", value)
         return self.pure(
-            value.element, lanes, f"shufflevector {vector} {first.text}, {vector} poison, <{lanes} x i32> zeroinitializer", first
+            value.element,
+            lanes,
+            f"shufflevector {vector} {first.text}, {vector} poison, <{lanes} x i32> zeroinitializer",
+            first,
         )
 
     def shuffle(self, value: Val, indices: Sequence[int], other: Val | None = None) -> Val:
@@ -218,7 +229,7 @@ class Builder:
     def iota(self, element: str, lanes: int, step: int = 1, start: int = 0) -> Val:
         return self.lane_numbers(element, range(start, start + lanes * step, step) if step else [start] * lanes)
 
-    # -- loops -----------------------------------------------------------------------------------------------------------------
+    # -- loops -------------------------------------------------------------------------------------------------------
     def open_loop(self, start: int, stop: int, step: int) -> Loop:
         """A loop of a nest over constants; `stop - start` is a positive multiple of `step`. Closed by `close_loop`."""
         loop = Loop()
@@ -266,7 +277,7 @@ class Builder:
         for following in carried:  # they leave the loop: usable in the code after it
             following.level = min(following.level, self.level)
 
-    # -- constants in memory -----------------------------------------------------------------------------------------------------
+    # -- constants in memory -----------------------------------------------------------------------------------------
     def table(self, element: str, values: Sequence[int | float]) -> Val:
         """The address of a constant array."""
         scalar = LLVM_TYPES[element if element != "i1" else "i8"]

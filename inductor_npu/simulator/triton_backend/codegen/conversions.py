@@ -31,7 +31,7 @@ class Conversions:
     def _integer(self, like: Val, element: str, number: int) -> Val:
         return self.b.constant(element, number, like.lanes)
 
-    # -- between floats --------------------------------------------------------------------------------------------------------
+    # -- between floats ----------------------------------------------------------------------------------------------
     def extend(self, value: Val, element: str) -> Val:
         """A float in a wider format, exactly."""
         b = self.b
@@ -56,10 +56,14 @@ class Conversions:
         b = self.b
         wide = b.cast("sext", value, "i16")
         sign = b.binary("and", wide, self._integer(value, "i16", 0x8000))
-        magnitude = b.binary("shl", b.binary("and", wide, self._integer(value, "i16", 0x7F)), self._integer(value, "i16", 7))
+        magnitude = b.binary(
+            "shl", b.binary("and", wide, self._integer(value, "i16", 0x7F)), self._integer(value, "i16", 7)
+        )
         bits = b.retype(b.binary("or", sign, magnitude), "f16")
         scaled = b.binary("fmul", b.cast("fpext", bits, "f32"), b.constant("f32", 256.0, value.lanes))
-        nan = b.compare("icmp eq", b.binary("and", value, self._integer(value, "i8", 0x7F)), self._integer(value, "i8", 0x7F))
+        nan = b.compare(
+            "icmp eq", b.binary("and", value, self._integer(value, "i8", 0x7F)), self._integer(value, "i8", 0x7F)
+        )
         return b.select(nan, b.constant("f32", math.nan, value.lanes), scaled)
 
     def truncate(self, value: Val, element: str, toward_zero: bool = False) -> Val:
@@ -91,15 +95,21 @@ class Conversions:
         if toward_zero:
             rounded = bits
         else:
-            odd = b.binary("and", b.binary("lshr", bits, self._integer(value, "i32", 16)), self._integer(value, "i32", 1))
+            odd = b.binary(
+                "and", b.binary("lshr", bits, self._integer(value, "i32", 16)), self._integer(value, "i32", 1)
+            )
             rounded = b.binary("add", b.binary("add", bits, odd), self._integer(value, "i32", 0x7FFF))
         high = b.binary("lshr", rounded, self._integer(value, "i32", 16))
-        quiet = b.binary("or", b.binary("lshr", bits, self._integer(value, "i32", 16)), self._integer(value, "i32", 0x40))
+        quiet = b.binary(
+            "or", b.binary("lshr", bits, self._integer(value, "i32", 16)), self._integer(value, "i32", 0x40)
+        )
         nan = b.compare("fcmp uno", value, b.constant("f32", 0.0, value.lanes))
         return b.retype(b.cast("trunc", b.select(nan, quiet, high), "i16"), "bf16")
 
     def _f64_to_f32(self, value: Val, toward_zero: bool) -> Val:
-        """Toward zero, or rounded to odd: a further rounding of that to half the precision or less is as if done at once."""
+        """Toward zero, or rounded to odd: a further rounding of that to half the precision or less is as if done at
+        once.
+        """
         b = self.b
         nearest = b.cast("fptrunc", value, "f32")
         back = b.cast("fpext", nearest, "f64")
@@ -118,12 +128,16 @@ class Conversions:
         nearest = b.cast("fptrunc", value, "f16")
         back = b.cast("fpext", nearest, "f32")
         above = b.compare(
-            "fcmp ogt", b.intrinsic("fabs", ("f32", value.lanes), (back,)), b.intrinsic("fabs", ("f32", value.lanes), (value,))
+            "fcmp ogt",
+            b.intrinsic("fabs", ("f32", value.lanes), (back,)),
+            b.intrinsic("fabs", ("f32", value.lanes), (value,)),
         )
         return b.retype(b.binary("sub", b.retype(nearest, "i16"), b.cast("zext", above, "i16")), "f16")
 
     def _f32_to_fp8(self, value: Val, element: str, toward_zero: bool) -> Val:
-        """Through the f32's bits; values beyond the largest finite number become it (E4M3) or infinity (E5M2), as torch does for nearest."""
+        """Through the f32's bits; values beyond the largest finite number become it (E4M3) or infinity (E5M2), as
+        torch does for nearest.
+        """
         b = self.b
         mantissa, bias = (3, 7) if element == "f8E4M3FN" else (2, 15)
         shift = 23 - mantissa
@@ -136,7 +150,11 @@ class Conversions:
         magnitude = b.binary("and", bits, const(0x7FFFFFFF))
         # Normal numbers: round the bits, then move the exponent's bias.
         odd = b.binary("and", b.binary("lshr", magnitude, const(shift)), const(1))
-        half = magnitude if toward_zero else b.binary("add", b.binary("add", magnitude, odd), const((1 << (shift - 1)) - 1))
+        half = (
+            magnitude
+            if toward_zero
+            else b.binary("add", b.binary("add", magnitude, odd), const((1 << (shift - 1)) - 1))
+        )
         normal = b.binary("sub", b.binary("lshr", half, const(shift)), const((127 - bias) << mantissa))
         # Denormal numbers: adding a power of two lets the adder round to the smallest unit.
         unit = 2.0 ** (1 - bias - mantissa)
@@ -157,7 +175,7 @@ class Conversions:
         result = b.select(nan, const(0x7F), result)
         return b.retype(b.cast("trunc", b.binary("or", result, sign), "i8"), element)
 
-    # -- integers and floats -----------------------------------------------------------------------------------------------------
+    # -- integers and floats -----------------------------------------------------------------------------------------
     def from_integer(self, value: Val, element: str, signed: bool) -> Val:
         opcode = "sitofp" if signed else "uitofp"
         if element in ("f32", "f64"):
@@ -165,7 +183,9 @@ class Conversions:
         return self.truncate(self.b.cast(opcode, value, "f32"), element)
 
     def to_integer(self, value: Val, element: str, signed: bool) -> Val:
-        """Toward zero. Beyond 32 (64) bits the result saturates and NaN gives 0; narrower integers keep the low bits of that."""
+        """Toward zero. Beyond 32 (64) bits the result saturates and NaN gives 0; narrower integers keep the low bits
+        of that.
+        """
         if is_float(value.element) and value.element not in ("f32", "f64"):
             value = self.extend(value, "f32")
         bits = BITS[element]
@@ -181,7 +201,7 @@ class Conversions:
             name, (element, value.lanes), (value,), overloads=((element, value.lanes), (value.element, value.lanes))
         )
 
-    # -- by name -----------------------------------------------------------------------------------------------------------------
+    # -- by name -----------------------------------------------------------------------------------------------------
     def convert_float(self, value: Val, element: str, toward_zero: bool = False) -> Val:
         """Any float format to any other."""
         order = {"f8E4M3FN": 0, "f8E5M2": 0, "f16": 1, "bf16": 1, "f32": 2, "f64": 3}

@@ -1,6 +1,7 @@
 """Where in a tile a chunk is: one coordinate an axis, and how reshape, trans, broadcast, ... map them.
 
-A coordinate is an `Index` (or a `Vector` of positions). Splitting an axis gives `Digit`s, whose values are computed only if something asks, so that merging
+A coordinate is an `Index` (or a `Vector` of positions). Splitting an axis gives `Digit`s, whose values are computed
+only if something asks, so that merging
 them again gives back the very coordinate that was split: chains of reshapes cost nothing.
 """
 
@@ -27,7 +28,9 @@ class Digit:
 
 
 class Pinned:
-    """`whole` with its digit `(whole // stride) % extent` set to `digit`: a neighbour in a butterfly, as in bitonic sorts."""
+    """`whole` with its digit `(whole // stride) % extent` set to `digit`: a neighbour in a butterfly, as in bitonic
+    sorts.
+    """
 
     __slots__ = ("digit", "extent", "stride", "whole")
 
@@ -175,7 +178,9 @@ class CoordinateMaps:
 
     def _pin(self, parts: list[tuple[Coordinate, int]]) -> Pinned | None:
         """The merged coordinate where all parts but one are digits of one whole, and that one is a constant."""
-        fixed = [i for i, (c, _) in enumerate(parts) if isinstance(c, Index) and c.step == 0 and c.first.constant is not None]
+        fixed = [
+            i for i, (c, _) in enumerate(parts) if isinstance(c, Index) and c.step == 0 and c.first.constant is not None
+        ]
         if len(fixed) != 1 or len(parts) < 2:
             return None
         place = fixed[0]
@@ -222,4 +227,3 @@ def _join_digits(high: Coordinate, low: Coordinate) -> Coordinate | None:
     if low.stride == 1 and high.stride * high.extent == high.size:
         return high.whole
     return Digit(high.whole, low.stride, low.extent * high.extent, high.size)
-

@@ -48,7 +48,11 @@ def emit_dot(kernel: KernelGenerator, op: Op) -> None:
         builder.line(f"call void @{function.symbol}({', '.join(map(str, pointers))}, ptr {scratch})")
     else:
         loop = builder.open_loop(0, count, 1)
-        sizes = [m * n * element_bytes(result.element), m * k * element_bytes(operands[0]), k * n * element_bytes(operands[1])]
+        sizes = [
+            m * n * element_bytes(result.element),
+            m * k * element_bytes(operands[0]),
+            k * n * element_bytes(operands[1]),
+        ]
         places = []
         for pointer, size in zip(pointers, sizes):
             offset = kernel.elementwise.lanes.multiply(loop.iv, builder.constant("i64", size))
@@ -73,7 +77,12 @@ def _accumulator(kernel: KernelGenerator, op: Op, accumulator: Value, zero: bool
     """Where to accumulate: in place where nobody else needs the old value, as in a loop over K."""
     shape, element = shape_of(op.result.type), element_of(op.result.type)
     home = kernel.env.get(accumulator)
-    if isinstance(home, Buffer) and home.strides == row_major(shape) and kernel.uses[accumulator] == 1 and accumulator.owner is None:
+    if (
+        isinstance(home, Buffer)
+        and home.strides == row_major(shape)
+        and kernel.uses[accumulator] == 1
+        and accumulator.owner is None
+    ):
         return home
     buffer = kernel.allocate(shape, element, row_major(shape))
     if not zero:

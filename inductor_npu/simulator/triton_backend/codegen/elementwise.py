@@ -74,7 +74,7 @@ class Elementwise:
             return self.math_function(op, op.name[5:], operands, width)
         raise UnsupportedOperation(op, "this operation is not supported")
 
-    # -- helpers -----------------------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------------
     def values(self, operands: Sequence[Lane], width: int) -> tuple[list[Val], Callable[[Val], Lane]]:
         """The operands as scalars if all are uniform, else as vectors, and the form of the result."""
         if all(is_uniform(lane) for lane in operands):
@@ -100,7 +100,7 @@ class Elementwise:
             return bool(lane.val.constant)
         return None
 
-    # -- arith -------------------------------------------------------------------------------------------------------------------
+    # -- arith -------------------------------------------------------------------------------------------------------
     def constant(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         value = op.attrs["value"]
         if isinstance(value, Dense):
@@ -126,7 +126,11 @@ class Elementwise:
         adjust = self.b.compare("icmp ne", rest, zero)
         if signed:
             opposite = self.b.compare("icmp slt", self.b.binary("xor", a, b), zero)
-            wanted = opposite if op.name == "arith.floordivsi" else self.b.binary("xor", opposite, self.b.constant("i1", True, a.lanes))
+            wanted = (
+                opposite
+                if op.name == "arith.floordivsi"
+                else self.b.binary("xor", opposite, self.b.constant("i1", True, a.lanes))
+            )
             adjust = self.b.binary("and", adjust, wanted)
         step = self.b.cast("zext", adjust, a.element)
         return form(self.b.binary("sub" if op.name == "arith.floordivsi" else "add", quotient, step))
@@ -190,7 +194,9 @@ class Elementwise:
     def extend_integer(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (lane,), element = operands, element_of(op.result.type)
         signed = op.name in ("arith.extsi", "arith.index_cast")
-        if isinstance(lane, Index) and (signed or (lane.first.low is not None and lane.first.low >= 0 and lane.step >= 0)):
+        if isinstance(lane, Index) and (
+            signed or (lane.first.low is not None and lane.first.low >= 0 and lane.step >= 0)
+        ):
             return Index(lane.first, lane.step, element)
         (a,), form = self.values(operands, width)
         if BITS[a.element] >= BITS[element]:
@@ -237,7 +243,9 @@ class Elementwise:
 
     def pointer_cast(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (a,), form = self.values(operands, width)
-        return form(self.b.cast("ptrtoint" if op.name == "tt.ptr_to_int" else "inttoptr", a, element_of(op.result.type)))
+        return form(
+            self.b.cast("ptrtoint" if op.name == "tt.ptr_to_int" else "inttoptr", a, element_of(op.result.type))
+        )
 
     def high_product(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (a, b), form = self.values(operands, width)
@@ -260,7 +268,9 @@ class Elementwise:
         product = self.b.pure("i64", a.lanes, f"mul {wide_type} {x.text}, {y.text}", x, y)
         amount = "64" if not a.lanes else "splat (i128 64)"
         shifted = self.b.pure("i64", a.lanes, f"lshr {wide_type} {product.text}, {amount}", product)
-        return low, self.b.pure("i64", a.lanes, f"trunc {wide_type} {shifted.text} to {llvm_type('i64', a.lanes)}", shifted)
+        return low, self.b.pure(
+            "i64", a.lanes, f"trunc {wide_type} {shifted.text} to {llvm_type('i64', a.lanes)}", shifted
+        )
 
     def extended_product(self, op: Op, operands: Sequence[Lane], width: int) -> tuple[Lane, Lane]:
         (a, b), form = self.values(operands, width)
@@ -272,7 +282,7 @@ class Elementwise:
         total = self.b.binary("add", a, b)
         return form(total), form(self.b.compare("icmp ult", total, a))
 
-    # -- tt ------------------------------------------------------------------------------------------------------------------------
+    # -- tt ----------------------------------------------------------------------------------------------------------
     def add_pointer(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         base, offset = operands
         size = element_bytes(pointee_of(op.result.type))
@@ -288,9 +298,7 @@ class Elementwise:
         offsets = self.lanes.vector(offset, width)
         if BITS[offsets.element] < 64:
             offsets = self.b.cast("sext", offsets, "i64")
-        return Vector(
-            self.b.pure("ptr", width, f"getelementptr {_unit(size)}, {pointer}, {offsets}", pointer, offsets)
-        )
+        return Vector(self.b.pure("ptr", width, f"getelementptr {_unit(size)}, {pointer}, {offsets}", pointer, offsets))
 
     def same(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         return operands[0]

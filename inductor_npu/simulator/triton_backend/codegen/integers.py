@@ -17,7 +17,7 @@ class Integers:
         self.math = math
         self.b = lanes.b
 
-    # -- sums and products -----------------------------------------------------------------------------------------------------
+    # -- sums and products -------------------------------------------------------------------------------------------
     def binary(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Lane:
         """add, sub, mul, shl, sdiv, udiv, srem, urem, and, or, xor, lshr, ashr."""
         if opcode == "shl" and isinstance(b, Uniform) and b.val.constant is not None and 0 <= b.val.constant < 24:
@@ -83,11 +83,15 @@ class Integers:
                 return self._indexed_division("urem", x, Index(self.b.constant("i64", mask + 1), 0, x.element), width)
         if opcode in ("lshr", "ashr") and y.step == 0 and y.first.constant is not None and 0 <= y.first.constant < 31:
             if x.first.low is not None and x.first.low >= 0:
-                return self._indexed_division("udiv", x, Index(self.b.constant("i64", 1 << y.first.constant), 0, x.element), width)
+                return self._indexed_division(
+                    "udiv", x, Index(self.b.constant("i64", 1 << y.first.constant), 0, x.element), width
+                )
         return None
 
     def _indexed_division(self, opcode: str, x: Index, y: Index, width: int) -> Lane | None:
-        """Where a chunk cannot cross a multiple of the divisor, the quotient is uniform and the remainder still counts up."""
+        """Where a chunk cannot cross a multiple of the divisor, the quotient is uniform and the remainder still
+        counts up.
+        """
         divides = opcode in ("sdiv", "udiv")
         divisor = y.first.constant
         nonnegative = x.first.low is not None and x.first.low >= 0
@@ -110,7 +114,9 @@ class Integers:
         return None
 
     def _crossing_once(self, divides: bool, x: Index, y: Index, width: int) -> Val:
-        """A chunk shorter than the divisor crosses at most one multiple of it: one comparison instead of a vector division."""
+        """A chunk shorter than the divisor crosses at most one multiple of it: one comparison instead of a vector
+        division.
+        """
         quotient, rest = self.lanes.divide(x.first, y.first), self.lanes.remainder(x.first, y.first)
         rests = self.lanes.vector(Index(rest, x.step, x.element), width)
         divisor = self.lanes.vector(Index(y.first, 0, x.element), width)
@@ -120,7 +126,7 @@ class Integers:
             return self.b.binary("add", low, self.b.cast("zext", crossed, x.element))
         return self.b.select(crossed, self.b.binary("sub", rests, divisor), rests)
 
-    # -- scalars ---------------------------------------------------------------------------------------------------------------
+    # -- scalars -----------------------------------------------------------------------------------------------------
     def _scalar(self, opcode: str, a: Val, b: Val) -> Val:
         if opcode == "add":
             return self._settled(self.lanes.add(a, b))
@@ -146,7 +152,9 @@ class Integers:
         """Facts that go beyond the type are dropped: only the lower bound of an index survives."""
         bits = BITS[val.element]
         if val.constant is not None:
-            return self.b.constant(val.element, ((int(val.constant) + (1 << (bits - 1))) & ((1 << bits) - 1)) - (1 << (bits - 1)))
+            return self.b.constant(
+                val.element, ((int(val.constant) + (1 << (bits - 1))) & ((1 << bits) - 1)) - (1 << (bits - 1))
+            )
         if val.high is not None and val.high >= 1 << (bits - 1):
             val.high = None
         if val.low is not None and val.low < -(1 << (bits - 1)):
@@ -156,7 +164,9 @@ class Integers:
     def _scalar_division(self, opcode: str, a: Val, b: Val) -> Val:
         divides, signed = opcode in ("sdiv", "udiv"), opcode in ("sdiv", "srem")
         known_sign = (a.low is not None and a.low >= 0) or signed
-        if (b.constant is not None and b.constant > 0 and known_sign) or (b.low is not None and b.low > 0 and known_sign):
+        if (b.constant is not None and b.constant > 0 and known_sign) or (
+            b.low is not None and b.low > 0 and known_sign
+        ):
             return self.lanes.divide(a, b) if divides else self.lanes.remainder(a, b)
         return self.guarded_division(opcode, a, b)
 
@@ -171,7 +181,7 @@ class Integers:
         shifted = self.b.binary(opcode, x, self.b.select(beyond, limit, y))
         return self.b.select(beyond, self.b.constant(x.element, 0, x.lanes), shifted)
 
-    # -- division ----------------------------------------------------------------------------------------------------------------
+    # -- division ----------------------------------------------------------------------------------------------------
     def guarded_division(self, opcode: str, a: Val, b: Val) -> Val:
         """Integer division that never traps: by zero it gives 0 (the remainder a), the least number by -1 wraps."""
         if b.constant is not None and b.constant not in (0, -1):
@@ -209,7 +219,7 @@ class Integers:
             return quotient
         return self.b.binary("sub", x, self.b.binary("mul", quotient, y))
 
-    # -- comparisons -------------------------------------------------------------------------------------------------------------
+    # -- comparisons -------------------------------------------------------------------------------------------------
     def compare(self, predicate: str, a: Lane, b: Lane, width: int) -> Lane:
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             folded = _folded(predicate, a.val, b.val, 0)

@@ -40,8 +40,10 @@ class CodegenOptions:
 
 @dataclass(frozen=True)
 class GeneratedKernel:
-    """The text of an LLVM module with the function `entry`. `scratch_bytes` of private memory are needed by each running thread;
-    `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i + 1.
+    """The text of an LLVM module with the function `entry`. `scratch_bytes` of private memory are needed by each
+    running thread;
+    `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i
+    + 1.
     """
 
     llvm_ir: str
@@ -79,7 +81,7 @@ class KernelGenerator:
         self.messages: list[str] = []
         self.uses: Counter[Value] = Counter()
 
-    # -- the function ------------------------------------------------------------------------------------------------------------
+    # -- the function ------------------------------------------------------------------------------------------------
     def generate(self) -> GeneratedKernel:
         rewrite(self.function)
         self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
@@ -138,7 +140,7 @@ class KernelGenerator:
             ]
         )
 
-    # -- blocks and steps ----------------------------------------------------------------------------------------------------------
+    # -- blocks and steps --------------------------------------------------------------------------------------------
     def block(self, block: Block, tail: Sequence[Root] = (), separate_tail: bool = False) -> Op | None:
         """Writes a block, then the roots in `tail`; returns its terminator, which is the caller's to write."""
         ops = list(block.ops)
@@ -221,7 +223,7 @@ class KernelGenerator:
         lane = frame.evaluate(value, (frame.maps.zero,) * len(shape))
         return self.elementwise.lanes.scalar(lane)
 
-    # -- scratch -------------------------------------------------------------------------------------------------------------------
+    # -- scratch -----------------------------------------------------------------------------------------------------
     def reserve(self, size: int) -> int:
         """Bytes of scratch, at an aligned offset."""
         offset = self.scratch_bytes
@@ -231,7 +233,7 @@ class KernelGenerator:
     def allocate(self, shape: tuple[int, ...], element: str, strides: tuple[int, ...]) -> Buffer:
         return Buffer(self.reserve(math.prod(shape) * element_bytes(held(element))), shape, strides, element)
 
-    # -- questions -------------------------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------------------------
     def elements_in(self, group: Group) -> set[str]:
         """The element types of the numbers that a nest loads, stores and computes with; index arithmetic left out."""
         found: set[str] = set()
@@ -304,4 +306,11 @@ finished:
 }
 """
 
-__all__ = ["CodegenOptions", "GeneratedKernel", "KernelGenerator", "TensorType", "UnsupportedOperation", "generate_kernel"]
+__all__ = [
+    "CodegenOptions",
+    "GeneratedKernel",
+    "KernelGenerator",
+    "TensorType",
+    "UnsupportedOperation",
+    "generate_kernel",
+]

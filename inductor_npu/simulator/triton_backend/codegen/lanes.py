@@ -3,8 +3,10 @@
 A chunk is `width` consecutive positions of one axis of a tile. A value at a chunk is
 
 - `Uniform`: the same scalar in all lanes;
-- `Index`: integers `first + step * lane`, the arithmetic of tile coordinates. `first` is kept in 64 bits and taken not to have wrapped in the element
-  type: addresses beyond 2**31 from 32-bit indices would be out of bounds anyway. As numbers, the lanes wrap exactly as the type does;
+- `Index`: integers `first + step * lane`, the arithmetic of tile coordinates. `first` is kept in 64 bits and taken
+not to have wrapped in the element
+  type: addresses beyond 2**31 from 32-bit indices would be out of bounds anyway. As numbers, the lanes wrap exactly
+  as the type does;
 - `Address`: pointers `pointer + step * lane`, step in bytes;
 - `Prefix`: a mask that holds in the first `count` lanes, where count may be negative or beyond the width;
 - `Vector`: a vector of `width` elements.
@@ -84,7 +86,7 @@ class Lanes:
     def __init__(self, builder: Builder) -> None:
         self.b = builder
 
-    # -- scalars with facts ----------------------------------------------------------------------------------------------------
+    # -- scalars with facts ------------------------------------------------------------------------------------------
     def add(self, a: Val, b: Val) -> Val:
         if a.constant is not None and b.constant is not None:
             return self.b.constant(a.element, a.constant + b.constant)
@@ -163,7 +165,9 @@ class Lanes:
         return val
 
     def pointer(self, base: Val, elements: Val, size: int) -> Val:
-        """`base` moved by an i64 number of elements of `size` bytes; what a loop does not change is added outside of it."""
+        """`base` moved by an i64 number of elements of `size` bytes; what a loop does not change is added outside of
+        it.
+        """
         if elements.constant == 0:
             return base
         if elements.parts is not None and base.level < elements.level:
@@ -173,7 +177,9 @@ class Lanes:
         return self.b.pure("ptr", 0, f"getelementptr {unit}, {base}, {elements}", base, elements)
 
     def limit(self, bound: Val, position: Val, width: int) -> Val:
-        """bound - position, as the number of lanes below `bound` of a chunk at `position`: clamped, outside of the innermost loop, to what matters."""
+        """bound - position, as the number of lanes below `bound` of a chunk at `position`: clamped, outside of the
+        innermost loop, to what matters.
+        """
         outer, inner = position.parts or (None, position)
         known = inner.low is not None and inner.high is not None and inner.high < 1 << 30 and inner.low > -(1 << 30)
         if not known or inner.constant is not None or bound.level >= inner.level:
@@ -207,7 +213,7 @@ class Lanes:
         narrow.divisor, narrow.low, narrow.high = _fitting(val, BITS[element])
         return narrow
 
-    # -- forms -----------------------------------------------------------------------------------------------------------------
+    # -- forms -------------------------------------------------------------------------------------------------------
     def scalar(self, lane: Lane) -> Val:
         """The scalar that all lanes of a uniform value share."""
         if isinstance(lane, Uniform):
@@ -236,7 +242,10 @@ class Lanes:
                 return self.b.splat(lane.pointer, width)
             offsets = self.b.iota("i64", width, lane.step)
             return self.b.pure(
-                "ptr", width, f"getelementptr i8, {lane.pointer}, {llvm_type('i64', width)} {offsets.text}", lane.pointer
+                "ptr",
+                width,
+                f"getelementptr i8, {lane.pointer}, {llvm_type('i64', width)} {offsets.text}",
+                lane.pointer,
             )
         return self._prefix_vector(lane, width)
 

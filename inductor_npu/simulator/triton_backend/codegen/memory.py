@@ -34,7 +34,7 @@ class Memory:
         self.reads = 0
         self.writes = 0
 
-    # -- loads -----------------------------------------------------------------------------------------------------------------
+    # -- loads -------------------------------------------------------------------------------------------------------
     def load(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Lane:
         """The elements at `pointer`; where `mask` is off, `other`, or zero if there is none."""
         if element == "i1":
@@ -101,15 +101,22 @@ class Memory:
         type_ = llvm_type(element, width)
         self.b.declare(f"declare {type_} {name}(ptr, i32, {mask.type}, {type_})")
         return self.b.read(
-            element, width, f"call {type_} {name}({pointer}, i32 {element_bytes(element)}, {mask}, {passthru})",
-            pointer, mask, passthru,
+            element,
+            width,
+            f"call {type_} {name}({pointer}, i32 {element_bytes(element)}, {mask}, {passthru})",
+            pointer,
+            mask,
+            passthru,
         )
 
     def _load_reversed(self, pointer: Val, mask: Lane | None, other: Lane | None, element: str, width: int) -> Val:
         order = range(width - 1, -1, -1)
-        lowest = self.b.pure("ptr", 0, f"getelementptr i8, {pointer}, i64 {-(width - 1) * element_bytes(element)}", pointer)
+        lowest = self.b.pure(
+            "ptr", 0, f"getelementptr i8, {pointer}, i64 {-(width - 1) * element_bytes(element)}", pointer
+        )
         reversed_ = [
-            None if lane is None else Vector(self.b.shuffle(self.lanes.vector(lane, width), order)) for lane in (mask, other)
+            None if lane is None else Vector(self.b.shuffle(self.lanes.vector(lane, width), order))
+            for lane in (mask, other)
         ]
         return self.b.shuffle(self._load_contiguous(lowest, *reversed_, element, width), order)
 
@@ -121,12 +128,15 @@ class Memory:
         type_ = llvm_type(element, width)
         self.b.declare(f"declare {type_} {name}({pointers.type}, i32, {mask_vector.type}, {type_})")
         return self.b.read(
-            element, width,
+            element,
+            width,
             f"call {type_} {name}({pointers}, i32 {element_bytes(element)}, {mask_vector}, {passthru})",
-            pointers, mask_vector, passthru,
+            pointers,
+            mask_vector,
+            passthru,
         )
 
-    # -- stores ----------------------------------------------------------------------------------------------------------------
+    # -- stores ------------------------------------------------------------------------------------------------------
     def store(self, pointer: Lane, value: Lane, mask: Lane | None, element: str, width: int) -> None:
         """Writes the lanes where `mask` is on. Lanes with one address write in their order."""
         if element == "i1":
@@ -137,7 +147,11 @@ class Memory:
             mask = None
         size = element_bytes(element)
         if is_uniform(pointer) and (mask is None or isinstance(mask, Uniform)):
-            scalar = self.lanes.scalar(value) if is_uniform(value) else self.b.extract(self.lanes.vector(value, width), width - 1)
+            scalar = (
+                self.lanes.scalar(value)
+                if is_uniform(value)
+                else self.b.extract(self.lanes.vector(value, width), width - 1)
+            )
             self._store_scalar(self.lanes.scalar(pointer), scalar, mask)
             return
         vector = self.lanes.vector(value, width)
@@ -145,7 +159,9 @@ class Memory:
             self._store_contiguous(pointer.pointer, vector, mask, width)
         elif isinstance(pointer, Address) and pointer.step == -size:
             order = range(width - 1, -1, -1)
-            lowest = self.b.pure("ptr", 0, f"getelementptr i8, {pointer.pointer}, i64 {-(width - 1) * size}", pointer.pointer)
+            lowest = self.b.pure(
+                "ptr", 0, f"getelementptr i8, {pointer.pointer}, i64 {-(width - 1) * size}", pointer.pointer
+            )
             mirrored = None if mask is None else Vector(self.b.shuffle(self.lanes.vector(mask, width), order))
             self._store_contiguous(lowest, self.b.shuffle(vector, order), mirrored, width)
         else:
@@ -179,7 +195,7 @@ class Memory:
         self.b.declare(f"declare void {name}({vector.type}, {pointers.type}, i32, {mask_vector.type})")
         self.b.line(f"call void {name}({vector}, {pointers}, i32 {element_bytes(vector.element)}, {mask_vector})")
 
-    # -- scratch ---------------------------------------------------------------------------------------------------------------
+    # -- scratch -----------------------------------------------------------------------------------------------------
     def buffer_address(self, buffer: Buffer, positions: list[Lane], width: int) -> Lane:
         """The address of the element at `positions` (one an axis)."""
         total: Lane = Index(self.b.constant("i64", 0), 0, "i64")

@@ -215,7 +215,11 @@ class Nest:
             if root.op is None:
                 if root.buffer is None:
                     self.new_homes.append(root)
-                    strides = row_major(self.shape) if root.row_major else strides_with_innermost(self.shape, group.vector_axis)
+                    strides = (
+                        row_major(self.shape)
+                        if root.row_major
+                        else strides_with_innermost(self.shape, group.vector_axis)
+                    )
                     root.buffer = kernel.allocate(self.shape, element_of(root.value.type), strides)
             elif root.op.name in ATOMICS:
                 if kernel.uses[root.op.result]:
@@ -228,16 +232,24 @@ class Nest:
         self.width = self._vector_width()
         self.at: dict[Run, Index] = {}
 
-    # -- shape of the nest -----------------------------------------------------------------------------------------------------
+    # -- shape of the nest -------------------------------------------------------------------------------------------
     def _merge_axes(self) -> list[Run]:
         """Runs of axes: tiny ones join their neighbours, the reduced axis stands alone, axes of one element vanish."""
         runs: list[Run] = []
         for axis, extent in enumerate(self.shape):
             alone = axis == self.group.axis
             previous = runs[-1] if runs else None
-            if alone or previous is None or (self.group.axis is not None and previous.first <= self.group.axis < previous.last):
+            if (
+                alone
+                or previous is None
+                or (self.group.axis is not None and previous.first <= self.group.axis < previous.last)
+            ):
                 runs.append(Run(axis, axis + 1, extent))
-            elif extent == 1 or previous.extent == 1 or (extent <= TINY and previous.extent <= TINY * 64 and not self._wide(previous)):
+            elif (
+                extent == 1
+                or previous.extent == 1
+                or (extent <= TINY and previous.extent <= TINY * 64 and not self._wide(previous))
+            ):
                 previous.last, previous.extent = axis + 1, previous.extent * extent
             else:
                 runs.append(Run(axis, axis + 1, extent))
@@ -275,7 +287,7 @@ class Nest:
         for result in root.op.results:
             self.kernel.env[result] = self.kernel.allocate(shape, element_of(result.type), strides)
 
-    # -- loops -----------------------------------------------------------------------------------------------------------------
+    # -- loops -------------------------------------------------------------------------------------------------------
     def emit(self) -> None:
         outer = [r for r in self.runs if r is not self.vector_run and r is not self.reduce_run]
         self._outer(outer)
@@ -294,7 +306,9 @@ class Nest:
         return _OpenRun(self, run, start, stop, step, 1 if lanes else 0)
 
     def _parts(self) -> list[tuple[int, int, int]]:
-        """The vector axis as (start, stop, width): full chunks, then ever narrower ones, so that no lane is ever beyond the tile."""
+        """The vector axis as (start, stop, width): full chunks, then ever narrower ones, so that no lane is ever
+        beyond the tile.
+        """
         if self.vector_run is None:
             return [(0, 1, 0)]
         parts, start, width = [], 0, self.width
@@ -314,7 +328,9 @@ class Nest:
             if self.reduce_run is not None and self.reduce_run is self.vector_run:
                 self._accumulate(frame, self.vector_run, start, stop, max(width, 1), lanes=1)
             elif self.reduce_run is not None:
-                with self._loop(self.vector_run, start, stop, max(width, 1), lanes=1) if self.vector_run else _Nothing():
+                with (
+                    self._loop(self.vector_run, start, stop, max(width, 1), lanes=1) if self.vector_run else _Nothing()
+                ):
                     self._accumulate(frame, self.reduce_run, 0, self.reduce_run.extent, 1, lanes=0)
                     self._finish(frame)
             elif self.vector_run is None:
@@ -331,7 +347,7 @@ class Nest:
         self._chunk(frame)
         self._finish(frame)
 
-    # -- a chunk ---------------------------------------------------------------------------------------------------------------
+    # -- a chunk -----------------------------------------------------------------------------------------------------
     def coordinates(self, frame: Frame) -> Coordinates:
         result: list[Coordinate] = []
         for run in self.runs:
@@ -343,14 +359,18 @@ class Nest:
         return tuple(result)
 
     def _chunk(self, frame: Frame) -> list[list[Values]]:
-        """Writes the roots' effects for the chunk at the current coordinates; returns what its reductions are to combine."""
+        """Writes the roots' effects for the chunk at the current coordinates; returns what its reductions are to
+        combine.
+        """
         coordinates = self.coordinates(frame)
         work = []
         for root in self.group.roots:
             work.append([frame.evaluate(v, coordinates) for v in root.operands if not self._is_block(v)])
         for root, lanes in zip(self.group.roots, work):
             if root.op is None:
-                self.kernel.memory.store(frame.address(root.buffer, coordinates), lanes[0], None, root.buffer.element, frame.width)
+                self.kernel.memory.store(
+                    frame.address(root.buffer, coordinates), lanes[0], None, root.buffer.element, frame.width
+                )
             elif root.op.name == "tt.store":
                 self._store(frame, root.op, lanes, coordinates)
             elif root.op.name != "tt.reduce":
@@ -379,7 +399,7 @@ class Nest:
         mask = lanes[2] if len(lanes) > 2 else None
         self.kernel.memory.store(lanes[0], lanes[1], mask, element, frame.width)
 
-    # -- reductions --------------------------------------------------------------------------------------------------------------
+    # -- reductions --------------------------------------------------------------------------------------------------
     def _accumulate(self, frame: Frame, run: Run, start: int, stop: int, step: int, lanes: int) -> None:
         """Combines chunks [start, stop) of the run, `step` apart, into one partial result per accumulator."""
         chunks = (stop - start) // step
@@ -404,7 +424,9 @@ class Nest:
         carried = [[[self.b.phi(loop, v) for v in values] for values in slots] for slots in initial]
         following = [[] for _ in self.reductions]
         for k in range(unroll):
-            self.at[run] = Index(self.kernel.elementwise.lanes.add(loop.iv, self.b.constant("i64", k * step)), lanes, "i64")
+            self.at[run] = Index(
+                self.kernel.elementwise.lanes.add(loop.iv, self.b.constant("i64", k * step)), lanes, "i64"
+            )
             for i, values in enumerate(self._chunk(frame)):
                 following[i].append(self.reductions[i].combine(carried[i][k], values))
         self.b.close_loop(loop, [v for slots in following for values in slots for v in values])

@@ -1,7 +1,9 @@
 """Plans a block: which operations share a loop nest, and which values are kept in scratch.
 
-Tensor values are virtual: written where a *root* (a store, an atomic, a reduction, a loop's next value) needs them. Neighbouring roots over one tile shape form a
-group, one loop nest. The plan keeps the order of memory effects: a nest computes all that a chunk needs before it writes, so that a load may share a nest
+Tensor values are virtual: written where a *root* (a store, an atomic, a reduction, a loop's next value) needs them.
+Neighbouring roots over one tile shape form a
+group, one loop nest. The plan keeps the order of memory effects: a nest computes all that a chunk needs before it
+writes, so that a load may share a nest
 with a store only through the very same address; a load whose memory is written before its last use is kept in scratch.
 """
 
@@ -18,7 +20,9 @@ from .strides import Strides
 from .types import shape_of
 from .views import VIEWS, source_axes
 
-_CHEAP = frozenset({"arith.muli", "tt.bitcast", "arith.bitcast", "arith.extsi", "arith.extui", "arith.trunci", "arith.andi"})
+_CHEAP = frozenset(
+    {"arith.muli", "tt.bitcast", "arith.bitcast", "arith.extsi", "arith.extui", "arith.trunci", "arith.andi"}
+)
 KEEP_COST = 6  # a value that costs more than this is computed once and kept, if several nests need it
 REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
 SOLO = frozenset(
@@ -132,9 +136,11 @@ class Planner:
         """Steps for `ops` in order, then for the roots in `tail`."""
         return _BlockPlan(self, list(ops), list(tail)).steps
 
-    # -- the axis to vectorise -------------------------------------------------------------------------------------------------
+    # -- the axis to vectorise ---------------------------------------------------------------------------------------
     def vector_axis(self, group: Group) -> int:
-        """The axis along which most memory is contiguous; the last one that has more than one element if there is none."""
+        """The axis along which most memory is contiguous; the last one that has more than one element if there is
+        none.
+        """
         votes = [0.0] * len(group.shape)
         seen: set[tuple[Value, tuple[int | None, ...]]] = set()
         identity = tuple(range(len(group.shape)))
@@ -188,7 +194,9 @@ class _BlockPlan:
         self.users: dict[Value, list[int]] = {}
         self.reach: dict[Value, int] = {}  # positions of the roots and other steps that need a value, as bits
         self.needs: dict[Value, int] = {}  # positions of the steps whose results a virtual value depends on
-        self.loads: dict[Value, int] = {}  # positions of the loads that a value depends on through lane-by-lane operations
+        self.loads: dict[
+            Value, int
+        ] = {}  # positions of the loads that a value depends on through lane-by-lane operations
         self.moved: dict[Value, int] = {}  # ... and through operations that move elements
         self.solo_in_loops: set[Value] = set()  # operands of dot, ... in a loop that are the same in every round
         self._relate()
@@ -209,7 +217,7 @@ class _BlockPlan:
             if step.group is not None:
                 step.group.vector_axis = planner.vector_axis(step.group)
 
-    # -- relations -------------------------------------------------------------------------------------------------------------
+    # -- relations ---------------------------------------------------------------------------------------------------
     def _relate(self) -> None:
         for position, op in enumerate(self.ops):
             used = set(op.operands)
@@ -263,7 +271,7 @@ class _BlockPlan:
             bits |= table.get(value, 0)
         return bits
 
-    # -- grouping --------------------------------------------------------------------------------------------------------------
+    # -- grouping ----------------------------------------------------------------------------------------------------
     def _place(self, position: int, op: Op) -> None:
         if is_virtual(op):
             if self._open is not None and op.name in READS and self._written_by_open(op.operands[0]):
@@ -349,7 +357,7 @@ class _BlockPlan:
                 unsafe.append(load)
         return unsafe
 
-    # -- what to keep ------------------------------------------------------------------------------------------------------------
+    # -- what to keep ------------------------------------------------------------------------------------------------
     def _hazards(self) -> set[Value]:
         """Loads whose memory may be written before their last use."""
         kept: set[Value] = set()
@@ -403,7 +411,9 @@ class _BlockPlan:
         return shared
 
     def _halves(self) -> set[Value]:
-        """What reductions over pairs read at two places: computed once, or a chain of them would double the work each time."""
+        """What reductions over pairs read at two places: computed once, or a chain of them would double the work each
+        time.
+        """
         found: set[Value] = set()
         for op in self.ops:
             if not is_pair(op):
@@ -450,7 +460,12 @@ class _BlockPlan:
             if value.owner.name in READS:
                 first, group = self._before_writes(value, first), None
             atomic = group is not None and any(r.op is not None and r.op.name in ATOMICS for r in group.roots)
-            if group is not None and group.shape == root.shape and not atomic and not self._read_elsewhere(group.roots, value):
+            if (
+                group is not None
+                and group.shape == root.shape
+                and not atomic
+                and not self._read_elsewhere(group.roots, value)
+            ):
                 group.roots.append(root)
                 continue
             own = inserted.setdefault(first, [])

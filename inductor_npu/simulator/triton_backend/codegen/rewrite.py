@@ -8,7 +8,9 @@ from .types import element_of, shape_of
 
 
 def rewrite(function: Function) -> None:
-    """Works in place: asserts of tiles become asserts of one truth value; loops carry offsets instead of tiles of addresses."""
+    """Works in place: asserts of tiles become asserts of one truth value; loops carry offsets instead of tiles of
+    addresses.
+    """
     _rewrite_block(function.body)
 
 
@@ -34,7 +36,7 @@ def _make(name: str, operands: list[Value], type_: object, op: Op, **attrs: obje
     return made
 
 
-# -- asserts -----------------------------------------------------------------------------------------------------------------------
+# -- asserts ---------------------------------------------------------------------------------------------------------
 def _all_true(op: Op) -> list[Op]:
     """The assert of a tile as reductions over its axes, and an assert of the result."""
     ops: list[Op] = []
@@ -52,9 +54,10 @@ def _all_true(op: Op) -> list[Op]:
     return [*ops, op]
 
 
-# -- loop-carried tiles of addresses -------------------------------------------------------------------------------------------------
+# -- loop-carried tiles of addresses ---------------------------------------------------------------------------------
 def _carry_offsets(loop: Op) -> tuple[list[Op], list[Op]]:
-    """A carried tile that every round moves by a uniform amount, such as `pointers += BLOCK`, is carried as that amount alone.
+    """A carried tile that every round moves by a uniform amount, such as `pointers += BLOCK`, is carried as that
+    amount alone.
 
     Returns operations to put before and after the loop.
     """
@@ -94,11 +97,15 @@ def _moved(adder: str, initial: Value, offset: Value, type_: TensorType, op: Op)
 
 
 def _uniform_step(body: Block, argument: Value, yielded: Value) -> tuple[str, Value, list[Op]] | None:
-    """How `yielded` follows from `argument`: the adding operation, the scalar that is added, operations that make that scalar."""
+    """How `yielded` follows from `argument`: the adding operation, the scalar that is added, operations that make
+    that scalar.
+    """
     op = yielded.owner
     if not isinstance(argument.type, TensorType) or op is None or op.name not in ("tt.addptr", "arith.addi"):
         return None
-    if op not in body.ops or not (isinstance(argument.type.element, PointerType) or element_of(argument.type) in ("i32", "i64")):
+    if op not in body.ops or not (
+        isinstance(argument.type.element, PointerType) or element_of(argument.type) in ("i32", "i64")
+    ):
         return None
     if op.operands[0] is argument:
         amount = op.operands[1]

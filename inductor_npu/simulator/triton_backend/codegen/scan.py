@@ -58,7 +58,7 @@ class ScanNest(Nest):
             lane = Vector(value) if value.lanes else Uniform(value)
             self.kernel.memory.store(frame.address(home, coordinates), lane, None, home.element, frame.width)
 
-    # -- along an axis that is looped over -----------------------------------------------------------------------------------------
+    # -- along an axis that is looped over ---------------------------------------------------------------------------
     def _along_loop(self, frame: Frame) -> None:
         run = self.reduce_run
         lanes = self.kernel.elementwise.lanes
@@ -74,7 +74,7 @@ class ScanNest(Nest):
         self.b.close_loop(loop, so_far)
         del self.at[run]
 
-    # -- along the lanes -------------------------------------------------------------------------------------------------------------
+    # -- along the lanes ---------------------------------------------------------------------------------------------
     def _along_lanes(self) -> None:
         """Chunk after chunk in the direction of the scan; the last lane's value is carried on."""
         parts = self._parts()

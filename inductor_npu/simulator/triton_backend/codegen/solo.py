@@ -1,4 +1,6 @@
-"""Operations that are written on their own, with their operands in scratch: scan, dot, gather, histogram, cat, print, assert."""
+"""Operations that are written on their own, with their operands in scratch: scan, dot, gather, histogram, cat, print,
+assert.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,9 @@ def _print(kernel: KernelGenerator, op: Op) -> None:
     signs = op.attrs.get("isSigned") or [0] * len(op.operands)
     hexadecimal = int(bool(op.attrs.get("hex")))
     if not op.operands:
-        b.line(f"call void @npu_device_print({program}, {prefix}, ptr null, i32 0, i32 0, i32 0, i32 0, ptr null, i32 0)")
+        b.line(
+            f"call void @npu_device_print({program}, {prefix}, ptr null, i32 0, i32 0, i32 0, i32 0, ptr null, i32 0)"
+        )
     for number, operand in enumerate(op.operands):
         values, shape = _printed(kernel, operand)
         element = element_of(operand.type)
@@ -156,7 +160,9 @@ def _assert(kernel: KernelGenerator, op: Op) -> None:
     """Ends this call of the kernel with the assert's number where the condition does not hold."""
     b = kernel.b
     condition = kernel.scalar(op.operands[0])
-    kernel.messages.append(f"{op.attrs.get('message', '')} ({op.line})" if op.line else str(op.attrs.get("message", "")))
+    kernel.messages.append(
+        f"{op.attrs.get('message', '')} ({op.line})" if op.line else str(op.attrs.get("message", ""))
+    )
     failed, passed = b.fresh("failed"), b.fresh("passed")
     b.line(f"br i1 {condition.text}, label %{passed}, label %{failed}")
     known = b.enter(failed)

@@ -1,11 +1,15 @@
-"""How far apart, in elements, neighbours along an axis of a tile of integers or pointers are: chooses the axis to vectorise."""
+"""How far apart, in elements, neighbours along an axis of a tile of integers or pointers are: chooses the axis to
+vectorise.
+"""
 
 from __future__ import annotations
 
 from ..ttir.ir import Dense, Op, Value
 from .types import element_of, shape_of
 
-_SAME = frozenset({"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast", "arith.index_castui"})
+_SAME = frozenset(
+    {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast", "arith.index_castui"}
+)
 
 
 class Strides:
@@ -98,7 +102,11 @@ def splat_constant(value: Value) -> int | None:
     op = value.owner
     while op is not None and op.name in ("tt.splat", "tt.broadcast", "arith.extsi", "arith.extui"):
         op = op.operands[0].owner
-    if op is None or op.name != "arith.constant" or element_of(op.result.type) not in ("i1", "i8", "i16", "i32", "i64", "index"):
+    if (
+        op is None
+        or op.name != "arith.constant"
+        or element_of(op.result.type) not in ("i1", "i8", "i16", "i32", "i64", "index")
+    ):
         return None
     number = op.attrs["value"]
     if isinstance(number, Dense):

@@ -1,6 +1,7 @@
 """MLIR element types, by name, in LLVM's spelling.
 
-bf16 and fp8 are carried as their bits: LLVM's own bfloat conversions flush denormals on some hosts and call library functions on
+bf16 and fp8 are carried as their bits: LLVM's own bfloat conversions flush denormals on some hosts and call library
+functions on
 others, so `conversions.py` writes them out. Pointers are named "ptr".
 """
 

@@ -12,7 +12,9 @@ from .types import shape_of
 if TYPE_CHECKING:
     from .nest import Frame
 
-VIEWS = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.descriptor_load"})
+VIEWS = frozenset(
+    {"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.descriptor_load"}
+)
 
 
 def view(frame: Frame, op: Op, result: int, coordinates: Coordinates) -> Lane:

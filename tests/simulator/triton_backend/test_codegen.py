@@ -1,0 +1,116 @@
+"""The shape of generated code: what must stay scalar, contiguous, fused or computed once. Values are checked in kernels/."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def masked_add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def divided_index(x, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i // 64) + tl.load(x + i % 64))
+
+
+@triton.jit
+def softmax(x, out, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    row = tl.load(x + i)
+    numerator = tl.exp(row - tl.max(row, 0))
+    tl.store(out + i, numerator / tl.sum(numerator, 0))
+
+
+@triton.jit
+def column_sum(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r, c = tl.arange(0, ROWS)[None, :], tl.arange(0, COLUMNS)[:, None]
+    tl.store(out + tl.arange(0, COLUMNS), tl.sum(tl.load(x + r * COLUMNS + c), 1))
+
+
+@triton.jit
+def walking_pointers(x, out, steps, BLOCK: tl.constexpr):
+    pointers = x + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(steps):
+        total += tl.load(pointers)
+        pointers += BLOCK
+    tl.store(out + tl.arange(0, BLOCK), total)
+
+
+@triton.jit
+def sort(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.sort(tl.load(x + i)))
+
+
+@triton.jit
+def shift_in_place(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i + 1, tl.load(x + i))
+
+
+def llir(kernel, *args, grid=(1,), **constants) -> str:
+    """Runs `kernel` and returns its LLVM IR."""
+    return kernel[grid](*args, **constants).asm["llir"]
+
+
+def rand(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape).to("npu")
+
+
+def test_contiguous_access_is_never_gathered():
+    x, y, out = rand(100), rand(100), torch.empty(100, device="npu")
+    text = llir(masked_add, x, y, out, 100, BLOCK=128)
+    assert "gather" not in text and "scatter" not in text
+    torch.testing.assert_close(out.cpu(), x.cpu() + y.cpu())
+
+
+def test_a_quotient_that_a_chunk_cannot_cross_stays_scalar():
+    x, out = rand(64), torch.empty(256, device="npu")
+    text = llir(divided_index, x, out, BLOCK=256)
+    assert "gather" not in text
+    i = torch.arange(256)
+    torch.testing.assert_close(out.cpu(), x.cpu()[i // 64] + x.cpu()[i % 64])
+
+
+def test_costly_values_of_several_nests_are_computed_once():
+    x, out = rand(4, 512), torch.empty(4, 512, device="npu")
+    text = llir(softmax, x, out, grid=(4,), N=512)
+    body = text[text.index("define i32 @npu_") :]
+    loops = body.split(" = phi i64 ")
+    assert sum("@npu.exp" in loop for loop in loops) == 1
+    torch.testing.assert_close(out.cpu(), x.cpu().softmax(1))
+
+
+def test_lanes_follow_the_axis_that_is_contiguous_in_memory():
+    x, out = rand(32, 64), torch.empty(64, device="npu")
+    assert "gather" not in llir(column_sum, x, out, ROWS=32, COLUMNS=64)
+    torch.testing.assert_close(out.cpu(), x.cpu().sum(0))
+
+
+def test_carried_pointers_stay_contiguous():
+    x, out = rand(8, 64), torch.empty(64, device="npu")
+    assert "gather" not in llir(walking_pointers, x, out, 8, BLOCK=64)
+    torch.testing.assert_close(out.cpu(), x.cpu().sum(0))
+
+
+@pytest.mark.parametrize("n", [2, 16, 256])
+def test_sorts_are_shuffles_not_reductions(n):
+    x, out = rand(n), torch.empty(n, device="npu")
+    text = llir(sort, x, out, N=n)
+    assert "gather" not in text
+    torch.testing.assert_close(out.cpu(), x.cpu().sort()[0])
+
+
+def test_a_store_over_what_is_still_to_be_loaded_waits():
+    x = rand(65)
+    before = x.cpu().clone()
+    llir(shift_in_place, x, N=64)
+    torch.testing.assert_close(x.cpu(), torch.cat([before[:1], before[:64]]))
