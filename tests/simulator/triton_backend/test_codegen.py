@@ -1,4 +1,4 @@
-"""The shape of generated code: what must stay scalar, contiguous, fused or computed once. Values are checked in kernels/."""
+"""The shape of generated code: what stays scalar, contiguous, fused or computed once. Values: see kernels/."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Builder:
         return segment
 
     def enter(self, name: str) -> dict[str, Val]:
-        """Begins a block at level 0 that all code so far dominates. Returns what is known at this point, for `leave`."""
+        """Begins a block at level 0 that all code so far dominates. Returns what is known here, for `leave`."""
         known = dict(self.known[0])
         self.sinks[0].append(f"{name}:")
         self.labels[0] = name
@@ -119,9 +119,8 @@ class Builder:
             text = f"splat ({LLVM_TYPES[element]} {text})" if element != "ptr" else f"splat (ptr {text})"
         val = Val(text, element, lanes)
         val.constant = number
-        if not lanes:
-            if isinstance(number, int) and element != "ptr":
-                val.divisor, val.low, val.high, val.reach = abs(number), number, number, number
+        if not lanes and isinstance(number, int) and element != "ptr":
+            val.divisor, val.low, val.high, val.reach = abs(number), number, number, number
         return val
 
     def poison(self, element: str, lanes: int) -> Val:

@@ -1,4 +1,4 @@
-"""scf.for, scf.while and scf.if. Scalars (and tensors of one element) are carried as LLVM values, tensors in scratch."""
+"""scf.for, scf.while and scf.if. Scalars and tensors of one element are carried as LLVM values, others in scratch."""
 
 from __future__ import annotations
 

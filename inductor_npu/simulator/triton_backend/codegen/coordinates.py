@@ -8,7 +8,6 @@ them again gives back the very coordinate that was split: chains of reshapes cos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
 
 from .integers import Integers
 from .lanes import Index, Lane, Uniform, Vector
@@ -42,7 +41,7 @@ class Pinned:
         return self.whole.level
 
 
-Coordinate = Union[Index, Vector, Digit, Pinned]
+Coordinate = Index | Vector | Digit | Pinned
 Coordinates = tuple[Coordinate, ...]
 
 

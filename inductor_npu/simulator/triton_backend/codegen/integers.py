@@ -20,9 +20,9 @@ class Integers:
     # -- sums and products -------------------------------------------------------------------------------------------
     def binary(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Lane:
         """add, sub, mul, shl, sdiv, udiv, srem, urem, and, or, xor, lshr, ashr."""
-        if opcode == "shl" and isinstance(b, Uniform) and b.val.constant is not None and 0 <= b.val.constant < 24:
-            if not isinstance(a, (Vector, Prefix)):
-                opcode, b = "mul", Uniform(self.b.constant(element, 1 << b.val.constant))
+        shifts = opcode == "shl" and isinstance(b, Uniform) and b.val.constant is not None
+        if shifts and 0 <= b.val.constant < 24 and not isinstance(a, (Vector, Prefix)):
+            opcode, b = "mul", Uniform(self.b.constant(element, 1 << b.val.constant))
         if element == "i1":
             return self._logical(opcode, a, b, width)
         if isinstance(a, Uniform) and isinstance(b, Uniform):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Union
 
 from .builder import Builder, Val
 from .types import BITS, llvm_type
@@ -72,7 +71,7 @@ class Vector:
         return self.val.level
 
 
-Lane = Union[Uniform, Index, Address, Prefix, Vector]
+Lane = Uniform | Index | Address | Prefix | Vector
 
 
 def is_uniform(lane: Lane) -> bool:

@@ -118,10 +118,10 @@ def moves(op: Op) -> bool:
 
 
 def root_of(op: Op) -> Root | None:
-    if (op.name == "tt.reduce" and not is_pair(op)) or op.name in ATOMICS or op.name == "tt.store":
-        if is_tensor(op.operands[0]):
-            axis = op.attrs["axis"] if op.name == "tt.reduce" else None
-            return Root(op, shape=shape_of(op.operands[0].type), axis=axis)
+    is_root = (op.name == "tt.reduce" and not is_pair(op)) or op.name in ATOMICS or op.name == "tt.store"
+    if is_root and is_tensor(op.operands[0]):
+        axis = op.attrs["axis"] if op.name == "tt.reduce" else None
+        return Root(op, shape=shape_of(op.operands[0].type), axis=axis)
     return None
 
 
@@ -501,9 +501,9 @@ class _BlockPlan:
         position = self.ops.index(load.owner)
         for index, step in enumerate(self.steps[:first]):
             for p in step.positions:
-                if p > position and p < len(self.ops):
-                    if any(self.bases.may_alias(load.owner.operands[0], w) for w in written_pointers(self.ops[p])):
-                        return index
+                written = written_pointers(self.ops[p]) if position < p < len(self.ops) else []
+                if any(self.bases.may_alias(load.owner.operands[0], w) for w in written):
+                    return index
         return first
 
 
