@@ -40,7 +40,10 @@ class UnknownTargetError(NpuError):
 class ProviderMissingError(NpuError):
     """The provider that was asked for is not installed."""
 
-    template = "INDUCTOR_NPU_PROVIDER={name!r} needs the package {package}, which is not installed; install it or use {other!r}"
+    template = (
+        "INDUCTOR_NPU_PROVIDER={name!r} needs the package {package}, which is not installed; "
+        "install it or use {other!r}"
+    )
 
 
 class ProviderChangeError(NpuError):

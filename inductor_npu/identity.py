@@ -1,4 +1,4 @@
-"""What decides which code is generated, beside the graph: sources, Triton and the target, as one string for cache keys."""
+"""What decides which code is generated, beside the graph: sources, Triton, target, as one string for cache keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GENERATING = ("codegen", "device_interface", "lowering", "target", "tiling")
 
 
 def toolchain_identity() -> str:
-    """Hash of our sources, Triton's version and the target's facts: another of any of them must not find these graphs."""
+    """Hash of our sources, Triton's version, the target's facts: another of any of them must not find these graphs."""
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for folder in _GENERATING:

@@ -23,6 +23,8 @@ MAY_PATCH = "inductor_npu/compat.py"
 SETTINGS = {"knobs"}  # triton.knobs is Triton's public place for settings
 FILE_LINES = 600
 FUNCTION_LINES = 100
+# Calls that fail a test by raising: `synchronize` brings up what went wrong on the device.
+CHECKS = {"raises", "warns", "fail", "verify", "synchronize"}
 TEXT = {".py", ".md", ".toml", ".txt", ".cpp", ".h", ".yml", ".yaml", ".sh", ""}
 # Spelled in two parts, so that this line does not find itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:" + r"work|root|home/\w+|opt|tmp" + r")/\w")
@@ -150,8 +152,8 @@ def _checks(function: ast.FunctionDef, checking: set[str]) -> bool:
         if isinstance(node, ast.Assert):
             return True
         if isinstance(node, ast.Call):
-            name = (_dotted(node.func) or "").split(".")[-1]
-            if name in ("raises", "warns", "fail") or name.startswith("assert") or name in checking:
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else _dotted(node.func) or ""
+            if name in CHECKS or name.startswith("assert") or name in checking:
                 return True
     return False
 

@@ -12,8 +12,8 @@ GIB = 1024**3
 class NpuTarget:
     """One chip. Sizes are in bytes, bandwidths in bytes a second; all per device.
 
-    `name` is what the Triton target's `arch` and Ascend's `--target` are called. Facts of the Ascend chips come from the target
-    spec that Ascend's compiler prints into the HIVM module, the grid limit from its documentation.
+    `name` is what the Triton target's `arch` and Ascend's `--target` are called. Facts of the Ascend chips come from
+    the target spec that Ascend's compiler prints into the HIVM module, the grid limit from its documentation.
     """
 
     name: str
@@ -34,6 +34,7 @@ class NpuTarget:
     integer_types: tuple[str, ...] = ("i1", "i8", "i16", "i32", "i64")
 
     def __post_init__(self) -> None:
-        for field in ("cube_cores", "vector_cores", "unified_buffer", "memory", "alignment", "max_grid", "vector_bytes"):
+        positive = ("cube_cores", "vector_cores", "unified_buffer", "memory", "alignment", "max_grid", "vector_bytes")
+        for field in positive:
             if getattr(self, field) <= 0:
                 raise ValueError(f"NpuTarget {self.name!r}: {field} must be positive, got {getattr(self, field)}")

@@ -29,6 +29,11 @@ class NpuAutotuner(stock.CachingAutotuner):
     Kernels that users wrote keep the blocks the users chose: for them both are errors.
     """
 
+    # Attributes of the stock class that are assigned here.
+    configs: Any  # a list until the compile results replace it, then None
+    compile_results: list[Any]
+    launchers: list[Any]
+
     def _precompile_config(self, cfg: Config) -> Any:
         result = super()._precompile_config(cfg)
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
@@ -143,7 +148,7 @@ class NpuAutotuner(stock.CachingAutotuner):
 class NpuDebugAutotuner(NpuAutotuner, stock.DebugAutotuner):
     """As NpuAutotuner, and prints bandwidths (TORCHINDUCTOR_PROFILE=1)."""
 
-    run = stock.DebugAutotuner.run  # type: ignore[assignment]
+    run = stock.DebugAutotuner.run
 
 
 def _halve_largest_block(cfg: Config, arguments: list[str]) -> Config | None:

@@ -14,7 +14,7 @@ TOLERANCE = {torch.float32: (2.6e-6, 2e-5), torch.float16: (2e-3, 2e-3), torch.b
 
 
 def to_npu(tensor: torch.Tensor, device: str = "npu") -> torch.Tensor:
-    """`tensor` on `device` with the same strides and storage offset, also where memory between its elements is unused."""
+    """`tensor` on `device` with the same strides and storage offset, also where memory between elements is unused."""
     if not isinstance(tensor, torch.Tensor):
         return tensor
     memory = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage()).detach().to(device)

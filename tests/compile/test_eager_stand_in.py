@@ -1,4 +1,4 @@
-"""A kernel that cannot be compiled: its loops run as eager operators, with one warning; in strict mode it is an error."""
+"""A kernel that cannot be compiled: its loops run as eager operators, with one warning; an error in strict mode."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_one_warning_names_kernel_operators_and_reason(broken_compiler: list[str
 def test_strict_mode_raises(broken_compiler: list[str]) -> None:
     with (
         inductor_npu.config.patch(strict=True),
-        pytest.raises(Exception, match="tl.frobnicate is not supported.*strict"),
+        pytest.raises(Exception, match=r"tl.frobnicate is not supported.*strict"),
     ):
         torch.compile(lambda x: torch.cos(x) + 1)(torch.randn(5).to("npu"))
 

@@ -1,4 +1,4 @@
-"""Random numbers in compiled code: reproducible under a seed, of the right distribution, the same forward and backward."""
+"""Random numbers in compiled code: reproducible under a seed, rightly distributed, the same forward and backward."""
 
 from __future__ import annotations
 

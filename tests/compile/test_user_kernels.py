@@ -72,7 +72,7 @@ def test_user_kernel_over_the_unified_buffer_is_an_error_with_numbers() -> None:
         _scale[(1,)](x, y, x.numel(), 2.0, BLOCK=1 << 18)
         return y
 
-    with pytest.raises(Exception, match="196608|Unified Buffer"):
+    with pytest.raises(Exception, match=r"196608|Unified Buffer"):
         torch.compile(too_large)(torch.randn(100).to("npu"))
 
 
