@@ -38,8 +38,8 @@ def test_division_of_negative_integers(dtype: torch.dtype) -> None:
 
 UNARY = [
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh",
-    "tanh", "asinh", "atan", "sigmoid", "erf", "erfc", "lgamma", "floor", "ceil", "round", "trunc", "sign", "reciprocal",
-    "square", "isnan", "isinf", "signbit",
+    "tanh", "asinh", "atan", "sigmoid", "erf", "erfc", "lgamma", "floor", "ceil", "round", "trunc", "sign",
+    "reciprocal", "square", "isnan", "isinf", "signbit",
 ]  # fmt: skip
 
 
