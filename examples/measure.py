@@ -95,15 +95,19 @@ def synchronize(device: str) -> None:
     torch.get_device_module(device).synchronize()
 
 
-def seconds_per_call(function: Callable[[], Any], device: str, calls: int = 10) -> float:
-    """Median wall-clock seconds of one call, until its results are there. The first call is not counted."""
-    times = []
+def seconds_per_call(*sides: tuple[Callable[[], Any], str], calls: int = 10) -> list[float]:
+    """Median wall-clock seconds of one call of each function, until its results are there on its device.
+
+    The functions take turns, so that a slow moment of the machine hits all of them. Their first calls are not counted.
+    """
+    times: list[list[float]] = [[] for _ in sides]
     for _ in range(calls + 1):
-        start = time.perf_counter()
-        function()
-        synchronize(device)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+        for (function, device), taken in zip(sides, times):
+            start = time.perf_counter()
+            function()
+            synchronize(device)
+            taken.append(time.perf_counter() - start)
+    return [statistics.median(taken[1:]) for taken in times]
 
 
 def first_call(function: Callable[[], Any], device: str) -> tuple[Any, float]:
