@@ -274,7 +274,7 @@ class _BlockPlan:
     # -- grouping ----------------------------------------------------------------------------------------------------
     def _place(self, position: int, op: Op) -> None:
         if is_virtual(op):
-            if self._open is not None and op.name in READS and self._written_by_open(op.operands[0]):
+            if self._open is not None and op.name in READS and self._open_writes():
                 self._close()
             return
         root = root_of(op)
@@ -295,18 +295,11 @@ class _BlockPlan:
         """Whether a scalar memory operation may be done before the open group."""
         if self._open is None or op.regions or op.name in SOLO:
             return self._open is None
-        pointer = op.operands[0]
-        if self._written_by_open(pointer):
-            return False
-        return not written_pointers(op)
+        return not self._open_writes() and not written_pointers(op)
 
-    def _written_by_open(self, pointer: Value) -> bool:
-        return any(
-            self.bases.may_alias(pointer, written)
-            for root in self._open.group.roots
-            if root.op is not None
-            for written in written_pointers(root.op)
-        )
+    def _open_writes(self) -> bool:
+        """Whether the open group writes memory. Any read after that sees it: one tensor may be several arguments."""
+        return any(root.op is not None and written_pointers(root.op) for root in self._open.group.roots)
 
     def _add_root(self, position: int, root: Root) -> None:
         if self._open is not None and not self._fits(root):
@@ -359,18 +352,17 @@ class _BlockPlan:
 
     # -- what to keep ------------------------------------------------------------------------------------------------
     def _hazards(self) -> set[Value]:
-        """Loads whose memory may be written before their last use."""
+        """Loads before whose last use something is written; that may be their memory, whatever the argument."""
         kept: set[Value] = set()
-        writers = [(p, op, written_pointers(op)) for p, op in enumerate(self.ops) if not is_virtual(op)]
-        writers = [w for w in writers if w[2]]
+        writers = [(p, op) for p, op in enumerate(self.ops) if not is_virtual(op) and written_pointers(op)]
         if not writers:
             return kept
         for position, load in enumerate(self.ops):
             if load.name not in READS or not is_virtual(load):
                 continue
             last = max((self.step_of[p] for p in _bits(self.reach[load.result])), default=-1)
-            for written_at, op, pointers in writers:
-                if written_at < position or not any(self.bases.may_alias(load.operands[0], p) for p in pointers):
+            for written_at, op in writers:
+                if written_at < position:
                     continue
                 step = self.step_of[written_at]
                 inside = step == last and op.regions and self.reach[load.result] >> written_at & 1
@@ -501,8 +493,7 @@ class _BlockPlan:
         position = self.ops.index(load.owner)
         for index, step in enumerate(self.steps[:first]):
             for p in step.positions:
-                written = written_pointers(self.ops[p]) if position < p < len(self.ops) else []
-                if any(self.bases.may_alias(load.owner.operands[0], w) for w in written):
+                if position < p < len(self.ops) and written_pointers(self.ops[p]):
                     return index
         return first
 
