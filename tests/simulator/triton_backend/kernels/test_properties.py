@@ -149,7 +149,7 @@ def pipelines(draw):
             del current[axis]
         elif kind == "cumsum":
             steps.append((f"tl.cumsum(v, {axis})", lambda v, axis=axis: v.cumsum(axis)))
-        elif kind == "flip":
+        elif kind == "flip" and current[axis] > 1:
             steps.append((f"tl.flip(v, {axis})", lambda v, axis=axis: v.flip(axis)))
         elif kind == "subtract":
             meaning = lambda v, axis=axis: v - v.amin(axis, keepdim=True)  # noqa: E731
