@@ -16,7 +16,7 @@ from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
 
 
 class NpuAsyncCompile(AsyncCompile):
-    """What the generated module calls to get its kernels; everything but Triton kernels is compiled as Inductor does."""
+    """What the generated module calls to get its kernels; all but Triton kernels is compiled as Inductor does."""
 
     @classmethod
     def use_process_pool(cls) -> bool:

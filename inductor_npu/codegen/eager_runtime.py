@@ -126,7 +126,7 @@ def softmax_parts(value: torch.Tensor, axes: tuple[int, ...]) -> Values:
 def bucket(
     values: torch.Tensor, edges: torch.Tensor, count: int, stride: int, first: torch.Tensor, right: bool
 ) -> torch.Tensor:
-    """How many of `count` sorted edges, `stride` apart and starting at `first`, lie below each value; NaN is above all."""
+    """How many of `count` sorted edges, `stride` apart and starting at `first`, lie below each value; NaN is last."""
     below = torch.zeros_like(first + values.isnan())
     for position in range(count):
         edge = edges[first + position * stride]

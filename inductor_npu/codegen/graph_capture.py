@@ -14,8 +14,8 @@ def warn_missing() -> None:
     says it too.
     """
     warnings.warn(
-        'torch.compile(mode="reduce-overhead"): npu has no graph capture yet; the graph runs correctly, launched kernel '
-        'by kernel. Use mode="default" to silence this.',
+        'torch.compile(mode="reduce-overhead"): npu has no graph capture yet; the graph runs correctly, launched '
+        'kernel by kernel. Use mode="default" to silence this.',
         NpuWarning,
         stacklevel=2,
     )

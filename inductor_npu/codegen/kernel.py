@@ -53,7 +53,7 @@ class NpuTritonKernel(TritonKernel):
         return False
 
     def max_block(self, prefix: str) -> int:
-        """The largest block the heuristics may choose for an axis; a mask is dropped where it divides the axis's length.
+        """The largest block the heuristics may choose for an axis; a mask is dropped where it divides its length.
 
         No block is longer than the tile, nor than its axis rounded up to a power of two. `x` grows beyond that where
         there would be more programs than the grid limit allows: for a length known now by what is needed, for one

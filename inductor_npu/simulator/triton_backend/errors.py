@@ -63,4 +63,3 @@ class UnifiedBufferExceededError(OutOfResources):
 def tile_record(tile: LiveTile) -> tuple[int, str, str]:
     """A tile as it is stored in a kernel's metadata."""
     return tile.bytes, str(tile.type), str(tile.line) if tile.line else ""
-

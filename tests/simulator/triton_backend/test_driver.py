@@ -92,9 +92,7 @@ def test_a_loaded_function_runs(active: NpuDriver) -> None:
     kernel = KernelFile(compile_object(ADD_ONE, 2), "add_one", 0, 1, ()).pack()
     module, function, *_ = active.utils.load_binary("add_one", kernel, 0, 0)
     assert module
-    launch = active.launcher_cls(
-        source(x="*fp32"), SimpleNamespace(name="add_one", shared=0, l0c=0, largest_tiles=[])
-    )
+    launch = active.launcher_cls(source(x="*fp32"), SimpleNamespace(name="add_one", shared=0, l0c=0, largest_tiles=[]))
     x = torch.arange(1000, dtype=torch.float32, device="npu")
     launch(10, 10, 10, active.get_current_stream(0), function, None, None, None, None, x)
     assert torch.equal(x.cpu(), torch.arange(1000) + 1.0)

@@ -238,7 +238,7 @@ def test_strings_are_unescaped() -> None:
     printed = op(r'tt.print " x \22quoted\22: " {hex = false, isSigned = array<i32: 1, 0>} : %n, %x : i32, f32')
     assert printed.attrs == {"prefix": ' x "quoted": ', "hex": False, "isSigned": [1, 0]}
     assert [value.name for value in printed.operands] == ["%n", "%x"]
-    checked = op(r'%c = arith.constant true', r'tt.assert %c, "a\\b \E2\89\A4\0A" : i1')
+    checked = op(r"%c = arith.constant true", r'tt.assert %c, "a\\b \E2\89\A4\0A" : i1')
     assert checked.attrs["message"] == "a\\b ≤\n"
 
 

@@ -42,12 +42,15 @@ def test_calls_are_inlined() -> None:
 
 
 def test_calls_in_loops_and_in_callees_are_inlined() -> None:
-    outer = TWICE + """
+    outer = (
+        TWICE
+        + """
 tt.func private @four(%a: f32) -> f32 {
   %b = tt.call @twice(%a) : (f32) -> f32
   %c = tt.call @twice(%b) : (f32) -> f32
   tt.return %c : f32
 }"""
+    )
     module = simplified(
         "%y = tt.call @twice(%x) : (f32) -> f32",
         "%one = arith.constant 1 : i32",

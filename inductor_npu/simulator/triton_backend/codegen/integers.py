@@ -81,11 +81,10 @@ class Integers:
             mask = int(y.first.constant)
             if mask >= 0 and mask & (mask + 1) == 0 and x.first.low is not None and x.first.low >= 0:
                 return self._indexed_division("urem", x, Index(self.b.constant("i64", mask + 1), 0, x.element), width)
-        if opcode in ("lshr", "ashr") and y.step == 0 and y.first.constant is not None and 0 <= y.first.constant < 31:
-            if x.first.low is not None and x.first.low >= 0:
-                return self._indexed_division(
-                    "udiv", x, Index(self.b.constant("i64", 1 << y.first.constant), 0, x.element), width
-                )
+        shifts_right = opcode in ("lshr", "ashr") and x.first.low is not None and x.first.low >= 0
+        if shifts_right and y.step == 0 and y.first.constant is not None and 0 <= y.first.constant < 31:
+            divisor = Index(self.b.constant("i64", 1 << y.first.constant), 0, x.element)
+            return self._indexed_division("udiv", x, divisor, width)
         return None
 
     def _indexed_division(self, opcode: str, x: Index, y: Index, width: int) -> Lane | None:

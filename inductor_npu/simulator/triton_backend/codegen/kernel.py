@@ -130,8 +130,10 @@ class KernelGenerator:
                 globals_,
                 *self.b.declarations,
                 library.text(declared),
-                (f"define i32 @{name}(ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias readonly %grid, "
-                "ptr noalias %scratch, ptr noalias %context) nounwind {"),
+                (
+                    f"define i32 @{name}(ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias readonly %grid, "
+                    "ptr noalias %scratch, ptr noalias %context) nounwind {"
+                ),
                 "entry:",
                 *entry,
                 _PROLOGUE,

@@ -422,7 +422,7 @@ class Nest:
         body_stop = start + looped * unroll * step
         loop = self.b.open_loop(first, body_stop, unroll * step)
         carried = [[[self.b.phi(loop, v) for v in values] for values in slots] for slots in initial]
-        following = [[] for _ in self.reductions]
+        following: list[list[list[Val]]] = [[] for _ in self.reductions]
         for k in range(unroll):
             self.at[run] = Index(
                 self.kernel.elementwise.lanes.add(loop.iv, self.b.constant("i64", k * step)), lanes, "i64"

@@ -240,7 +240,8 @@ class _Liveness:
     def _feeds_dots_only(self, value: Value) -> bool:
         users = self._users.get(value, [])
         return bool(users) and all(
-            value in user.operands[:2] if user.name in _DOTS
+            value in user.operands[:2]
+            if user.name in _DOTS
             else user.name in _VIEWS | {"tt.trans"} and self._feeds_dots_only(user.result)
             for user in users
         )

@@ -118,8 +118,7 @@ class Dense:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Straight-line operations. TTIR at this stage has one block per region; `cf` branches are refused by the parser.
-    """
+    """Straight-line operations. TTIR at this stage has one block per region; the parser refuses `cf` branches."""
 
     arguments: list[Value] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)

@@ -95,8 +95,7 @@ _SMALL_FLOATS = {
 
 
 def float_from_bits(bits: int, type_name: str) -> float:
-    """The value of a float of type `type_name` with these bits; ValueError for a type whose layout is not known here.
-    """
+    """The value of a float of type `type_name` with these bits; ValueError for a type of unknown layout."""
     if type_name == "bf16":
         return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
     if type_name in _FLOAT_BITS:

@@ -445,8 +445,7 @@ class _Parser(Lexer):
     # Structured control flow
 
     def _for(self, name: str, count: int) -> Op:
-        """`scf.for [unsigned] %i = %lower to %upper step %step [iter_args(%a = %x, ...) -> (types)] [: type] { ... }`.
-        """
+        """`scf.for [unsigned] %i = %lower to %upper step %step [iter_args(%a = %x, ..) -> (types)] [: type] {..}`."""
         attrs: dict[str, object] = {"unsigned": True} if self.accept("unsigned") else {}
         variable = self.take()
         self.expect("=")

@@ -38,9 +38,7 @@ class _Exit:
     returned: list[Value] = field(default_factory=list)
 
 
-def structured(
-    blocks: list[Labelled], arguments: list[Value] | None, error: Callable[[str], Exception]
-) -> Block:
+def structured(blocks: list[Labelled], arguments: list[Value] | None, error: Callable[[str], Exception]) -> Block:
     """One block that does what `blocks` do, starting at the first of them. Blocks that nothing branches to disappear.
 
     `arguments` replace the first block's where given and not empty. `error(reason)` makes the exception for blocks that
@@ -96,9 +94,7 @@ class _Structurer:
         values.update(zip(self._blocks[label].arguments, arguments, strict=True))
         return self._emit(label, stop, ops, values)
 
-    def _condition(
-        self, branch: Op, operands: list[Value], stop: str | None, ops: list[Op], values: Values
-    ) -> _Exit:
+    def _condition(self, branch: Op, operands: list[Value], stop: str | None, ops: list[Op], values: Values) -> _Exit:
         then_label, else_label = branch.attrs["successors"]
         condition, *passed = operands
         size = branch.attrs["sizes"][0]
@@ -136,9 +132,7 @@ class _Structurer:
         return len(ops) == 1 and "successors" not in ops[0].attrs
 
 
-def _merge(
-    condition: Value, sides: list[tuple[list[Op], _Exit]], ops: list[Op], arguments: list[Value]
-) -> _Exit:
+def _merge(condition: Value, sides: list[tuple[list[Op], _Exit]], ops: list[Op], arguments: list[Value]) -> _Exit:
     """Append `scf.if condition` over two sides, whose exits it joins; `arguments` are those of the block where they
     meet.
     """
