@@ -73,8 +73,11 @@ class NpuTritonKernel(TritonKernel):
         limit = min(limit, next_power_of_2(int(numel)))
         return limits.x_block_for_grid(int(numel), limit, providers.current_target().max_grid)
 
-    def inductor_meta_per_kernel(self) -> dict[str, Any]:
-        return {**super().inductor_meta_per_kernel(), **self._npu_meta()}
+    def codegen_kernel(self, name: str | None = None) -> str:
+        """Inductor's source, with our facts among the metadata that every version of it asks this kernel for."""
+        common = type(self).inductor_meta_common
+        self.inductor_meta_common = lambda: {**common(), **self._npu_meta()}  # type: ignore[method-assign]
+        return super().codegen_kernel(name)
 
     def _npu_meta(self) -> dict[str, Any]:
         """What our heuristics and launcher need beyond Inductor's: the target's limits, as plain data in the kernel's

@@ -1,0 +1,61 @@
+"""What is wired into Dynamo and Inductor, and when: nothing before it is needed."""
+
+from __future__ import annotations
+
+import torch
+from torch._dynamo.device_interface import get_interface_for_device
+from torch._inductor.codegen.common import (
+    custom_backend_codegen_configs,
+    get_device_op_overrides,
+    get_scheduling_for_device,
+    get_wrapper_codegen_for_device,
+)
+
+import inductor_npu.config
+from inductor_npu import registration
+from tests.processes import run_python
+
+
+def test_import_torch_imports_neither_dynamo_nor_inductor_nor_triton() -> None:
+    finished = run_python(
+        """
+        import sys, torch
+        print([m for m in ("torch._dynamo", "torch._inductor", "triton", "inductor_npu.codegen") if m in sys.modules])
+        """
+    )
+    assert finished.lines() == ["[]"]
+
+
+def test_classes_are_ours() -> None:
+    import torch._inductor.compile_fx  # noqa: F401 - the step that registers code generation runs after this import
+
+    from inductor_npu.codegen.scheduling import NpuScheduling
+    from inductor_npu.codegen.wrapper import NpuWrapper
+    from inductor_npu.device_interface.interface import NpuInterface
+    from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
+
+    assert get_scheduling_for_device("npu") is NpuScheduling
+    assert get_wrapper_codegen_for_device("npu") is NpuWrapper
+    assert get_interface_for_device("npu") is NpuInterface
+    assert get_interface_for_device("npu:0") is NpuInterface
+    assert isinstance(get_device_op_overrides("npu"), NpuDeviceOpOverrides)
+    assert custom_backend_codegen_configs["npu"] is inductor_npu.config
+
+
+def test_registering_again_changes_nothing() -> None:
+    before = get_interface_for_device("npu")
+    registration.register()
+    assert get_interface_for_device("npu") is before
+
+
+def test_triton_is_there_for_npu() -> None:
+    from torch._inductor.scheduler import has_triton
+
+    assert has_triton()
+
+
+def test_npu_counts_as_a_gpu_for_inductor() -> None:
+    from torch._inductor.utils import get_gpu_type, is_gpu
+
+    assert is_gpu("npu")
+    assert get_gpu_type() == torch.accelerator.current_accelerator().type
