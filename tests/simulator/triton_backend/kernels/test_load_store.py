@@ -351,6 +351,20 @@ def test_a_load_sees_what_was_stored_through_another_argument(device):
 
 
 @triton.jit
+def transpose_and_reverse_kernel(source, target, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(target + (N - 1 - i) * N + j, tl.trans(tl.load(source + i * N + j)))
+
+
+@pytest.mark.parametrize("size", [4, 16, 64])
+def test_a_tile_may_be_moved_in_place_through_two_arguments(device, size):
+    x = torch.randn(size, size)
+    on_device = x.clone().to(device)
+    transpose_and_reverse_kernel[(1,)](on_device, on_device, N=size)
+    assert_same(on_device, x.T.flip(0))
+
+
+@triton.jit
 def copy_between_addresses_kernel(
     source, target, rows, columns, DTYPE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
@@ -378,3 +392,60 @@ def test_the_byte_after_the_last_element_is_never_touched(device, dtype, rows, c
 def test_a_null_pointer_under_a_false_mask_is_never_touched(device):
     copy_between_addresses_kernel[(1,)](0, 0, 0, 0, DTYPE=tl.float32, ROWS=8, COLUMNS=64)
     torch.npu.synchronize()
+
+
+@triton.jit
+def mirror_kernel(source, target, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(target + N - 1 - i, tl.load(source + i))
+
+
+@triton.jit
+def transpose_kernel(source, target, row, column, N: tl.constexpr):
+    r, c = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(target + r * column + c * row, tl.load(source + r * row + c * column))
+
+
+def test_a_tile_moves_within_a_tensor_that_is_two_arguments(device):
+    x = torch.arange(256, dtype=torch.int32, device=device)
+    mirror_kernel[(1,)](x, x, N=256)
+    assert_same(x, torch.arange(255, -1, -1, dtype=torch.int32))
+    square = torch.arange(1024, dtype=torch.int32).reshape(32, 32)
+    on_device = square.to(device)
+    transpose_kernel[(1,)](on_device, on_device, 32, 1, N=32)
+    assert_same(on_device, square.T.contiguous())
+
+
+@triton.jit
+def reinterpret_kernel(narrow, wide, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(wide + i, tl.load(narrow + i).to(tl.int32))
+
+
+def test_a_tile_is_loaded_whole_before_wider_elements_overwrite_it(device):
+    x = torch.arange(128, dtype=torch.int32, device=device)
+    narrow = x.view(torch.int8)
+    expected = narrow.cpu()[:128].to(torch.int32)
+    reinterpret_kernel[(1,)](narrow, x, N=128)
+    assert_same(x, expected)
+
+
+@triton.jit
+def walk_kernel(source, target, N: tl.constexpr, STEPS: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(source + i)
+    pointers = target + i
+    for _ in range(STEPS):
+        tl.store(pointers, x + 1)
+        pointers += N
+    tl.store(pointers, x)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_a_load_keeps_its_value_over_stores_through_a_walking_pointer(device, distinct):
+    x = torch.arange(4 * 32, dtype=torch.int32, device=device)
+    options = {"distinct_arguments": True} if distinct and device == "npu" else {}
+    target = x if not distinct else torch.empty_like(x)
+    walk_kernel[(1,)](x, target, N=32, STEPS=3, **options)
+    first = torch.arange(32, dtype=torch.int32)
+    assert_same(target, torch.cat([first + 1, first + 1, first + 1, first]))

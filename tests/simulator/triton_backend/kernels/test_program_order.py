@@ -73,7 +73,7 @@ programs = st.lists(st.recursive(simple(), nested, max_leaves=6), min_size=3, ma
 
 
 @settings(
-    max_examples=80, deadline=None, derandomize=True, database=None,
+    max_examples=40, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @pytest.mark.compiled
