@@ -25,7 +25,8 @@ class NpuOptions:
     other targets pass or read them; they change nothing here.
 
     `debug` keeps device_assert; `enable_fp_fusion` lets a * b + c round once (by default as TRITON_DEFAULT_FP_FUSION
-    says); `opt_level` (0 to 3) is that of `object_code.compile_object`.
+    says); `distinct_arguments` promises that a tensor that the kernel writes reaches it through one argument only;
+    `opt_level` (0 to 3) is that of `object_code.compile_object`.
     """
 
     arch: str = ""
@@ -38,6 +39,7 @@ class NpuOptions:
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     max_num_imprecise_acc_default: int = 0
     enable_fp_fusion: bool = True
+    distinct_arguments: bool = False
     opt_level: int = 1
     num_warps: int = 1
     num_stages: int = 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ttir.ir import Block, Op, Value
+from ..ttir.ir import Block, Op, PointerType, TensorType, Value
+from .types import element_bytes, element_of, shape_of
 
 READS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 WRITES = frozenset({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce"})
@@ -30,9 +31,14 @@ ANYWHERE = None  # the base of an address of unknown origin: may be any argument
 
 
 class Bases:
-    """The kernel arguments that addresses derive from."""
+    """The kernel arguments that addresses derive from, and which addresses may be the same memory.
 
-    def __init__(self) -> None:
+    Two arguments may be the same tensor, unless the compiler is told that they are `distinct`.
+    """
+
+    def __init__(self, arguments: Iterable[Value] = (), distinct: bool = False) -> None:
+        self._arguments = frozenset(arguments)
+        self._distinct = distinct
         self._known: dict[Value, frozenset[Value] | None] = {}
 
     def carried(self, argument: Value, initial: Value) -> None:
@@ -44,7 +50,7 @@ class Bases:
         if pointer not in self._known:
             owner = pointer.owner
             if owner is None:
-                self._known[pointer] = frozenset((pointer,))
+                self._known[pointer] = frozenset((pointer,)) if pointer in self._arguments else ANYWHERE
             elif owner.name in _ADDRESS_OPERANDS:
                 self._known[pointer] = self.of(owner.operands[0])
             elif owner.name == "arith.select":
@@ -56,8 +62,34 @@ class Bases:
         return self._known[pointer]
 
     def may_alias(self, a: Value, b: Value) -> bool:
+        """Whether some element of `a` may be the same memory as some element of `b`."""
+        if not self._distinct:
+            return True
         left, right = self.of(a), self.of(b)
         return left is ANYWHERE or right is ANYWHERE or bool(left & right)
+
+    def in_step(self, a: Value, b: Value) -> bool:
+        """Whether element i of `a` can only be the same memory as element i of `b`: the same offsets from one
+        argument, or from two with elements of one size, which are either the same tensor or do not overlap.
+        """
+        if a is b:
+            return True
+        if shape_of(a.type) != shape_of(b.type) or _bytes_pointed_at(a) != _bytes_pointed_at(b):
+            return False
+        left, right = a.owner, b.owner
+        if left is None or right is None:
+            return a in self._arguments and b in self._arguments
+        alike = left.name == right.name and left.name in _ADDRESS_OPERANDS and left.attrs == right.attrs
+        same_offsets = alike and left.operands[1:] == right.operands[1:]
+        return same_offsets and self.in_step(left.operands[0], right.operands[0])
+
+
+def _bytes_pointed_at(pointer: Value) -> int | None:
+    """The size of the elements at an address; None where it is of a block of them."""
+    element = pointer.type.element if isinstance(pointer.type, TensorType) else pointer.type
+    if not isinstance(element, PointerType) or isinstance(element.pointee, TensorType):
+        return None
+    return element_bytes(element_of(element.pointee))
 
 
 def _union(a: frozenset[Value] | None, b: frozenset[Value] | None) -> frozenset[Value] | None:

@@ -31,9 +31,12 @@ GRID_LIMIT = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class CodegenOptions:
-    """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers."""
+    """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
+    `distinct_arguments` says that no two arguments point at the same memory, unless it is only read.
+    """
 
     enable_fp_fusion: bool = True
+    distinct_arguments: bool = False
     vector_bits: int = 512
     registers: int = 32
 
@@ -72,7 +75,7 @@ class KernelGenerator:
         self.elementwise = Elementwise(self.b, options.enable_fp_fusion)
         self.memory = Memory(self.b, self.elementwise.lanes, self.elementwise.integers)
         self.blocks = BlockPointers(self)
-        self.bases, self.strides = Bases(), Strides()
+        self.bases, self.strides = Bases(function.body.arguments, options.distinct_arguments), Strides()
         self.planner = Planner(self.bases, self.strides)
         self.env: dict[Value, Lane | Buffer] = {}
         self.scratch_bytes = 0

@@ -4,7 +4,7 @@ Tensor values are virtual: written where a *root* (a store, an atomic, a reducti
 Neighbouring roots over one tile shape form a
 group, one loop nest. The plan keeps the order of memory effects: a nest computes all that a chunk needs before it
 writes, so that a load may share a nest
-with a store only through the very same address; a load whose memory is written before its last use is kept in scratch.
+with a store only through the same offsets; a load whose memory is written before its last use is kept in scratch.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class _BlockPlan:
     # -- grouping ----------------------------------------------------------------------------------------------------
     def _place(self, position: int, op: Op) -> None:
         if is_virtual(op):
-            if self._open is not None and op.name in READS and self._open_writes():
+            if self._open is not None and op.name in READS and self._written_by_open(op.operands[0]):
                 self._close()
             return
         root = root_of(op)
@@ -295,11 +295,17 @@ class _BlockPlan:
         """Whether a scalar memory operation may be done before the open group."""
         if self._open is None or op.regions or op.name in SOLO:
             return self._open is None
-        return not self._open_writes() and not written_pointers(op)
+        reads = op.name in READS
+        return not written_pointers(op) and not (reads and self._written_by_open(op.operands[0]))
 
-    def _open_writes(self) -> bool:
-        """Whether the open group writes memory. Any read after that sees it: one tensor may be several arguments."""
-        return any(root.op is not None and written_pointers(root.op) for root in self._open.group.roots)
+    def _written_by_open(self, pointer: Value) -> bool:
+        """Whether the open group may write what a read through `pointer`, which comes after it, must see."""
+        return any(
+            self.bases.may_alias(pointer, written)
+            for root in self._open.group.roots
+            if root.op is not None
+            for written in written_pointers(root.op)
+        )
 
     def _add_root(self, position: int, root: Root) -> None:
         if self._open is not None and not self._fits(root):
@@ -334,7 +340,8 @@ class _BlockPlan:
         for i, write in enumerate(writes):
             pointer = write.operands[0]
             for other in writes[:i]:
-                if other.operands[0] is not pointer and self.bases.may_alias(other.operands[0], pointer):
+                first = other.operands[0]
+                if not self.bases.in_step(first, pointer) and self.bases.may_alias(first, pointer):
                     return True
             if self._unsafe_loads(pointer, loads, moved):
                 return True
@@ -345,24 +352,25 @@ class _BlockPlan:
         unsafe = []
         for position in _bits(loads | moved):
             load = self.ops[position]
-            same_place = load.operands[0] is pointer and not moved >> position & 1
+            same_place = self.bases.in_step(load.operands[0], pointer) and not moved >> position & 1
             if not same_place and self.bases.may_alias(load.operands[0], pointer):
                 unsafe.append(load)
         return unsafe
 
     # -- what to keep ------------------------------------------------------------------------------------------------
     def _hazards(self) -> set[Value]:
-        """Loads before whose last use something is written; that may be their memory, whatever the argument."""
+        """Loads whose memory may be written before their last use."""
         kept: set[Value] = set()
-        writers = [(p, op) for p, op in enumerate(self.ops) if not is_virtual(op) and written_pointers(op)]
+        writers = [(p, op, written_pointers(op)) for p, op in enumerate(self.ops) if not is_virtual(op)]
+        writers = [w for w in writers if w[2]]
         if not writers:
             return kept
         for position, load in enumerate(self.ops):
             if load.name not in READS or not is_virtual(load):
                 continue
             last = max((self.step_of[p] for p in _bits(self.reach[load.result])), default=-1)
-            for written_at, op in writers:
-                if written_at < position:
+            for written_at, op, pointers in writers:
+                if written_at < position or not any(self.bases.may_alias(load.operands[0], p) for p in pointers):
                     continue
                 step = self.step_of[written_at]
                 inside = step == last and op.regions and self.reach[load.result] >> written_at & 1
@@ -493,7 +501,8 @@ class _BlockPlan:
         position = self.ops.index(load.owner)
         for index, step in enumerate(self.steps[:first]):
             for p in step.positions:
-                if position < p < len(self.ops) and written_pointers(self.ops[p]):
+                written = written_pointers(self.ops[p]) if position < p < len(self.ops) else []
+                if any(self.bases.may_alias(load.owner.operands[0], w) for w in written):
                     return index
         return first
 
