@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch.utils._debug_mode import get_active_debug_mode
@@ -47,27 +45,44 @@ def short_run(autotuner: Any, launcher: Any) -> Callable[..., Any]:
     """What replaces `autotuner.run` once `launcher` is its only one: the same launch without the decisions that
     cannot change any more.
 
-    What can change is still looked at: a profiler or debug mode takes the long way, and so does a launch over the
-    grid limit.
+    What can change is still looked at: a profiler, debug mode or a launch hook of Triton takes the long way, and so
+    does a launch over the grid limit.
     """
-    lines = [
-        "if profiler._is_profiler_enabled or debug_mode() is not None:",
-        f"    return slow_run({_call(launcher.def_args)})",
-    ]
+    enter_calls, exit_calls, runner_args = _without_hooks(launcher)
+    long_way = f"return slow_run({_call(launcher.def_args)})"
+    lines = [f"if profiler._is_profiler_enabled or debug_mode() or enter_calls or exit_calls: {long_way}"]
     lines += _grid_lines(launcher.grid)
     limit = autotuner.inductor_meta.get("npu_max_grid")
     if limit is not None:
-        lines += [f"if {_programs(launcher.grid)} > {limit}:", f"    return larger_blocks({_call(launcher.def_args)})"]
+        lines += [f"if {_programs(launcher.grid)} > {limit}: return larger_blocks({_call(launcher.def_args)})"]
     scope = {
         **launcher.scope,
         "profiler": autograd_profiler,
         "debug_mode": get_active_debug_mode,
+        "enter_calls": enter_calls,
+        "exit_calls": exit_calls,
         "slow_run": autotuner.slow_run,
         "larger_blocks": autotuner.relaunch_with_larger_blocks,
-        "math": math,
-        "torch": torch,
     }
-    return _define("run", [*launcher.def_args, "stream"], lines, f"runner({', '.join(launcher.runner_args)})", scope)
+    return _define("run", [*launcher.def_args, "stream"], lines, f"runner({', '.join(runner_args)})", scope)
+
+
+def _without_hooks(launcher: Any) -> tuple[Any, Any, list[str]]:
+    """The functions that Triton's launch hooks hold (lists that may still grow), and the runner's arguments without
+    the hooks and the metadata made for them.
+
+    Triton from 3.5 on has hook objects that are there even when they hold nothing; making metadata for them costs
+    more than the launch. Before, a hook was one function or None, known for good when the launcher was made.
+    """
+    chains = [launcher.scope["launch_enter_hook"], launcher.scope["launch_exit_hook"]]
+    if not all(hasattr(chain, "calls") for chain in chains):
+        return None, None, launcher.runner_args
+    first = launcher.runner_args.index("metadata") + 1
+    return (
+        chains[0].calls,
+        chains[1].calls,
+        [*launcher.runner_args[:first], *["None"] * 3, *launcher.runner_args[first + 3 :]],
+    )
 
 
 def _call(arguments: list[str]) -> str:
