@@ -14,6 +14,7 @@ from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 
 from ...target import NpuTarget, get_target
+from . import launch_record
 
 BACKEND = "npu"
 LARGEST_TILES = 5  # that many are kept for the message of a kernel that does not fit
@@ -26,7 +27,8 @@ class NpuOptions:
 
     `debug` keeps device_assert; `enable_fp_fusion` lets a * b + c round once (by default as TRITON_DEFAULT_FP_FUSION
     says); `distinct_arguments` promises that a tensor that the kernel writes reaches it through one argument only;
-    `opt_level` (0 to 3) is that of `object_code.compile_object`.
+    `record` makes the kernel count what it does (see `launch_record.py`); `opt_level` (0 to 3) is that of
+    `object_code.compile_object`.
     """
 
     arch: str = ""
@@ -40,6 +42,7 @@ class NpuOptions:
     max_num_imprecise_acc_default: int = 0
     enable_fp_fusion: bool = True
     distinct_arguments: bool = False
+    record: bool = False
     opt_level: int = 1
     num_warps: int = 1
     num_stages: int = 1
@@ -94,6 +97,7 @@ class NpuBackend(BaseBackend):
                 given[name] = tuple(value)
         if isinstance(given.get("extern_libs"), dict):
             given["extern_libs"] = tuple(given["extern_libs"].items())
+        given.setdefault("record", launch_record.is_counting())
         given.setdefault("enable_fp_fusion", os.environ.get("TRITON_DEFAULT_FP_FUSION", "1") == "1")
         return NpuOptions(**{**given, "arch": self._npu.name})
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .counters import increment, is_vector_operation
 from .types import LLVM_TYPES, literal, llvm_type, mangled
 
 _UNKNOWN = None
@@ -58,7 +59,8 @@ class Loop:
 
 
 class Builder:
-    def __init__(self) -> None:
+    def __init__(self, counting: bool = False) -> None:
+        self.counting = counting  # whether the code counts what it does
         self.segments: list[list[str]] = [[]]
         self.sinks: list[list[str]] = [self.segments[0]]
         self.known: list[dict[str, Val]] = [{}]
@@ -139,7 +141,14 @@ class Builder:
             val = Val(f"%v{self._count}", element, lanes, level)
             self.sinks[level].append(f"  {val.text} = {text}")
             known[text] = val
+            if self.counting and is_vector_operation(text, lanes, operands):
+                self.count("vector_operations", "1", level)
         return val
+
+    def count(self, counter: str, amount: str, level: int) -> None:
+        """Adds an i64 to one of `counters.NAMES`, whenever the code at `level` runs."""
+        self._count += 1
+        self.sinks[level] += increment(counter, amount, self._count)
 
     def effect(self, element: str, lanes: int, text: str) -> Val:
         """An instruction with effects or that reads memory, at the innermost level, never merged with another."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ttir.ir import Block, Function, Module, Op, TensorType, Value
-from . import control_flow, solo
+from . import control_flow, counters, solo
 from .atomics import emit_scalar_atomic
 from .blocks import BlockPointers
 from .builder import Builder, Val
@@ -32,11 +32,13 @@ GRID_LIMIT = (1 << 31) - 1
 @dataclass(frozen=True)
 class CodegenOptions:
     """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
-    `distinct_arguments` says that no two arguments point at the same memory, unless it is only read.
+    `distinct_arguments` says that no two arguments point at the same memory, unless it is only read;
+    `record` adds counters (see `counters.py`).
     """
 
     enable_fp_fusion: bool = True
     distinct_arguments: bool = False
+    record: bool = False
     vector_bits: int = 512
     registers: int = 32
 
@@ -71,7 +73,7 @@ class KernelGenerator:
 
     def __init__(self, function: Function, options: CodegenOptions) -> None:
         self.function, self.options = function, options
-        self.b = Builder()
+        self.b = Builder(options.record)
         self.elementwise = Elementwise(self.b, options.enable_fp_fusion)
         self.memory = Memory(self.b, self.elementwise.lanes, self.elementwise.integers)
         self.blocks = BlockPointers(self)
@@ -138,10 +140,14 @@ class KernelGenerator:
                     "ptr noalias %scratch, ptr noalias %context) nounwind {"
                 ),
                 "entry:",
+                *(counters.definitions() if self.options.record else ()),
                 *entry,
                 _PROLOGUE,
                 self.b.text(),
                 _EPILOGUE,
+                *(counters.report("total") if self.options.record else ()),
+                "  ret i32 0",
+                "}",
             ]
         )
 
@@ -202,10 +208,10 @@ class KernelGenerator:
         elif name == "tt.load":
             operands = [self.env[o] for o in op.operands]
             mask, other = (*operands[1:], None, None)[:2]
-            self.env[op.result] = self.memory.load(operands[0], mask, other, element_of(op.result.type), 0)
+            self.env[op.result] = self.memory.device_load(operands[0], mask, other, element_of(op.result.type), 0)
         elif name == "tt.store":
             pointer, value, mask = (*(self.env[o] for o in op.operands), None)[:3]
-            self.memory.store(pointer, value, mask, element_of(op.operands[1].type), 0)
+            self.memory.device_store(pointer, value, mask, element_of(op.operands[1].type), 0)
         elif name in ("tt.atomic_rmw", "tt.atomic_cas"):
             emit_scalar_atomic(self, op)
         elif name in ("tt.make_tensor_ptr", "tt.advance"):
@@ -306,10 +312,7 @@ next:
   %program.z.next = add nuw i32 %program.z, %z.carry
   %more = icmp slt i64 %number.next, %end
   br i1 %more, label %program, label %finished
-finished:
-  ret i32 0
-}
-"""
+finished:"""
 
 __all__ = [
     "CodegenOptions",

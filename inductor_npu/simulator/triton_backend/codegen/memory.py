@@ -31,8 +31,47 @@ def held(element: str) -> str:
 class Memory:
     def __init__(self, builder: Builder, lanes: Lanes, integers: Integers) -> None:
         self.b, self.lanes, self.integers = builder, lanes, integers
-        self.reads = 0
-        self.writes = 0
+
+    # -- device memory -----------------------------------------------------------------------------------------------
+    def device_load(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Lane:
+        """`load` from memory of the device, which a kernel may be asked to count."""
+        if self.b.counting:
+            level = max(lane.level for lane in (pointer, mask, other) if lane is not None)
+            self._count("bytes_read", pointer, mask, element, width, level)
+        return self.load(pointer, mask, other, element, width)
+
+    def device_store(self, pointer: Lane, value: Lane, mask: Lane | None, element: str, width: int) -> None:
+        """`store` to memory of the device, which a kernel may be asked to count."""
+        if self.b.counting:
+            self._count("bytes_written", pointer, mask, element, width, self.b.level)
+        self.store(pointer, value, mask, element, width)
+
+    def count_atomic(self, element: str) -> None:
+        """One element was read and written."""
+        if self.b.counting:
+            for counter in ("bytes_read", "bytes_written"):
+                self.b.count(counter, str(element_bytes(element)), self.b.level)
+
+    def _count(self, counter: str, pointer: Lane, mask: Lane | None, element: str, width: int, level: int) -> None:
+        """Counts the bytes of the lanes that are not masked off; lanes with one address and one mask are one access."""
+        lanes = 1 if is_uniform(pointer) and (mask is None or isinstance(mask, Uniform)) else max(width, 1)
+        size = element_bytes(element)
+        if mask is None:
+            self.b.count(counter, str(lanes * size), level)
+        elif isinstance(mask, Uniform):
+            moved = self.b.select(mask.val, self.b.constant("i64", lanes * size), self.b.constant("i64", 0))
+            self.b.count(counter, moved.text, level)
+        else:
+            bits = self.lanes.vector(mask, width)
+            number = f"%on{self.b.fresh('')}"
+            self.b.sinks[level] += [
+                f"  {number}.bits = bitcast {bits} to i{width}",
+                f"  {number}.few = call i{width} @llvm.ctpop.i{width}(i{width} {number}.bits)",
+                f"  {number}.many = zext i{width} {number}.few to i64",
+                f"  {number}.bytes = mul i64 {number}.many, {size}",
+            ]
+            self.b.declare(f"declare i{width} @llvm.ctpop.i{width}(i{width})")
+            self.b.count(counter, f"{number}.bytes", level)
 
     # -- loads -------------------------------------------------------------------------------------------------------
     def load(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Lane:

@@ -131,7 +131,7 @@ class Frame:
                 *(self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands),
                 *(None,) * (3 - len(op.operands)),
             )
-        return kernel.memory.load(pointer, mask, other, element_of(op.result.type), self.width)
+        return kernel.memory.device_load(pointer, mask, other, element_of(op.result.type), self.width)
 
     def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
         """From the source in scratch, at positions given by the indices along one axis."""
@@ -394,10 +394,10 @@ class Nest:
         element = element_of(op.operands[1].type)
         if self._is_block(op.operands[0]):
             pointer, mask, _ = self.kernel.blocks.access(frame, op, coordinates)
-            self.kernel.memory.store(pointer, lanes[0], mask, element, frame.width)
+            self.kernel.memory.device_store(pointer, lanes[0], mask, element, frame.width)
             return
         mask = lanes[2] if len(lanes) > 2 else None
-        self.kernel.memory.store(lanes[0], lanes[1], mask, element, frame.width)
+        self.kernel.memory.device_store(lanes[0], lanes[1], mask, element, frame.width)
 
     # -- reductions --------------------------------------------------------------------------------------------------
     def _accumulate(self, frame: Frame, run: Run, start: int, stop: int, step: int, lanes: int) -> None:

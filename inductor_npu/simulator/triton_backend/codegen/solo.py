@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..ttir.ir import Op, Value
+from . import counters
 from .builder import Val
 from .dot import emit_dot
 from .errors import UnsupportedOperation
@@ -59,7 +60,7 @@ def in_scratch(kernel: KernelGenerator, value: Value) -> Buffer:
 def _scan(kernel: KernelGenerator, op: Op) -> None:
     group = Group([Root(op, shape=shape_of(op.operands[0].type), axis=op.attrs["axis"])])
     group.shape, group.axis = group.roots[0].shape, group.roots[0].axis
-    group.vector_axis = kernel.planner.vector_axis(group)
+    group.vector_axis = kernel.planner.vector_axis(group, kernel.env)
     kernel.work += math.prod(group.shape)
     ScanNest(kernel, group).emit()
 
@@ -167,6 +168,8 @@ def _assert(kernel: KernelGenerator, op: Op) -> None:
     b.line(f"br i1 {condition.text}, label %{passed}, label %{failed}")
     known = b.enter(failed)
     b.line("store i64 %number, ptr %context")
+    if b.counting:
+        b.sinks[-1] += counters.report(failed)
     b.line(f"ret i32 {len(kernel.messages)}")
     b.leave(passed, known)
 
