@@ -30,7 +30,7 @@ def test_identity_names_triton_and_the_target() -> None:
     assert "Ascend910B3" in identity.toolchain_identity()
 
 
-def test_identity_changes_with_the_target(monkeypatch) -> None:  # noqa: ANN001
+def test_identity_changes_with_the_target(monkeypatch) -> None:
     from inductor_npu import providers
     from inductor_npu.target import NpuTarget
 

@@ -36,7 +36,7 @@ def test_first_launch_installs_the_short_path(compiled: tuple) -> None:
 
 
 def test_a_profiler_takes_the_long_way(compiled: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
-    fn, x, kernel = compiled
+    fn, x, _ = compiled
     with torch.profiler.profile() as profile:
         fn(x)
         torch.npu.synchronize()
