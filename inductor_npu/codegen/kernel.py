@@ -75,8 +75,8 @@ class NpuTritonKernel(TritonKernel):
 
     def codegen_kernel(self, name: str | None = None) -> str:
         """Inductor's source, with our facts among the metadata that every version of it asks this kernel for."""
-        # torch 2.11 has no per-kernel hook; the call for the common metadata, which is a class method, is in all versions.
-        vars(self)["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **self._npu_meta()}
+        # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
+        self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **self._npu_meta()}
         return super().codegen_kernel(name)
 
     def _npu_meta(self) -> dict[str, Any]:
