@@ -102,6 +102,18 @@ def _teach_benchmarker() -> None:
             benchmarker.benchmark_gpu = benchmark_gpu
 
 
+def _answer_for_npu_without_a_warning() -> None:
+    from torch._inductor import utils
+
+    original = utils.is_big_gpu
+
+    @functools.wraps(original)
+    def is_big_gpu(index_or_device: Any = 0) -> bool:
+        return getattr(index_or_device, "type", None) != DEVICE and original(index_or_device)
+
+    utils.is_big_gpu = is_big_gpu
+
+
 def _keep_parameters_tied() -> None:
     from torch.nn.modules.module import Module
 
@@ -158,6 +170,14 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11, 2.12 where register_benchmarker is missing",
         when="torch._inductor.runtime.benchmarking",
         apply=_teach_benchmarker,
+    ),
+    Patch(
+        symbol="torch._inductor.utils.is_big_gpu",
+        reason="every matrix product asks whether the device has the 68 multiprocessors that CUDA templates want, and "
+        "a smaller one gets a warning about max-autotune that means nothing here: npu has no templates.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.utils",
+        apply=_answer_for_npu_without_a_warning,
     ),
     Patch(
         symbol="torch.nn.Module._apply",

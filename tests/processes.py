@@ -27,9 +27,15 @@ class Finished:
 def run_python(code: str, path: Path | None = None, timeout: float = 120, **environment: str) -> Finished:
     """Runs `code` (indented as in the test) in a fresh Python.
 
-    `environment` is added to this process's, less our own switches and pytest's; `path` goes to the front of sys.path.
+    `environment` is added to this process's, less pytest's switches and all of ours but who provides the device and
+    where its library is; `path` goes to the front of sys.path.
     """
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("INDUCTOR_NPU_", "PYTEST_"))}
+    kept = ("INDUCTOR_NPU_PROVIDER", "INDUCTOR_NPU_CACHE_DIR")
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in kept or not name.startswith(("INDUCTOR_NPU_", "PYTEST_"))
+    }
     if path is not None:
         inherited["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), inherited.get("PYTHONPATH")]))
     finished = subprocess.run(

@@ -38,6 +38,19 @@ def test_gpu_types_are_still_a_fixed_list() -> None:
     assert _without_our_package("from torch._inductor.utils import GPU_TYPES; print('npu' in GPU_TYPES)") == "False"
 
 
+def test_matrix_products_still_ask_for_the_size_of_a_gpu() -> None:
+    """When torch asks the backend for its templates before it counts multiprocessors, the patch can go."""
+    source = "import inspect, torch._inductor.utils as u; print('is_big_gpu' in inspect.getsource(u))"
+    assert _without_our_package(source) == "True"
+
+
+def test_a_matrix_product_is_compiled_without_a_warning() -> None:
+    source = "f = torch.compile(lambda a: a @ a); f(torch.ones(4, 4, device='npu'))"
+    finished = run_python(f"import torch\n{source}")
+    assert finished.returncode == 0
+    assert "SMs" not in finished.stderr
+
+
 @pytest.mark.skipif(
     torch.__version__ >= (2, 13), reason="torch 2.13 has register_benchmarker: the patch does nothing there"
 )
