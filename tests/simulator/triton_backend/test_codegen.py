@@ -56,6 +56,36 @@ def shift_in_place(x, N: tl.constexpr):
     tl.store(x + i + 1, tl.load(x + i))
 
 
+@triton.jit
+def transposed_copy(x, out, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + c * ROWS + r, tl.load(x + r * COLUMNS + c, mask=r < rows, other=0))
+
+
+@triton.jit
+def column_sum_in_a_loop(x, out, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[:, None]
+    total = tl.zeros((COLUMNS, ROWS), tl.float32)
+    for first in range(0, rows, ROWS):
+        r = first + tl.arange(0, ROWS)[None, :]
+        total += tl.load(x + (c % 64) + r * 64 + (c // 64) * 64 * rows, mask=r < rows, other=0)
+    tl.store(out + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS), tl.sum(total, 1))
+
+
+@triton.jit
+def to_int8(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i).to(tl.int8))
+
+
+@triton.jit
+def embed(ids, table, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(ids + i // WIDTH)
+    tl.device_assert((row >= 0) & (row < 8), "out of bounds")
+    tl.store(out + i, tl.load(table + row * WIDTH + i % WIDTH))
+
+
 def llir(kernel, *args, grid=(1,), **constants) -> str:
     """Runs `kernel` and returns its LLVM IR."""
     return kernel[grid](*args, **constants).asm["llir"]
@@ -114,3 +144,32 @@ def test_a_store_over_what_is_still_to_be_loaded_waits():
     before = x.cpu().clone()
     llir(shift_in_place, x, N=64)
     torch.testing.assert_close(x.cpu(), torch.cat([before[:1], before[:64]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int8, torch.bool])
+def test_a_transpose_has_no_gather(dtype):
+    x = torch.randint(0, 2 if dtype is torch.bool else 100, (32, 64)).to(dtype)
+    out = torch.empty(64, 32, dtype=dtype, device="npu")
+    text = llir(transposed_copy, x.npu(), out, 19, ROWS=32, COLUMNS=64)
+    assert "gather" not in text and "scatter" not in text
+    expected = torch.where(torch.arange(32)[:, None] < 19, x, torch.zeros((), dtype=dtype)).t()
+    assert torch.equal(out.cpu(), expected)
+
+
+def test_accumulators_of_a_loop_lie_as_the_memory_that_they_sum():
+    x, out = rand(4, 40, 64), torch.empty(256, device="npu")
+    assert "gather" not in llir(column_sum_in_a_loop, x, out, 40, grid=(8,), ROWS=16, COLUMNS=32)
+    torch.testing.assert_close(out.cpu(), x.cpu().sum(1).flatten())
+
+
+def test_rows_of_a_table_are_read_as_vectors_after_their_numbers_were_checked():
+    ids, table, out = torch.randint(0, 8, (16,)), rand(8, 64), torch.empty(16, 64, device="npu")
+    text = llir(embed, ids.npu(), table, out, grid=(4,), WIDTH=64, BLOCK=256, distinct_arguments=True)
+    assert "gather" not in text
+    assert torch.equal(out.cpu(), table.cpu()[ids])
+
+
+def test_conversions_to_integers_stay_vectors():
+    x, out = torch.tensor([1.9, -1.9, float("nan"), 100.0] * 16), torch.empty(64, dtype=torch.int8, device="npu")
+    assert "fptosi.sat" not in llir(to_int8, x.npu(), out, N=64)
+    assert torch.equal(out.cpu(), torch.tensor([1, -1, 0, 100], dtype=torch.int8).repeat(16))

@@ -31,7 +31,7 @@ def in_scratch(value: Value) -> bool:
 def _home(kernel: KernelGenerator, source: Value) -> Buffer:
     """Scratch for a value like `source`, laid out as suits computing `source`."""
     shape = shape_of(source.type)
-    axis = kernel.planner.vector_axis(Group([Root(None, source, shape=shape)], shape))
+    axis = kernel.planner.vector_axis(Group([Root(None, source, shape=shape)], shape), kernel.env)
     return kernel.allocate(shape, element_of(source.type), strides_with_innermost(shape, axis))
 
 

@@ -196,10 +196,23 @@ class Conversions:
         return whole if through == element else self.b.cast("trunc", whole, element)
 
     def _saturated(self, value: Val, element: str, signed: bool) -> Val:
-        name = "fptosi.sat" if signed else "fptoui.sat"
-        return self.b.intrinsic(
-            name, (element, value.lanes), (value,), overloads=((element, value.lanes), (value.element, value.lanes))
-        )
+        """Written out for vectors, whose `fptosi.sat` LLVM takes apart into lanes."""
+        b = self.b
+        if not value.lanes:
+            name = "fptosi.sat" if signed else "fptoui.sat"
+            return b.intrinsic(name, (element, 0), (value,), overloads=((element, 0), (value.element, 0)))
+        bits = BITS[element]
+        highest = (1 << (bits - signed)) - 1
+        whole = b.cast("fptosi" if signed else "fptoui", value, element)  # poison where out of range: not selected
+        too_large = b.compare("fcmp oge", value, b.constant(value.element, float(highest + 1), value.lanes))
+        whole = b.select(too_large, self._integer(value, element, highest), whole)
+        zero = self._integer(value, element, 0)
+        if not signed:
+            return b.select(b.compare("fcmp ogt", value, b.constant(value.element, 0.0, value.lanes)), whole, zero)
+        lowest = -(1 << (bits - 1))
+        too_low = b.compare("fcmp olt", value, b.constant(value.element, float(lowest), value.lanes))
+        whole = b.select(too_low, self._integer(value, element, lowest), whole)
+        return b.select(b.compare("fcmp uno", value, value), zero, whole)
 
     # -- by name -----------------------------------------------------------------------------------------------------
     def convert_float(self, value: Val, element: str, toward_zero: bool = False) -> Val:

@@ -22,6 +22,7 @@ from .nest import Frame, Nest
 from .plan import REGIONS, SOLO, Group, Planner, Root, Step, is_tensor, is_virtual
 from .rewrite import rewrite
 from .strides import Strides
+from .transpose import turn_crosswise_tiles
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 
 SCRATCH_ALIGNMENT = 64
@@ -177,6 +178,8 @@ class KernelGenerator:
                 if not step.group.roots:
                     continue
                 self.work += math.prod(step.group.shape) * 8 ** min(self.loop_depth, 2)
+                step.group.vector_axis = self.planner.vector_axis(step.group, self.env)
+                turn_crosswise_tiles(self, step.group)
                 Nest(self, step.group).emit()
             elif step.op.name in REGIONS:
                 self._region(step.op)

@@ -139,6 +139,8 @@ class Lanes:
         nonnegative = a.low is not None and a.low >= 0 and b.low is not None and b.low > 0
         if nonnegative and a.high is not None and a.high < b.low:
             return self.b.constant(a.element, 0)
+        if nonnegative and _stays_within(a, b):
+            return self.divide(a.parts[0], b)
         val = self.b.binary("udiv" if nonnegative else "sdiv", a, b)
         if b.constant and a.divisor % b.constant == 0:
             val.divisor = abs(a.divisor // b.constant)
@@ -156,6 +158,8 @@ class Lanes:
             return a
         if b.constant and a.divisor % b.constant == 0:
             return self.b.constant(a.element, 0)
+        if nonnegative and _stays_within(a, b):
+            return self.add(self.remainder(a.parts[0], b), a.parts[1])
         val = self.b.binary("urem" if nonnegative else "srem", a, b)
         val.divisor = math.gcd(a.divisor, b.divisor)
         if nonnegative:
@@ -306,6 +310,18 @@ class Lanes:
         if a.step < 0 or a.first.low is None or a.first.low < 0:
             return False
         return a.step * (width - 1) < math.gcd(a.first.divisor, divisor)
+
+
+def _stays_within(a: Val, b: Val) -> bool:
+    """Whether what the innermost loop adds to `a` never carries it over a multiple of `b`: then the loop divides
+    nothing.
+    """
+    if a.parts is None or b.constant is None:
+        return False
+    outer, inner = a.parts
+    if outer.low is None or outer.low < 0 or inner.low is None or inner.low < 0 or inner.high is None:
+        return False
+    return inner.high < math.gcd(outer.divisor, int(b.constant))
 
 
 def _truncated(a: int, b: int) -> int:

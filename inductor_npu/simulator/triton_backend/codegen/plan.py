@@ -10,11 +10,12 @@ with a store only through the same offsets; a load whose memory is written befor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..ttir.ir import Op, TensorType, Value
 from .effects import ATOMICS, READS, Bases, free_values, nested, read_pointers, written_pointers
+from .lanes import Lane
 from .memory import Buffer
 from .strides import Strides
 from .types import shape_of
@@ -126,20 +127,19 @@ def root_of(op: Op) -> Root | None:
 
 
 class Planner:
-    """Plans the blocks of one kernel. `kept` holds the values for which a plan so far has a place in scratch."""
+    """Plans the blocks of one kernel."""
 
     def __init__(self, bases: Bases, strides: Strides) -> None:
         self.bases, self.strides = bases, strides
-        self.kept: set[Value] = set()
 
     def plan(self, ops: Sequence[Op], tail: Sequence[Root] = ()) -> list[Step]:
         """Steps for `ops` in order, then for the roots in `tail`."""
         return _BlockPlan(self, list(ops), list(tail)).steps
 
     # -- the axis to vectorise ---------------------------------------------------------------------------------------
-    def vector_axis(self, group: Group) -> int:
+    def vector_axis(self, group: Group, places: Mapping[Value, Lane | Buffer]) -> int:
         """The axis along which most memory is contiguous; the last one that has more than one element if there is
-        none.
+        none. `places` says where the values written so far are.
         """
         votes = [0.0] * len(group.shape)
         seen: set[tuple[Value, tuple[int | None, ...]]] = set()
@@ -151,7 +151,7 @@ class Planner:
                 for axis, stride in enumerate(root.buffer.strides):
                     votes[axis] += 1.5 * (stride == 1 and group.shape[axis] > 1)
             for operand in root.operands:
-                self._visit(operand, identity, votes, seen, root.value)
+                self._visit(operand, identity, votes, seen, places)
         weighted = [v * min(1.0, d / 16) for v, d in zip(votes, group.shape)]
         best = max(weighted, default=0)
         candidates = [a for a, d in enumerate(group.shape) if d > 1]
@@ -168,23 +168,29 @@ class Planner:
                 votes[nest_axis] += weight
 
     def _visit(
-        self, value: Value, axes: tuple[int | None, ...], votes: list[float], seen: set, root: Value | None
+        self,
+        value: Value,
+        axes: tuple[int | None, ...],
+        votes: list[float],
+        seen: set[tuple[Value, tuple[int | None, ...]]],
+        places: Mapping[Value, Lane | Buffer],
     ) -> None:
-        if (value, axes) in seen or not is_tensor(value) or value.owner is None:
-            return
-        if value in self.kept and value is not root:
+        if (value, axes) in seen or not is_tensor(value):
             return
         seen.add((value, axes))
-        op = value.owner
-        if op.name == "tt.load":
+        place, op = places.get(value), value.owner
+        if isinstance(place, Buffer):
+            for nest_axis, axis in enumerate(axes):
+                votes[nest_axis] += axis is not None and place.strides[axis] == 1 and place.shape[axis] > 1
+        elif place is not None or op is None:
+            return
+        elif op.name == "tt.load":
             self._vote(op.operands[0], axes, votes, 1.0)
-            return
-        if not is_virtual(op):
-            return
-        for operand in op.operands:
-            mapped = source_axes(op, axes) if moves(op) else axes
-            if mapped is not None:
-                self._visit(operand, mapped, votes, seen, root)
+        elif is_virtual(op):
+            for operand in op.operands:
+                mapped = source_axes(op, axes) if moves(op) else axes
+                if mapped is not None:
+                    self._visit(operand, mapped, votes, seen, places)
 
 
 class _BlockPlan:
@@ -212,10 +218,6 @@ class _BlockPlan:
         kept = self._hazards()
         kept |= self._shared(kept)
         self._keep(kept)
-        planner.kept |= kept
-        for step in self.steps:
-            if step.group is not None:
-                step.group.vector_axis = planner.vector_axis(step.group)
 
     # -- relations ---------------------------------------------------------------------------------------------------
     def _relate(self) -> None:
@@ -398,17 +400,27 @@ class _BlockPlan:
         for op in self.ops:
             if not is_virtual(op):
                 continue
-            cost = _COSTS.get(op.name, 10 if op.name.startswith("math.") else 1)
-            if op.name in VIEWS or op.name in ("tt.make_range", "tt.splat", "arith.constant", "tt.addptr"):
-                cost = 0
-            cost += sum(costs.get(o, 0) for o in set(op.operands))
+            cost = self._own_cost(op) + sum(costs.get(o, 0) for o in set(op.operands))
             for result in op.results:
                 costs[result] = 1 if result in kept or result in shared else min(cost, 1000.0)
-                wanted = result in self.solo_in_loops or (cost >= KEEP_COST and self._is_frontier(result))
-                if wanted and result not in kept and result not in shared:
-                    shared.add(result)
-                    costs[result] = 1
+                if result in self.solo_in_loops:
+                    wanted: Value | None = result
+                elif cost >= KEEP_COST and self._is_frontier(result):
+                    wanted = _before_broadcast(result)
+                else:
+                    continue
+                costs[result] = 1
+                if wanted is not None and wanted not in kept:
+                    shared.add(wanted)
         return shared
+
+    def _own_cost(self, op: Op) -> float:
+        """What computing an element takes, its operands left out; positions are computed once a chunk, as scalars."""
+        if op.name in VIEWS or op.name in ("tt.make_range", "tt.splat", "arith.constant", "tt.addptr"):
+            return 0
+        if all(self.planner.strides.is_position(result) for result in op.results):
+            return 0
+        return _COSTS.get(op.name, 10 if op.name.startswith("math.") else 1)
 
     def _halves(self) -> set[Value]:
         """What reductions over pairs read at two places: computed once, or a chain of them would double the work each
@@ -505,6 +517,13 @@ class _BlockPlan:
                 if any(self.bases.may_alias(load.owner.operands[0], w) for w in written):
                     return index
         return first
+
+
+def _before_broadcast(value: Value) -> Value | None:
+    """What `value` repeats; None where that is one element, which costs nothing to compute again."""
+    while value.owner is not None and value.owner.name in ("tt.broadcast", "tt.expand_dims"):
+        value = value.owner.operands[0]
+    return value if math.prod(shape_of(value.type)) > 1 else None
 
 
 def _bits(mask: int) -> list[int]:

@@ -10,6 +10,8 @@ from .types import element_of, shape_of
 _SAME = frozenset(
     {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast", "arith.index_castui"}
 )
+_DIVISIONS = frozenset({"arith.remsi", "arith.remui", "arith.divsi", "arith.divui"})
+CHUNK = 16  # lanes that should not cross a multiple of a divisor
 
 
 class Strides:
@@ -28,6 +30,18 @@ class Strides:
             self._known[key] = None  # a loop-carried value that depends on itself
             self._known[key] = self._of(value, axis)
         return self._known[key]
+
+    def is_position(self, value: Value) -> bool:
+        """Whether `value` is an integer that a chunk, along any axis, needs one scalar for."""
+        shape = shape_of(value.type)
+        if element_of(value.type) not in ("i32", "i64"):
+            return False
+        op = value.owner
+        if op is not None and op.name in _DIVISIONS:
+            number = splat_constant(op.operands[1])
+            if number is None or number % CHUNK:
+                return False
+        return all(self.along(value, axis) is not None for axis in range(len(shape)))
 
     def _of(self, value: Value, axis: int) -> int | None:
         op = value.owner
@@ -49,7 +63,7 @@ class Strides:
             return left - right if name == "arith.subi" else left + right
         if name == "arith.muli":
             return self._product(op, axis)
-        if name in ("arith.remsi", "arith.remui", "arith.divsi", "arith.divui"):
+        if name in _DIVISIONS:
             return self._division(op, axis)
         return self._view(op, axis)
 
