@@ -113,17 +113,17 @@ def reduction(
 
 def _looped_blocks(size_hints: dict[str, int], tile: int, hint: Any, meta: Meta) -> Blocks:
     side_by_side = hint in (ReductionHint.OUTER, ReductionHint.OUTER_TINY)
-    rows = min(size_hints["x"], OUTER_ROWS if side_by_side else 1, meta["npu_max_x_block"])
+    least = min(size_hints["x"], OUTER_ROWS if side_by_side else 1, meta["npu_max_x_block"])
     blocks: Blocks = {}
-    taken = rows
+    row = 1
     # The innermost reduction axis is the contiguous one: it gets its length first.
     for prefix in sorted((name for name in size_hints if name.startswith("r")), reverse=True):
-        block = min(size_hints[prefix], max(1, tile // taken), stock.TRITON_MAX_BLOCK[prefix.upper()])
+        block = min(size_hints[prefix], max(1, tile // (least * row)), stock.TRITON_MAX_BLOCK[prefix.upper()])
         blocks[f"{prefix.upper()}BLOCK"] = block
-        taken *= block
+        row *= block
     # Short rows leave room for more of them.
-    rows = min(size_hints["x"], rows * max(1, tile // taken), meta["npu_max_x_block"])
-    return {"XBLOCK": _grow_to_grid(rows, size_hints["x"], 1, meta), **blocks}
+    rows = min(size_hints["x"], least * max(1, tile // (least * row)), meta["npu_max_x_block"])
+    return {**_row_blocks(size_hints, rows, tile // row, meta), **blocks}
 
 
 def persistent_reduction(
@@ -147,7 +147,17 @@ def _persistent_blocks(size_hints: dict[str, int], tile: int, meta: Meta) -> Blo
     for prefix, length in size_hints.items():
         row *= length if prefix.startswith("r") else 1
     x = max(1, min(rows, tile // row, rows // next_power_of_2(meta["npu_cores"]), meta["npu_max_x_block"]))
-    return {"XBLOCK": _grow_to_grid(x, rows, 1, meta)}
+    return _row_blocks(size_hints, x, tile // row, meta)
+
+
+def _row_blocks(size_hints: dict[str, int], x: int, room: int, meta: Meta) -> Blocks:
+    """Blocks of the axes that a reduction keeps: `x` rows along x and, where its rows have a second axis, as many along
+    y as `room` for rows is left.
+    """
+    if "y" not in size_hints:
+        return {"XBLOCK": _grow_to_grid(x, size_hints["x"], 1, meta)}
+    y = min(size_hints["y"], max(1, room // x), stock.TRITON_MAX_BLOCK["Y"])
+    return {"XBLOCK": _grow_to_grid(x, size_hints["x"], -(-size_hints["y"] // y), meta), "YBLOCK": y}
 
 
 def user_autotune(

@@ -92,6 +92,12 @@ def test_batch_and_group_normalisation() -> None:
     )
 
 
+def test_rows_along_two_axes() -> None:
+    """Inductor splits these reductions into parts and gives the rows an axis each for part and place."""
+    x, y = torch.randn(4, 256, 65), torch.randn(260, 256)
+    check(lambda x, y: torch.nn.functional.layer_norm(x.transpose(1, 2) + y.view(4, 65, 256), (256,)), x, y)
+
+
 def test_norms() -> None:
     check(
         lambda x: (x.norm(), x.norm(dim=1), x.norm(p=1, dim=0), torch.linalg.vector_norm(x, ord=3)), torch.randn(20, 33)
