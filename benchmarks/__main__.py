@@ -37,7 +37,6 @@ def main() -> int:
     console, report = Console(), Report()
     measure(arguments, report, console)
     show(report, console)
-    save(report, RESULTS)
     console.print(f"Saved in {RESULTS}")
     complete = set(arguments.parts) == set(PARTS) and not arguments.only and arguments.device == "npu"
     if complete and not arguments.no_document:
@@ -67,6 +66,7 @@ def measure(arguments: argparse.Namespace, report: Report, console: Console) -> 
             except Exception as error:  # noqa: BLE001 - reported, and the exit status tells
                 report.failures[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
                 console.print(f"[red]{name} failed:[/red] {type(error).__name__}: {error}", markup=True)
+            save(report, RESULTS)  # an interrupted run keeps what it has
             progress.advance(task)
 
 

@@ -28,7 +28,7 @@ def measure() -> dict[str, float]:
     return {
         "launcher": _seconds(lambda: launch(1, 1, 1, stream, function, packed, None, None, None, x, y, out, 64, 64)),
         "generated code": _seconds(_generated_launch()),
-        "kernel[grid](...)": _seconds(lambda: kernel[(1,)](x, y, out, 64, BLOCK=64)),
+        "Triton's own launch syntax": _seconds(lambda: kernel[(1,)](x, y, out, 64, BLOCK=64)),
     }
 
 
