@@ -64,6 +64,7 @@ def _install_simulator() -> None:
     import torch
 
     from inductor_npu.simulator.device import build, npu
+    from inductor_npu.simulator.triton_backend import selection
 
     owner = torch._C._get_privateuse1_backend_name()
     if owner not in ("privateuseone", "npu"):
@@ -74,6 +75,7 @@ def _install_simulator() -> None:
         build.load()
     torch.utils.rename_privateuse1_backend("npu")
     npu.install()
+    selection.install()
 
 
 def _another_backend_is_installed() -> bool:

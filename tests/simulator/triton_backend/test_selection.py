@@ -1,0 +1,80 @@
+"""Which of several backends Triton takes: the embedded NPU, where it provides the device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fill_kernel(target, N: tl.constexpr):
+    tl.store(target + tl.arange(0, N), 7.0)
+
+
+out = torch.zeros(64, device="npu")
+fill_kernel[(1,)](out, N=64)
+print(triton.runtime.driver.active.get_current_target().backend, out.sum().item())
+"""
+
+ANOTHER_ACTIVE_DRIVER = """
+import triton.backends as discovered
+from triton.backends.driver import DriverBase
+
+
+class AnotherDriver(DriverBase):
+    @classmethod
+    def is_active(cls):
+        return True
+
+
+class AnotherCompiler:
+    @staticmethod
+    def supports_target(target):
+        return target.backend == "another"
+
+
+discovered.backends["another"] = discovered.Backend(compiler=AnotherCompiler, driver=AnotherDriver)
+"""
+
+
+def run(tmp_path: Path, source: str, **environment: str) -> str:
+    script = tmp_path / "program.py"
+    script.write_text(source)
+    done = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_another_active_driver_does_not_stop_the_embedded_npu(tmp_path):
+    source = "import torch\n" + ANOTHER_ACTIVE_DRIVER + KERNEL
+    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
+
+
+def test_triton_may_be_imported_before_torch(tmp_path):
+    source = "import triton\n" + ANOTHER_ACTIVE_DRIVER + KERNEL
+    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
+
+
+def test_a_triton_that_reads_no_entry_points_finds_the_backend(tmp_path):
+    """As Triton 3.2 does; later ones do so where they are told to look at their own backends only."""
+    environment = {"INDUCTOR_NPU_PROVIDER": "simulator", "TRITON_BACKENDS_IN_TREE": "1"}
+    assert run(tmp_path, "import torch\n" + KERNEL, **environment) == "npu 448.0"
+
+
+def test_an_unknown_target_does_not_stop_the_import_of_triton(tmp_path):
+    source = "import torch, triton\nprint('imported')"
+    assert run(tmp_path, source, INDUCTOR_NPU_TARGET="none such").endswith("imported")
+
+
+def test_importing_torch_does_not_import_triton(tmp_path):
+    source = "import sys, torch\nprint('triton' in sys.modules)"
+    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "False"
