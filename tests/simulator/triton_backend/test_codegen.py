@@ -73,6 +73,13 @@ def column_sum_in_a_loop(x, out, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 
 
 @triton.jit
+def normalised(x, mean, scale, bias, out, N: tl.constexpr):
+    r, c = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    value = (tl.load(x + r * N + c) - tl.load(mean + r)) * tl.load(scale + r) + tl.load(bias + r)
+    tl.store(out + r * N + c, value)
+
+
+@triton.jit
 def to_int8(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.load(x + i).to(tl.int8))
@@ -173,3 +180,11 @@ def test_conversions_to_integers_stay_vectors():
     x, out = torch.tensor([1.9, -1.9, float("nan"), 100.0] * 16), torch.empty(64, dtype=torch.int8, device="npu")
     assert "fptosi.sat" not in llir(to_int8, x.npu(), out, N=64)
     assert torch.equal(out.cpu(), torch.tensor([1, -1, 0, 100], dtype=torch.int8).repeat(16))
+
+
+def test_lanes_follow_whole_tiles_rather_than_vectors_that_are_broadcast():
+    x, mean, scale, bias, out = rand(64, 64), rand(64), rand(64), rand(64), torch.empty(64, 64, device="npu")
+    text = llir(normalised, x, mean, scale, bias, out, N=64)
+    assert "gather" not in text and "scatter" not in text
+    expected = (x.cpu() - mean.cpu()[:, None]) * scale.cpu()[:, None] + bias.cpu()[:, None]
+    torch.testing.assert_close(out.cpu(), expected)

@@ -143,7 +143,7 @@ class Planner:
         """
         votes = [0.0] * len(group.shape)
         seen: set[tuple[Value, tuple[int | None, ...]]] = set()
-        identity = tuple(range(len(group.shape)))
+        identity, size = tuple(range(len(group.shape))), math.prod(group.shape)
         for root in group.roots:
             if root.op is not None and root.op.name != "tt.reduce":
                 self._vote(root.op.operands[0], identity, votes, 2.0)
@@ -151,7 +151,7 @@ class Planner:
                 for axis, stride in enumerate(root.buffer.strides):
                     votes[axis] += 1.5 * (stride == 1 and group.shape[axis] > 1)
             for operand in root.operands:
-                self._visit(operand, identity, votes, seen, places)
+                self._visit(operand, identity, votes, seen, places, size)
         weighted = [v * min(1.0, d / 16) for v, d in zip(votes, group.shape)]
         best = max(weighted, default=0)
         candidates = [a for a, d in enumerate(group.shape) if d > 1]
@@ -174,23 +174,26 @@ class Planner:
         votes: list[float],
         seen: set[tuple[Value, tuple[int | None, ...]]],
         places: Mapping[Value, Lane | Buffer],
+        size: int,
     ) -> None:
+        """Lets the memory behind `value` vote for the axes it runs along; the nest has `size` elements."""
         if (value, axes) in seen or not is_tensor(value):
             return
         seen.add((value, axes))
         place, op = places.get(value), value.owner
+        weight = min(1.0, math.prod(shape_of(value.type)) / size)  # a vector that is broadcast is little memory
         if isinstance(place, Buffer):
             for nest_axis, axis in enumerate(axes):
-                votes[nest_axis] += axis is not None and place.strides[axis] == 1 and place.shape[axis] > 1
+                votes[nest_axis] += weight * (axis is not None and place.strides[axis] == 1 and place.shape[axis] > 1)
         elif place is not None or op is None:
             return
         elif op.name == "tt.load":
-            self._vote(op.operands[0], axes, votes, 1.0)
+            self._vote(op.operands[0], axes, votes, weight)
         elif is_virtual(op):
             for operand in op.operands:
                 mapped = source_axes(op, axes) if moves(op) else axes
                 if mapped is not None:
-                    self._visit(operand, mapped, votes, seen, places)
+                    self._visit(operand, mapped, votes, seen, places, size)
 
 
 class _BlockPlan:
