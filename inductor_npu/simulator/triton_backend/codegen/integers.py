@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .builder import Val
-from .lanes import Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
+from .lanes import MAX_INDEX_FACTOR, Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
 from .mathfunctions import MathFunctions
 from .types import BITS
 
@@ -134,7 +134,7 @@ class Integers:
         if opcode == "mul":
             product = self.lanes.multiply(a, b)
             factors = [abs(v.constant) for v in (a, b) if v.constant is not None]
-            if any(f > (1 << 24) for f in factors) and product.constant is None:
+            if any(f > MAX_INDEX_FACTOR for f in factors) and product.constant is None:
                 product.low = product.high = None
                 product.divisor &= -product.divisor
             return self._settled(product)
@@ -247,6 +247,8 @@ class Integers:
             x, y, predicate = y, x, _SWAPPED[predicate]
         if y.step != 0:
             return None
+        if x.first.low is None and BITS[x.element] < 64:
+            return None  # it holds an argument or a loaded number, as a seed: it may wrap, unlike a tile coordinate
         if predicate[0] == "u":
             if x.first.low is None or x.first.low < 0 or y.first.low is None or y.first.low < 0:
                 return None

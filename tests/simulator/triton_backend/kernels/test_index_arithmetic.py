@@ -260,3 +260,42 @@ def test_reflection_padding(device, size, pad):
     out = torch.empty(size + 2 * pad, device=device)
     reflect_kernel[(triton.cdiv(size + 2 * pad, 64),)](x.to(device), out, size, pad, BLOCK=64)
     assert_same(out, torch.nn.functional.pad(x[None, None], (pad, pad), mode="reflect")[0, 0])
+
+
+def wrapped(numbers: np.ndarray) -> np.ndarray:
+    """64-bit numbers as int32 holds them."""
+    return (numbers + 2**31) % 2**32 - 2**31
+
+
+@triton.jit
+def seeded_kernel(out, seed, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    k = i + seed
+    tl.store(out + i, k % 97 + (k < 0).to(tl.int32) * 5000 + k // 1000)
+
+
+@triton.jit
+def hashed_program_kernel(out, FACTOR: tl.constexpr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    k = tl.program_id(0) * FACTOR + 7
+    tl.store(out + i, k // 3 + (k > 0).to(tl.int32) + tl.where(k + tl.arange(0, N) > 100, 5, 6))
+
+
+def test_a_seed_near_the_limit_wraps(device):
+    seed, count = 2**31 - 1000, 4096
+    out = torch.zeros(count, dtype=torch.int32, device=device)
+    seeded_kernel[(count // 64,)](out, seed, N=64)
+    k = wrapped(np.arange(count, dtype=np.int64) + seed)
+    expected = np.fmod(k, 97) + (k < 0) * 5000 + np.trunc(k / 1000).astype(np.int64)
+    np.testing.assert_array_equal(out.cpu().numpy(), expected)
+
+
+@pytest.mark.parametrize("factor", [2654435, 40503 * 1000, 2**31 - 1])
+def test_products_of_a_program_id_that_are_hashes_wrap(device, factor):
+    count = 64 * 2000
+    out = torch.zeros(count, dtype=torch.int32, device=device)
+    hashed_program_kernel[(2000,)](out, FACTOR=factor, N=64)
+    i = np.arange(count, dtype=np.int64)
+    k = wrapped(i // 64 * factor + 7)
+    expected = np.trunc(k / 3).astype(np.int64) + (k > 0) + np.where(wrapped(k + i % 64) > 100, 5, 6)
+    np.testing.assert_array_equal(out.cpu().numpy(), expected)
