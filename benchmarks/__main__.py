@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import compile_time, launch_time, run_time
+from benchmarks.noise import LARGEST_SHARE, OtherPrograms
 from benchmarks.report import Report, save, show, write_document
 
 PARTS = ("run", "compile", "launch")
@@ -34,12 +35,18 @@ def main() -> int:
     parser.add_argument("--no-document", action="store_true", help="leave docs/benchmarks.md as it is")
     arguments = parser.parse_args()
 
-    console, report = Console(), Report()
+    console, report, others = Console(), Report(), OtherPrograms()
     measure(arguments, report, console)
     show(report, console)
+    quiet = others.share() <= LARGEST_SHARE
+    if not quiet:
+        console.print(
+            f"[red]Other programs took {others.share():.0%} of the processors meanwhile: these numbers mean little, and "
+            "docs/benchmarks.md stays as it is. Measure again on an idle machine.[/red]"
+        )
     console.print(f"Saved in {RESULTS}")
     complete = set(arguments.parts) == set(PARTS) and not arguments.only and arguments.device == "npu"
-    if complete and not arguments.no_document:
+    if complete and quiet and not arguments.no_document:
         write_document(report)
     return 1 if report.failures or not all(result.correct for result in report.run_times) else 0
 
