@@ -41,7 +41,7 @@ def main() -> int:
     quiet = others.share() <= LARGEST_SHARE
     if not quiet:
         console.print(
-            f"[red]Other programs took {others.share():.0%} of the processors meanwhile: these numbers mean little, and "
+            f"[red]Other programs took {others.share():.0%} of the processors meanwhile: these numbers mean little; "
             "docs/benchmarks.md stays as it is. Measure again on an idle machine.[/red]"
         )
     console.print(f"Saved in {RESULTS}")

@@ -1,4 +1,4 @@
-"""Whether other programs ran meanwhile: OpenMP on a busy machine is many times slower, and a ratio to it says nothing."""
+"""Whether other programs ran meanwhile: OpenMP on a busy machine is far slower; a ratio to it says nothing."""
 
 from __future__ import annotations
 
