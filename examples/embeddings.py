@@ -123,5 +123,6 @@ def show(console: Console, device: str) -> bool:
     console.print("\nGenerated code, with its first kernel below:")
     console.print(str(code.path), soft_wrap=True, highlight=False)
     if kernel := code.first_kernel():
-        console.print(Syntax(kernel, "python", background_color="default", word_wrap=True))
+        width = max(map(len, kernel.splitlines()))  # whole lines, whatever the terminal's width: they can be copied
+        console.print(Syntax(kernel, "python", background_color="default", code_width=width), soft_wrap=True)
     return result.largest_difference <= TOLERANCE

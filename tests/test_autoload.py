@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,20 @@ STATE = """
     import sys, torch
     print(torch._C._get_privateuse1_backend_name(), torch.accelerator.current_accelerator(), hasattr(torch, "npu"))
 """
-UNTOUCHED = "privateuseone None False"
 WITH_NPU = "npu npu True"
 
 # Calls the entry points as `import torch` does, at a moment of the test's choosing.
 WITHOUT_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+
+# Nobody asks for a device, whatever this machine's environment says.
+UNASKED = {"INDUCTOR_NPU_PROVIDER": ""}
+
+
+@functools.cache
+def untouched() -> str:
+    """What STATE prints on this machine where our entry point does not run."""
+    (line,) = run_python(STATE, **WITHOUT_AUTOLOAD).lines()
+    return line
 
 
 def test_import_torch_brings_the_device() -> None:
@@ -115,13 +125,13 @@ def test_torch_compile_works_whatever_was_imported_first(first: str) -> None:
 
 def test_provider_none_leaves_torch_alone() -> None:
     finished = run_python(STATE, INDUCTOR_NPU_PROVIDER="none")
-    assert finished.lines() == [UNTOUCHED]
+    assert finished.lines() == [untouched()]
     assert finished.stderr == ""
 
 
 def test_unknown_provider_warns_and_names_the_known_ones() -> None:
     finished = run_python(STATE, INDUCTOR_NPU_PROVIDER="simlator")
-    assert finished.lines() == [UNTOUCHED]
+    assert finished.lines() == [untouched()]
     assert finished.stderr.count("NpuWarning") == 1
     for part in ("'simlator'", "ascend, simulator, none", "INDUCTOR_NPU_PROVIDER"):
         assert part in finished.stderr
@@ -136,7 +146,7 @@ def test_unknown_target_is_named_when_the_device_is_used() -> None:
 
 def test_ascend_without_torch_npu_warns_and_says_what_to_install() -> None:
     finished = run_python(STATE, INDUCTOR_NPU_PROVIDER="ascend")
-    assert finished.lines() == [UNTOUCHED]
+    assert finished.lines() == [untouched()]
     assert finished.stderr.count("NpuWarning") == 1
     assert "torch_npu" in finished.stderr
 
@@ -179,7 +189,7 @@ def test_another_backend_package_goes_first(tmp_path: Path) -> None:
         "def autoload():\n    import torch\n    torch.utils.rename_privateuse1_backend('toaster')\n",
     )
 
-    finished = run_python(STATE, path=tmp_path)
+    finished = run_python(STATE, path=tmp_path, **UNASKED)
 
     assert finished.lines() == ["toaster toaster False"]
     assert finished.stderr == ""
@@ -188,7 +198,7 @@ def test_another_backend_package_goes_first(tmp_path: Path) -> None:
 def test_another_backend_package_does_not_hinder_who_asks_for_npu(tmp_path: Path) -> None:
     install_backend(tmp_path, "bystander", "def autoload():\n    pass\n")
 
-    assert run_python(STATE, path=tmp_path).lines() == [UNTOUCHED]
+    assert run_python(STATE, path=tmp_path, **UNASKED).lines() == [untouched()]
     assert run_python(STATE, path=tmp_path, INDUCTOR_NPU_PROVIDER="simulator").lines() == [WITH_NPU]
 
 
@@ -212,7 +222,9 @@ WITH_CUDA = """
 
 def test_nothing_changes_where_torch_has_another_accelerator() -> None:
     finished = run_python(
-        WITH_CUDA + "    print(torch._C._get_privateuse1_backend_name(), hasattr(torch, 'npu'))", **WITHOUT_AUTOLOAD
+        WITH_CUDA + "    print(torch._C._get_privateuse1_backend_name(), hasattr(torch, 'npu'))",
+        **WITHOUT_AUTOLOAD,
+        **UNASKED,
     )
     assert finished.lines() == ["privateuseone False"]
     assert finished.stderr == ""

