@@ -93,7 +93,10 @@ _loaded: list[Any] = []
 
 @functools.cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(_target_machine(2))
+    # JITLink gives a kernel's code and constants one piece of memory. LLVM's older linker maps them apart: in a process
+    # with much mapped (CUDA's libraries, say) they can end up over 2 GiB from each other, out of an instruction's
+    # reach, and the process is aborted.
+    return llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
 
 
 def load_function(object_code: bytes, entry: str, symbols: Mapping[str, int]) -> int:
