@@ -58,4 +58,5 @@ def test_npu_counts_as_a_gpu_for_inductor() -> None:
     from torch._inductor.utils import get_gpu_type, is_gpu
 
     assert is_gpu("npu")
-    assert get_gpu_type() == torch.accelerator.current_accelerator().type
+    # Where torch has another accelerator, the GPU that Inductor's own defaults mean stays that one.
+    assert get_gpu_type() == ("cuda" if torch.cuda.is_available() else "npu")
