@@ -93,9 +93,9 @@ _loaded: list[Any] = []
 
 @functools.cache
 def _linker() -> Any:
-    # JITLink gives a kernel's code and constants one piece of memory. LLVM's older linker maps them apart: in a process
-    # with much mapped (CUDA's libraries, say) they can end up over 2 GiB from each other, out of an instruction's
-    # reach, and the process is aborted.
+    # JITLink gives a kernel's code and constants one piece of memory. LLVM's older linker maps them apart, possibly out
+    # of an instruction's reach (2 GiB); it was seen to abort a process that had CUDA's libraries mapped, which that
+    # would explain.
     return llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
 
 
