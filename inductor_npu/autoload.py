@@ -73,7 +73,6 @@ def _install_simulator() -> None:
     # PyTorch asks torch.npu for it then, but not for everything (a torch.Stream, say, must find the device known).
     if build.is_built():
         build.load()
-    torch.utils.rename_privateuse1_backend("npu")
     npu.install()
     selection.install()
 

@@ -44,8 +44,11 @@ def _autotuned(
     )
 
 
-def _wants_candidates(inductor_meta: Meta) -> bool:
-    return bool(inductor_meta.get("max_autotune") or inductor_meta.get("max_autotune_pointwise"))
+def _tiles(triton_meta: Meta, inductor_meta: Meta, *divisors: int) -> list[int]:
+    """The tile that fits the Unified Buffer; with max-autotune a candidate for each of `divisors`, largest first."""
+    tile = footprint.fitting_tile(inductor_meta["npu_tile"], triton_meta, inductor_meta)
+    wants_candidates = inductor_meta.get("max_autotune") or inductor_meta.get("max_autotune_pointwise")
+    return [tile // divisor for divisor in divisors] if wants_candidates else [tile]
 
 
 def pointwise(
@@ -59,9 +62,9 @@ def pointwise(
 ) -> Decorator:
     """Blocks of a loop without reductions: `tile` elements, the contiguous axis x first."""
     assert inductor_meta is not None, "the code generator always gives inductor_meta"
-    tile = footprint.fitting_tile(inductor_meta["npu_tile"], triton_meta, inductor_meta)
-    tiles = [tile, tile // 2, tile // 4] if _wants_candidates(inductor_meta) else [tile]
-    blocks = [_pointwise_blocks(size_hints, size, inductor_meta) for size in tiles]
+    blocks = [
+        _pointwise_blocks(size_hints, size, inductor_meta) for size in _tiles(triton_meta, inductor_meta, 1, 2, 4)
+    ]
     return _autotuned(size_hints, blocks, HeuristicType.POINTWISE, triton_meta, inductor_meta, filename)
 
 
@@ -105,9 +108,10 @@ def reduction(
 ) -> Decorator:
     """Blocks of a reduction that reads its row in a loop."""
     assert triton_meta is not None and inductor_meta is not None, "the code generator always gives both"
-    tile = footprint.fitting_tile(inductor_meta["npu_tile"], triton_meta, inductor_meta)
-    tiles = [tile, tile // 2, tile // 4] if _wants_candidates(inductor_meta) else [tile]
-    blocks = [_looped_blocks(size_hints, size, reduction_hint, inductor_meta) for size in tiles]
+    blocks = [
+        _looped_blocks(size_hints, size, reduction_hint, inductor_meta)
+        for size in _tiles(triton_meta, inductor_meta, 1, 2, 4)
+    ]
     return _autotuned(size_hints, blocks, HeuristicType.REDUCTION, triton_meta, inductor_meta, filename)
 
 
@@ -136,9 +140,7 @@ def persistent_reduction(
 ) -> Decorator:
     """Rows per program of a reduction whose whole row is on chip; the row's block is fixed in the kernel's source."""
     assert triton_meta is not None and inductor_meta is not None, "the code generator always gives both"
-    tile = footprint.fitting_tile(inductor_meta["npu_tile"], triton_meta, inductor_meta)
-    tiles = [tile, tile // 4] if _wants_candidates(inductor_meta) else [tile]
-    blocks = [_persistent_blocks(size_hints, size, inductor_meta) for size in tiles]
+    blocks = [_persistent_blocks(size_hints, size, inductor_meta) for size in _tiles(triton_meta, inductor_meta, 1, 4)]
     return _autotuned(size_hints, blocks, HeuristicType.PERSISTENT_REDUCTION, triton_meta, inductor_meta, filename)
 
 
