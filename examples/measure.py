@@ -18,22 +18,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Operators that only describe memory in another way: eager runs no kernel for them.
-_FREE = {
-    "view",
-    "_unsafe_view",
-    "t",
-    "transpose",
-    "permute",
-    "expand",
-    "unsqueeze",
-    "squeeze",
-    "slice",
-    "select",
-    "detach",
-    "alias",
-    "as_strided",
-}
-_FREE |= {"split", "split_with_sizes", "unbind", "reshape", "_reshape_alias"}
+_FREE = frozenset(
+    """view _unsafe_view t transpose permute expand unsqueeze squeeze slice select detach alias as_strided split
+    split_with_sizes unbind reshape _reshape_alias""".split()  # noqa: SIM905 - a list of them would be a page
+)
 
 
 class OperatorCounter(TorchDispatchMode):

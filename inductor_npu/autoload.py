@@ -8,7 +8,7 @@ import os
 import warnings
 from importlib.metadata import entry_points
 
-from inductor_npu.errors import NpuWarning, PrivateUse1TakenError, ProviderChangeError, UnknownProviderError
+from inductor_npu.errors import NpuWarning, ProviderChangeError, UnknownProviderError
 from inductor_npu.providers import ASCEND, PROVIDER_VARIABLE, PROVIDERS, SIMULATOR, Provider, select_provider
 
 _active: Provider | None = None
@@ -61,18 +61,9 @@ def _activate(provider: Provider) -> None:
 
 
 def _install_simulator() -> None:
-    import torch
-
-    from inductor_npu.simulator.device import build, npu
+    from inductor_npu.simulator.device import npu
     from inductor_npu.simulator.triton_backend import selection
 
-    owner = torch._C._get_privateuse1_backend_name()
-    if owner not in ("privateuseone", "npu"):
-        raise PrivateUse1TakenError(owner=owner)
-    # Loading takes milliseconds and starts nothing. A library that must be built first waits for the first tensor:
-    # PyTorch asks torch.npu for it then, but not for everything (a torch.Stream, say, must find the device known).
-    if build.is_built():
-        build.load()
     npu.install()
     selection.install()
 

@@ -117,3 +117,81 @@ class DeviceSettingError(NpuError):
     """An environment variable that sizes the embedded NPU has no valid value."""
 
     template = "{variable}={value!r} is not valid: it must be {expected}"
+
+
+class NoAscendEnvironmentError(NpuError):
+    """Ascend's compiler is not installed anywhere that is looked at."""
+
+    template = (
+        "Ascend's compiler (packages triton-ascend and ascendnpu-ir) was not found; looked at: {looked}. Make an "
+        "environment with it by `{command}` in a checkout of inductor-npu, or set INDUCTOR_NPU_ASCEND_ENV to the "
+        "folder of an environment that has it"
+    )
+
+
+class AscendPlatformError(NpuError):
+    """Ascend's compiler does not exist for this machine."""
+
+    template = (
+        "Ascend's compiler exists for {supported}; this is {system} on {machine}. Check kernels on such a machine"
+    )
+
+
+class BrokenAscendEnvironmentError(NpuError):
+    """There is an environment for Ascend's compiler, and it cannot be used as it is."""
+
+    template = "the environment of Ascend's compiler at {environment} cannot be used: {reason}. {advice}"
+
+
+class UnknownAscendTargetError(NpuError):
+    """A kernel was to be compiled for a chip that Ascend's compiler does not know."""
+
+    template = "Ascend's compiler does not know the chip {name!r}; it knows: {known}"
+
+
+class HivmSyntaxError(NpuError):
+    """The final IR of Ascend's compiler holds text that the reader does not understand."""
+
+    template = (
+        "line {line} of the final HIVM IR cannot be read: {reason}: {text}. The kernel has no verdict; please report "
+        "it with the IR and the version of Ascend's compiler"
+    )
+
+
+class UncollectableKernelError(NpuError):
+    """A kernel cannot be taken out of its program to be compiled elsewhere."""
+
+    template = "kernel {kernel} cannot be taken out of its program to be checked: {reason}"
+
+
+class NoProgramError(NpuError):
+    """`inductor-npu check` was given a file that does not exist."""
+
+    template = (
+        "there is no file {name}. Give a script's path, path.py::function, package.module:function, or -m and the name "
+        "of a module"
+    )
+
+
+class NoExampleInputsError(NpuError):
+    """`inductor-npu check` was given a function with arguments, and nothing to call it with."""
+
+    template = (
+        "{function} needs arguments, and module {module} does not say which: add a function {names} that returns them "
+        "(a tensor, a tuple, or a dictionary of keyword arguments)"
+    )
+
+
+class OtherTargetError(NpuError):
+    """A check in this process for a chip that its kernels are not generated for."""
+
+    template = (
+        "this process generates kernels for {own}, so they cannot be checked for {target}: set "
+        "INDUCTOR_NPU_TARGET={target} before it starts, or use check_program or the command inductor-npu check"
+    )
+
+
+class LintFileError(NpuError):
+    """`inductor-npu lint` was given a file that it cannot lint."""
+
+    template = "{file} cannot be linted: {reason}"

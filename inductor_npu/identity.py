@@ -8,7 +8,7 @@ from pathlib import Path
 from inductor_npu import compat, providers
 
 # The folders whose sources decide what code is generated.
-_GENERATING = ("codegen", "device_interface", "lowering", "target", "tiling")
+_GENERATING = ("codegen", "device_interface", "target", "tiling")
 
 
 def toolchain_identity() -> str:

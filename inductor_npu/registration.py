@@ -27,7 +27,6 @@ def _register_once() -> None:
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
     after_import("torch._inductor.compile_fx", _register_codegen)
-    after_import("torch._inductor.compile_fx", _register_lowerings)
 
 
 def _register_device_interface() -> None:
@@ -62,10 +61,3 @@ def _register_codegen() -> None:
 
     register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
     register_backend_for_device(DEVICE, NpuScheduling, NpuWrapper, device_custom_config=config)
-
-
-def _register_lowerings() -> None:
-    """Operators that npu lowers in its own way; graphs for other devices keep theirs."""
-    from inductor_npu.lowering import install
-
-    install()

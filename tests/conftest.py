@@ -18,17 +18,28 @@ os.environ.setdefault("INDUCTOR_NPU_STRICT", "1")
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+from inductor_npu.ascend.environment import find_environment  # noqa: E402
+from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError  # noqa: E402
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "compiled: needs the compiler; does not run on Triton's interpreter")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not INTERPRETED:
-        return
+    if INTERPRETED:
+        _skip(items, "compiled", "Triton's interpreter does not do this as compiled code does")
+    if any(item.get_closest_marker("ascend") for item in items):
+        try:
+            find_environment()
+        except (NoAscendEnvironmentError, AscendPlatformError) as error:
+            _skip(items, "ascend", str(error))
+
+
+def _skip(items: list[pytest.Item], marker: str, reason: str) -> None:
     for item in items:
-        if item.get_closest_marker("compiled"):
-            item.add_marker(pytest.mark.skip(reason="Triton's interpreter does not do this as compiled code does"))
+        if item.get_closest_marker(marker):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True)

@@ -181,6 +181,21 @@ def test_another_owner_of_privateuse1_keeps_it() -> None:
     assert "'toaster'" in finished.stderr
 
 
+def test_another_owner_that_kept_the_slots_own_name_keeps_it() -> None:
+    finished = run_python(
+        """
+        import sys, types, torch
+        torch._register_device_module("privateuseone", types.ModuleType("somebody"))
+        torch._import_device_backends()
+        print(torch._C._get_privateuse1_backend_name(), hasattr(torch, "npu"))
+        """,
+        **WITHOUT_AUTOLOAD,
+    )
+    assert finished.lines() == ["privateuseone False"]
+    assert finished.stderr.count("NpuWarning") == 1
+    assert "'privateuseone'" in finished.stderr
+
+
 def test_another_backend_package_goes_first(tmp_path: Path) -> None:
     """It may load after us, and torch fails to import when two packages claim the one slot."""
     install_backend(
@@ -213,6 +228,7 @@ def install_backend(folder: Path, name: str, source: str) -> None:
 
 # A machine with a CUDA device, as far as our entry point can tell.
 WITH_CUDA = """
+    import sys
     import torch
     torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
     torch.cuda.device_count = lambda: 1
@@ -222,11 +238,15 @@ WITH_CUDA = """
 
 def test_nothing_changes_where_torch_has_another_accelerator() -> None:
     finished = run_python(
-        WITH_CUDA + "    print(torch._C._get_privateuse1_backend_name(), hasattr(torch, 'npu'))",
+        WITH_CUDA
+        + """
+    print(torch._C._get_privateuse1_backend_name(), hasattr(torch, "npu"))
+    print(torch.accelerator.current_accelerator(), [name for name in sys.modules if "simulator" in name])
+    """,
         **WITHOUT_AUTOLOAD,
         **UNASKED,
     )
-    assert finished.lines() == ["privateuseone False"]
+    assert finished.lines() == ["privateuseone False", "cuda []"]
     assert finished.stderr == ""
 
 
@@ -301,3 +321,28 @@ def test_a_version_of_torch_that_is_too_new_warns_and_goes_on() -> None:
     assert finished.lines() == ["npu"]
     assert finished.stderr.count("NpuWarning") == 1
     assert "2.99.0" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "first", ["inductor_npu", "inductor_npu.config", "inductor_npu.simulator.device.build", "inductor_npu.errors"]
+)
+def test_importing_ours_before_torch_comes_to_the_same(first: str) -> None:
+    finished = run_python(f"import {first}, torch; print(torch.ones(2, device='npu').device)")
+    assert finished.lines() == ["npu:0"]
+    assert finished.stderr == ""
+
+
+@pytest.mark.parametrize("version", ["3.1.0", "3.99.0"])
+def test_a_version_of_triton_outside_the_tested_range_warns_and_goes_on(version: str) -> None:
+    finished = run_python(
+        f"""
+        import importlib.metadata
+        installed = importlib.metadata.version
+        importlib.metadata.version = lambda name: {version!r} if "triton" in name else installed(name)
+        import torch
+        print(torch.ones(2, device="npu").device)
+        """
+    )
+    assert finished.lines() == ["npu:0"]
+    assert finished.stderr.count("NpuWarning") == 1
+    assert f"triton {version} is outside the tested range 3.2 to 3.6; install triton==3.6.*" in finished.stderr

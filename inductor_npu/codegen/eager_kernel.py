@@ -19,7 +19,6 @@ import sympy
 import torch
 from torch._inductor.codegen.common import RemovedArg
 from torch._inductor.ops_handler import DefaultHandler
-from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch.utils._sympy.printers import PythonPrinter
@@ -81,16 +80,20 @@ _REDUCTIONS = {
 }
 
 
+_FRAME = ("///---", "[INFO]")  # what Ascend's Triton puts around the message of a compiler's stage
+
+
 class _Unsupported(Exception):
     """The loops hold something that cannot be written as eager operators; the message says what."""
 
 
-def replace(kernel: Any, name: str, node_schedule: Sequence[Any], failure: Exception) -> str:
+def replace(kernel: Any, name: str, failure: Exception) -> str:
     """Source of an expression that makes the eager stand-in for `kernel`, which failed to compile with `failure`.
 
     Raises KernelCompileError where config.strict asks for it, or where the loops cannot be written as eager operators.
     """
-    nodes = [node for node in node_schedule if isinstance(node, BaseSchedulerNode)]
+    # A kernel over a list of tensors (an optimizer's step) has a part for each.
+    nodes = [node for part in getattr(kernel, "sub_kernels", [kernel]) for node in part.features.scheduler_nodes()]
     operators = get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
     reason = _first_line(failure)
     if config.strict:
@@ -108,6 +111,7 @@ def replace(kernel: Any, name: str, node_schedule: Sequence[Any], failure: Excep
 
 def _first_line(failure: Exception) -> str:
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(_FRAME)] or lines
     return f"{type(failure).__name__}: {lines[-1] if lines else ''}"
 
 
@@ -157,7 +161,10 @@ class _EagerWriter(DefaultHandler):
             for leaf in node.get_nodes():
                 self._loop_nest(leaf)
         parameters = [definition.name for definition in self.kernel.args.python_argdefs()[0]]
-        parameters += [f"{tree.prefix}numel" for tree in self.kernel.active_range_trees()]
+        if hasattr(self.kernel, "sub_kernels"):
+            parameters += self.kernel.dynamic_shape_args
+        else:
+            parameters += [f"{tree.prefix}numel" for tree in self.kernel.active_range_trees()]
         body = "\n".join([*self._prologue(parameters), *self.lines])
         return f"def {self.name}({', '.join(parameters)}):\n{textwrap.indent(body, '    ')}\n"
 
@@ -251,6 +258,8 @@ class _EagerWriter(DefaultHandler):
             start = f"memory_like({argument})" if argument is not None and not removed else f"torch.zeros({memory})"
             self.stored[name] = self._assign(start, prefix="stored")
         self.lines.append(f"scatter({self.stored[name]}, {where}, {value}, {shape}, False)")
+        for changed in V.graph.scheduler.name_to_buf[name].get_mutations():
+            self.stored[changed] = self.stored[name]  # later loops load what was changed in place by its first name
 
     def _flat_size(self, name: str) -> str:
         layout = V.graph.get_buffer(name).get_layout()

@@ -8,12 +8,13 @@ from typing import Any
 
 import sympy
 from torch._inductor.codegen.triton import TritonKernel
+from torch._inductor.dependencies import MemoryDep
 from torch._inductor.runtime.hints import ReductionHint
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
-from inductor_npu.tiling import limits
+from inductor_npu.tiling import footprint, limits
 
 
 class NpuTritonKernel(TritonKernel):
@@ -37,14 +38,34 @@ class NpuTritonKernel(TritonKernel):
         """Keep the row on chip whenever it fits, unless rows lie side by side in memory and the row is long.
 
         In the latter case (an outer reduction) a loop over the row reads long contiguous pieces and needs no padding
-        to a power of two.
+        to a power of two. A row that does not fit, with all of the kernel's tensors, is read in a loop.
         """
         if not self.inside_reduction:
             return False
         longest = config.persistent_row
         if self.features.get_reduction_hint(self.tiling_scores) not in (ReductionHint.INNER, ReductionHint.OUTER_TINY):
             longest = limits.PERSISTENT_OUTER_ROW
-        return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, longest)
+        row = self.features.reduction_numel
+        if not V.graph.sizevars.statically_known_leq(row, longest):
+            return False
+        length = int(row) if isinstance(row, (int, sympy.Integer)) else longest
+        sizes = [V.graph.get_dtype(name).itemsize for name in self._row_tensors(length)]
+        return footprint.row_fits(length, sizes, providers.current_target().unified_buffer)
+
+    def _row_tensors(self, row: int) -> list[str]:
+        """The tensors of which the kernel holds whole rows; others have one element a row."""
+        return [
+            name
+            for name, accesses in self.features.buf_accesses().items()
+            if any(
+                isinstance(access, MemoryDep) and not V.graph.sizevars.statically_known_lt(access.get_numel(), row)
+                for access in accesses
+            )
+        ]
+
+    def should_use_cooperative_reduction(self) -> bool:
+        """Never: programs of such a reduction wait for each other, which NPUs do not promise to work."""
+        return False
 
     def want_no_x_dim(self) -> bool:
         """Never one row per program: the number of rows may exceed the grid limit, and short rows would make tiny
@@ -62,6 +83,8 @@ class NpuTritonKernel(TritonKernel):
         limit = super().max_block(prefix)
         if self.fixed_config:
             return limit
+        if prefix == "x" and self.is_combo_kernel:
+            return limits.LARGEST_X_BLOCK  # chosen for all parts of the kernel: it may be longer than this part's x
         if prefix != "x":
             return min(limit, config.reduction_tile) if prefix.startswith("r") else limit
         numel = V.graph.sizevars.simplify(self.numels["x"])
@@ -73,21 +96,27 @@ class NpuTritonKernel(TritonKernel):
         limit = min(limit, next_power_of_2(int(numel)))
         return limits.x_block_for_grid(int(numel), limit, providers.current_target().max_grid)
 
-    def codegen_kernel(self, name: str | None = None) -> str:
-        """Inductor's source, with our facts among the metadata that every version of it asks this kernel for."""
-        # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
-        self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **self._npu_meta()}
-        return super().codegen_kernel(name)
-
-    def _npu_meta(self) -> dict[str, Any]:
+    @classmethod
+    def inductor_meta_common(cls) -> dict[str, Any]:
         """What our heuristics and launcher need beyond Inductor's: the target's limits, as plain data in the kernel's
-        source.
+        source; block limits that hold for any kernel.
         """
         target = providers.current_target()
         return {
+            **super().inductor_meta_common(),
             "npu_max_grid": target.max_grid,
             "npu_unified_buffer": target.unified_buffer,
             "npu_cores": target.vector_cores,
+            "npu_tile": min(config.pointwise_tile, config.reduction_tile),
+            "npu_max_x_block": limits.LARGEST_X_BLOCK,
+        }
+
+    def codegen_kernel(self, name: str | None = None) -> str:
+        """Inductor's source, with this kernel's own limits among the metadata common to all."""
+        # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
+        own = {
             "npu_tile": config.reduction_tile if self.inside_reduction else config.pointwise_tile,
             "npu_max_x_block": self.max_block("x"),
         }
+        self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
+        return super().codegen_kernel(name)

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
+from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import BackendFeature
-from torch._inductor.codegen.triton import TritonScheduling
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.codegen.triton import TritonKernel, TritonScheduling
+from torch._inductor.scheduler import BaseSchedulerNode
+from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.codegen import eager_kernel
+from inductor_npu.codegen import eager_kernel, provenance
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.kernel import NpuTritonKernel
+from inductor_npu.tiling import limits
 
 
 class NpuScheduling(TritonScheduling):
     """TritonScheduling for `npu`.
 
-    Two features of Inductor's Triton backend are left out: TRITON_TEMPLATES, because matrix products and convolutions
-    call the eager operator (no copy is made), and FOREACH, because one kernel per tensor is found again by its source
-    while one big kernel has to be compiled anew for every list of tensors.
+    One feature of Inductor's Triton backend is left out: TRITON_TEMPLATES, because matrix products and convolutions
+    call the eager operator (no copy is made).
     """
 
     kernel_type = NpuTritonKernel
     backend_features = OrderedSet(
         [
             BackendFeature.BUCKETIZE,
+            BackendFeature.FOREACH,
             BackendFeature.INPLACE_BUFFERS,
             BackendFeature.MASKED_SCATTER_WITH_INDEX,
             BackendFeature.SCAN,
@@ -36,6 +42,45 @@ class NpuScheduling(TritonScheduling):
     @classmethod
     def get_backend_features(cls, device: Any) -> OrderedSet[BackendFeature]:
         return cls.backend_features
+
+    def create_kernel_choices(
+        self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
+    ) -> list[TritonKernel]:
+        """As Inductor's, but a scan over a very long row is a loop in one program, as every other scan is.
+
+        Inductor's kernel for long rows has a program for each part of the row; a program waits in a spin loop for what
+        the one before it leaves in memory. NPUs promise neither that waiting programs make way for others nor
+        that memory is seen in time.
+        """
+        if not any(node.is_split_scan() for node in kernel_features.scheduler_nodes()):
+            return super().create_kernel_choices(kernel_features, kernel_args, kernel_kwargs)
+        loop = {**kernel_kwargs, "override_cooperative_reduction": False, "override_persistent_reduction": False}
+        loop = V.choices.triton_kernel_kwargs(self.kernel_type, kernel_features, kernel_args, loop)
+        return [self.kernel_type(*kernel_args, **loop)]
+
+    def generate_combo_kernel_code(
+        self,
+        subkernel_nodes: list[BaseSchedulerNode],
+        custom_part_algorithm: bool,
+        enable_autotune: bool,
+        *args: Any,
+        **kwargs: Any,
+    ) -> list[tuple[Any, Any, Any]]:
+        """One kernel for many loops over different tensors, as an optimizer's step has them.
+
+        Blocks are always arguments of the kernel ("autotune"), so that `tiling.heuristics` chooses them for the Unified
+        Buffer and the grid limit; Inductor would write blocks for GPUs into the source. A tensor that keeps
+        every core busy by itself gets a kernel by itself, which all tensors of that shape share.
+        """
+        if "per_subkernel_blocks" in kwargs:
+            kwargs["per_subkernel_blocks"] = False
+        generate = super().generate_combo_kernel_code
+        together = [node for node in subkernel_nodes if not _is_large(node)]
+        groups = [[node] for node in subkernel_nodes if node not in together]
+        if together:
+            groups.append(together)
+        with inductor_config.patch(combo_kernel_per_subkernel_blocks=False):  # torch 2.11 reads the knob itself
+            return [code for group in groups for code in generate(group, custom_part_algorithm, True, *args, **kwargs)]
 
     def _emit_kernel_to_wrapper(
         self,
@@ -55,12 +100,19 @@ class NpuScheduling(TritonScheduling):
         a warning; with config.strict the error is raised.
         """
         failure = compile_in_process(subs_name, src_code)
+        provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
             super()._emit_kernel_to_wrapper(
                 wrapper, kernel, src_code, kernel_name, subs_name, node_schedule, kernel_path, get_kernel_metadata
             )
             return
         origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
-        source = eager_kernel.replace(kernel, kernel_name, node_schedule, failure)
+        source = eager_kernel.replace(kernel, kernel_name, failure)
         comment = f"# kernel path: {kernel_path}\n{origins}\n{detailed_origins}"
         wrapper.define_kernel(kernel_name, source, comment)
+
+
+def _is_large(node: BaseSchedulerNode) -> bool:
+    """Whether a loop has so many elements that joining it with others saves nothing."""
+    elements = V.graph.sizevars.simplify(sympy.prod(node.group[1]))
+    return isinstance(elements, (int, sympy.Integer)) and elements >= limits.LARGE_LOOP

@@ -8,6 +8,8 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 
 from inductor_npu import providers
+from inductor_npu.codegen import provenance
+from inductor_npu.codegen.kernel import NpuTritonKernel
 
 
 class NpuAllocation:
@@ -49,6 +51,18 @@ class NpuWrapper(NpuAllocation, PythonWrapperCodegen):
             assert parent_wrapper is not None, "a subgraph is generated inside its parent"
             return NpuSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
         return NpuWrapper()
+
+    @classmethod
+    def _get_triton_info_kernel_cls(cls) -> type[NpuTritonKernel]:
+        """The class whose imports and metadata kernels that users wrote get: they are launched as generated ones are.
+        A hook for backends like this one, in spite of its name.
+        """
+        return NpuTritonKernel
+
+    def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        """Inductor's copy of a kernel that a user wrote; where it came from is remembered."""
+        provenance.remember_user_kernel(kernel)
+        return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
 
     def write_header(self) -> None:
         """Inductor's header; then our compiler in place of the one that uses worker processes, and what only this

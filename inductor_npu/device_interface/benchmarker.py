@@ -11,6 +11,13 @@ import torch
 # Time spent on one candidate, in milliseconds, where the caller names none.
 DEFAULT_REPEAT_MS = 40
 
+_benchmarking = False
+
+
+def is_benchmarking() -> bool:
+    """Whether what runs now is timed: a candidate that is tried, not work of the program."""
+    return _benchmarking
+
 
 def benchmark_npu(
     benchmarker: Any, run: Callable[[], Any], *, warmup: int = 0, rep: int = DEFAULT_REPEAT_MS, **_: Any
@@ -21,11 +28,16 @@ def benchmark_npu(
     is not counted. `warmup` (milliseconds) is accepted because Inductor passes it; one run is enough on this device,
     whose clocks do not ramp.
     """
-    run()
-    torch.npu.synchronize()
-    first = _time_once(run)
-    repeats = max(3, min(100, int(rep / max(first, 1e-3))))
-    return statistics.median([first, *(_time_once(run) for _ in range(repeats - 1))])
+    global _benchmarking
+    outer, _benchmarking = _benchmarking, True
+    try:
+        run()
+        torch.npu.synchronize()
+        first = _time_once(run)
+        repeats = max(3, min(100, int(rep / max(first, 1e-3))))
+        return statistics.median([first, *(_time_once(run) for _ in range(repeats - 1))])
+    finally:
+        _benchmarking = outer
 
 
 def _time_once(run: Callable[[], Any]) -> float:

@@ -13,13 +13,14 @@ class NpuDeviceProperties:
     """What Inductor's heuristics read of a device.
 
     `multi_processor_count` is the number of vector cores, because a program of a pointwise or reduction kernel
-    occupies one of them. `total_memory` is in bytes. `warp_size` says nothing of the chip: Inductor splits reductions
-    over programs in units of it, and with a GPU's 32 the pieces get a length that suits a core here.
+    occupies one of them. `total_memory` is in bytes, None where the target's facts do not say it. `warp_size` says
+    nothing of the chip: Inductor splits reductions over programs in units of it, and with a GPU's 32 the pieces get a
+    length that suits a core here.
     """
 
     name: str
     multi_processor_count: int
-    total_memory: int
+    total_memory: int | None
     warp_size: int = 32
     max_threads_per_block: int = 1024
     max_threads_per_multi_processor: int | None = None

@@ -12,8 +12,9 @@ GIB = 1024**3
 class NpuTarget:
     """One chip. Sizes are in bytes, bandwidths in bytes a second; all per device.
 
-    `name` is what the Triton target's `arch` and Ascend's `--target` are called. Facts of the Ascend chips come from
-    the target spec that Ascend's compiler prints into the HIVM module, the grid limit from its documentation.
+    `name` is what the Triton target's `arch` and Ascend's `--target` are called. `memory` and `memory_bandwidth` are
+    None where no source says them. `max_grid`, `burst` and `vector_bytes` are what Ascend's documentation says of the
+    910B.
     """
 
     name: str
@@ -24,8 +25,8 @@ class NpuTarget:
     l0a: int
     l0b: int
     l0c: int
-    memory: int
-    memory_bandwidth: float
+    memory: int | None = None
+    memory_bandwidth: float | None = None
     alignment: int = 32
     burst: int = 512
     max_grid: int = 65535
@@ -36,5 +37,6 @@ class NpuTarget:
     def __post_init__(self) -> None:
         positive = ("cube_cores", "vector_cores", "unified_buffer", "memory", "alignment", "max_grid", "vector_bytes")
         for field in positive:
-            if getattr(self, field) <= 0:
-                raise ValueError(f"NpuTarget {self.name!r}: {field} must be positive, got {getattr(self, field)}")
+            value = getattr(self, field)
+            if value is not None and value <= 0:
+                raise ValueError(f"NpuTarget {self.name!r}: {field} must be positive, got {value}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inductor_npu.target.npu_target import GIB, KIB, NpuTarget
+from inductor_npu.target.ascend import ASCEND_CHIPS
+from inductor_npu.target.npu_target import NpuTarget
 
 _TARGETS: dict[str, NpuTarget] = {}
 
@@ -34,17 +35,5 @@ def get_target(name: str) -> NpuTarget:
         raise ValueError(f"unknown NPU target {name!r}; known targets: {', '.join(known_targets())}") from None
 
 
-register_target(
-    NpuTarget(
-        name="Ascend910B3",
-        cube_cores=20,
-        vector_cores=40,
-        unified_buffer=192 * KIB,
-        l1=512 * KIB,
-        l0a=64 * KIB,
-        l0b=64 * KIB,
-        l0c=128 * KIB,
-        memory=64 * GIB,
-        memory_bandwidth=1.6e12,
-    )
-)
+for _chip in ASCEND_CHIPS:
+    register_target(_chip)

@@ -120,8 +120,13 @@ class NpuAutotuner(stock.CachingAutotuner):
     def _name(self) -> str:
         return self.inductor_meta.get("kernel_name", self.fn.__name__)
 
+    @property
+    def grid_limit(self) -> int | None:
+        """The most programs of a launch; None where blocks are not ours to enlarge: the launch itself then refuses."""
+        return None if self.custom_kernel else self.inductor_meta["npu_max_grid"]
+
     def _over_grid_limit(self, args: tuple[Any, ...]) -> bool:
-        limit = self.inductor_meta.get("npu_max_grid")
+        limit = self.grid_limit
         return limit is not None and any(bound.grid_programs(*args) > limit for bound in self.launchers)
 
     def _use_larger_blocks(self, args: tuple[Any, ...]) -> None:

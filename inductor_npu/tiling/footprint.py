@@ -6,6 +6,7 @@ estimate saves that detour.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch._inductor.runtime.runtime_utils import next_power_of_2
@@ -28,6 +29,12 @@ def bytes_per_element(triton_meta: dict[str, Any], inductor_meta: dict[str, Any]
     widest = max((_ITEM_SIZE.get(kind, _COMPUTE_SIZE) for kind in pointers), default=_COMPUTE_SIZE)
     values = inductor_meta.get("num_load", 0) + inductor_meta.get("num_store", 0) + _TEMPORARIES
     return widest * values
+
+
+def row_fits(row: int, item_sizes: Iterable[int], unified_buffer: int) -> bool:
+    """Whether one row of `row` elements of each tensor, with items of these bytes, is estimated to fit at once."""
+    tensors = sum(max(size, _COMPUTE_SIZE) for size in item_sizes)
+    return next_power_of_2(row) * (tensors + _TEMPORARIES * _COMPUTE_SIZE) <= unified_buffer
 
 
 def fitting_tile(tile: int, triton_meta: dict[str, Any], inductor_meta: dict[str, Any]) -> int:

@@ -52,9 +52,9 @@ def short_run(autotuner: Any, launcher: Any) -> Callable[..., Any]:
     long_way = f"return slow_run({_call(launcher.def_args)})"
     lines = [f"if profiler._is_profiler_enabled or debug_mode() or enter_calls or exit_calls: {long_way}"]
     lines += _grid_lines(launcher.grid)
-    limit = autotuner.inductor_meta.get("npu_max_grid")
-    if limit is not None:
-        lines += [f"if {_programs(launcher.grid)} > {limit}: return larger_blocks({_call(launcher.def_args)})"]
+    if autotuner.grid_limit is not None:
+        too_many = f"{_programs(launcher.grid)} > {autotuner.grid_limit}"
+        lines += [f"if {too_many}: return larger_blocks({_call(launcher.def_args)})"]
     scope = {
         **launcher.scope,
         "profiler": autograd_profiler,

@@ -12,6 +12,9 @@ SMALLEST_TILE = 1024
 # Longest row that an outer reduction (rows side by side in memory) keeps on chip at once.
 PERSISTENT_OUTER_ROW = 64
 
+# Elements of a loop for which the cost of a launch no longer counts: a tile of 4096 on each of 40 cores, several times.
+LARGE_LOOP = 1 << 19
+
 
 def x_block_for_grid(numel: int, block: int, max_grid: int) -> int:
     """The smallest block, `block` or a power-of-two multiple of it up to LARGEST_X_BLOCK, with at most max_grid / 2

@@ -44,10 +44,27 @@ def test_static_size_is_spread_over_at_most_the_grid_limit() -> None:
 def test_dynamic_size_that_outgrows_the_grid_gets_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     from inductor_npu.codegen.kernel import NpuTritonKernel
 
-    original = NpuTritonKernel._npu_meta
-    monkeypatch.setattr(NpuTritonKernel, "_npu_meta", lambda self: {**original(self), "npu_max_grid": 20})
+    original = NpuTritonKernel.inductor_meta_common
+    small = classmethod(lambda cls: {**original(), "npu_max_grid": 20})
+    monkeypatch.setattr(NpuTritonKernel, "inductor_meta_common", small)
     compiled = torch.compile(lambda x: x * 3 - 1, dynamic=True)
     for length in (5000, 100_000, 300_000):
         check(lambda x: x * 3 - 1, torch.randn(length), compiled=compiled)
     with pytest.raises(GridTooLargeError, match="limit 20"):
         compiled(torch.randn(20 * 16384 + 1).to("npu"))
+
+
+def test_a_row_that_does_not_fit_with_all_its_tensors_is_read_in_a_loop() -> None:
+    def sum_of_softmaxes(*tensors: torch.Tensor) -> torch.Tensor:
+        return sum(torch.softmax(x, -1) * y for x, y in zip(tensors, reversed(tensors)))
+
+    check(sum_of_softmaxes, *(torch.randn(8, 4096) for _ in range(12)))
+
+
+def test_a_row_with_many_results_is_read_in_a_loop() -> None:
+    def normalised(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = torch.nn.functional.layer_norm(a * b + c * d, (4096,))
+        y = torch.softmax(x * a + b, -1)
+        return x, y, torch.sin(c) * torch.erf(y), (x * y).sum(-1), torch.tanh(d) * y
+
+    check(normalised, *(torch.randn(8, 4096) for _ in range(4)))

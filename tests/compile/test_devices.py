@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from tests.compile.helpers import to_npu
+from tests.processes import run_python
 
 
 def test_cpu_and_npu_in_one_graph() -> None:
@@ -28,25 +27,34 @@ def test_copies_between_devices_inside_the_graph() -> None:
     torch.testing.assert_close(torch.compile(there_and_back, fullgraph=True)(x), (x * 2 + 1) * 3)
 
 
-needs_two = pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs INDUCTOR_NPU_SIM_DEVICES=2 or two chips")
+def test_several_devices_in_one_process() -> None:
+    """Every device runs the compiled code on its own memory, and the current device stays what it was."""
+    finished = run_python(
+        """
+        import torch
+        x = torch.randn(100)
+        function = torch.compile(lambda x: torch.softmax(x, -1) + x.sum(), fullgraph=True)
+        for device in ("npu:1", "npu:0", "npu:2", "npu:1"):
+            actual = function(x.to(device))
+            assert actual.device == torch.device(device), actual.device
+            torch.testing.assert_close(actual.cpu(), torch.softmax(x, -1) + x.sum())
+            assert torch.npu.current_device() == 0
+        with torch.npu.device(2):
+            function(x.to("npu:1"))
+            assert torch.npu.current_device() == 2
 
-
-@needs_two
-def test_second_device() -> None:
-    x = torch.randn(100)
-    compiled = torch.compile(lambda x: torch.softmax(x, -1) + 1, fullgraph=True)
-    for device in ("npu:1", "npu:0", "npu:1"):
-        actual = compiled(to_npu(x, device))
-        assert actual.device == torch.device(device)
-        torch.testing.assert_close(actual.cpu(), torch.softmax(x, -1) + 1)
-
-
-@needs_two
-def test_the_current_device_stays_what_it_was() -> None:
-    x = torch.randn(10).to("npu:1")
-    with torch.npu.device(0):
-        torch.compile(lambda x: x + 1)(x)
-        assert torch.npu.current_device() == 0
+        layer = torch.nn.Linear(100, 3).to("npu:1")
+        torch.compile(layer)(x.to("npu:1")).sum().backward()
+        torch.testing.assert_close(layer.weight.grad.cpu(), x.expand(3, 100))
+        moved = torch.compile(lambda x: (x * 2).to("npu:2") + 1)(x.to("npu:1"))
+        assert moved.device == torch.device("npu:2"), moved.device
+        torch.testing.assert_close(moved.cpu(), x * 2 + 1)
+        print("passed")
+        """,
+        INDUCTOR_NPU_SIM_DEVICES="3",
+        INDUCTOR_NPU_STRICT="1",
+    )
+    assert finished.lines() == ["passed"]
 
 
 def test_on_a_stream_of_the_user() -> None:

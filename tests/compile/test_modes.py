@@ -20,7 +20,7 @@ def _fused(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x * 2, -1) + x.sum(0)
 
 
-def test_max_autotune_tries_several_blocks_and_keeps_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_max_autotune_tries_several_blocks_and_keeps_one() -> None:
     from inductor_npu.tiling.autotuner import NpuAutotuner
 
     tried = []
@@ -53,6 +53,35 @@ def test_reduce_overhead_runs_and_says_once_that_graphs_are_not_captured() -> No
     said = [str(w.message) for w in caught if issubclass(w.category, NpuWarning)]
     assert len(said) == 1
     assert "no graph capture yet" in said[0]
+
+
+@pytest.mark.parametrize(
+    "knobs", [{}, {"combo_kernels_autotune": 0}, {"combo_kernel_per_subkernel_blocks": True}], ids=str
+)
+def test_independent_loops_in_one_kernel_on_request(knobs: dict[str, object]) -> None:
+    def independent(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a * 2 + 1, torch.softmax(b, -1), c.sin(), (a.t() + 1).contiguous(), b.amax(0)
+
+    inputs = torch.randn(64, 33), torch.randn(20, 100), torch.randn(1024)
+    with torch._inductor.config.patch(combo_kernels=True, **knobs):
+        check(independent, *inputs)
+        assert any("combo_grid_meta" in source for source in code_of(independent, *[x.to("npu") for x in inputs]))
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"triton.force_cooperative_reductions": True},
+        {"triton.multi_kernel": 1},
+        {"triton.prefer_nd_tiling": True, "triton.tile_reductions": True},
+        {"triton.use_block_ptr": True},
+        {"deterministic": True},
+    ],
+    ids=str,
+)
+def test_knobs_for_the_shape_of_kernels(knobs: dict[str, object]) -> None:
+    with torch._inductor.config.patch(knobs):
+        check(lambda x: (torch.softmax(x, -1), x.sum(), x.t().contiguous() * 2), torch.randn(70, 3000))
 
 
 def test_output_code_is_logged() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.compile.helpers import check
+from tests.compile.helpers import check, code_of, kernel_count
+from tests.triton_features import require
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
@@ -19,6 +20,8 @@ def test_any_shape(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_float_arithmetic(dtype: torch.dtype) -> None:
+    if dtype is torch.float64:
+        require("masked loads of float64")
     x, y = torch.randn(100, dtype=dtype), torch.rand(100, dtype=dtype) + 0.5
     check(lambda x, y: (x + y, x - y, x * y, x / y, x.abs(), -x, torch.maximum(x, y), torch.minimum(x, y)), x, y)
 
@@ -94,6 +97,8 @@ def test_where_and_clamp() -> None:
 
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, torch.bool], ids=str)
 def test_conversions(source: torch.dtype) -> None:
+    if source is torch.float64:
+        require("masked loads of float64")
     x = torch.randint(0, 2, (99,)).to(source) if source == torch.bool else (torch.rand(99) * 100).to(source)
     check(lambda x: [x.to(dtype) for dtype in (*FLOATS, *INTEGERS, torch.bool)], x)
 
@@ -134,8 +139,6 @@ def test_zero_dimensional_cpu_tensor_joins_in() -> None:
 
 
 def test_a_long_chain_is_one_kernel() -> None:
-    from tests.compile.helpers import code_of, kernel_count
-
     def chain(x: torch.Tensor) -> torch.Tensor:
         for _ in range(30):
             x = torch.sin(x) * 1.1 + 0.1

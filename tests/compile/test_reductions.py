@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.compile.helpers import check
+from tests.compile.helpers import check, code_of, kernel_count
+from tests.triton_features import needs_feature, require
 
 AXES = [None, 0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2)]
 
@@ -33,6 +34,8 @@ def test_rows_side_by_side(length: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_float_dtypes(dtype: torch.dtype) -> None:
+    if dtype is torch.float64:
+        require("masked loads of float64")
     x = torch.randn(20, 70).to(dtype)
     check(lambda x: (x.sum(1), x.mean(1), x.amax(1), x.amin(1), x.float().prod(1)), x)
 
@@ -111,6 +114,20 @@ def test_cumulative(length: int) -> None:
     check(lambda x: (x.cumsum(1), x.cumsum(0), (x / 2).cumprod(0), *x.cummax(1), x.logcumsumexp(1)), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.int64], ids=str)
+def test_cumulative_over_a_very_long_row(dtype: torch.dtype) -> None:
+    """Whole numbers with sums of at most 1: exact in every dtype, in whatever order they are added."""
+    x = (torch.arange(1 << 22) % 2 * -2 + 1).to(dtype)
+    check(lambda x: (x * 2).cumsum(0) + x, x)
+
+
+def test_a_very_long_scan_waits_for_no_other_program() -> None:
+    x = torch.randn(1 << 22).to("npu")
+    sources = code_of(lambda x: (torch.relu(x).cumsum(0), x.logcumsumexp(0)), x)
+    assert kernel_count(sources) > 0
+    assert not any("lookback" in source for source in sources)
+
+
 def test_sort() -> None:
     x = torch.randn(6, 100)
     check(lambda x: (*torch.sort(x, dim=1, stable=True), *torch.sort(x, dim=1, descending=True, stable=True)), x)
@@ -121,12 +138,15 @@ def test_topk() -> None:
 
 
 def test_full_reduction_of_a_large_tensor() -> None:
-    check(lambda x: (x.double().sum(), x.amax(), x.argmax()), torch.randn(1_500_000))
+    check(lambda x: (x.amax(), x.argmax()), torch.randn(1_500_000))
+
+
+@needs_feature("masked loads of float64")
+def test_full_reduction_in_float64() -> None:
+    check(lambda x: x.double().sum(), torch.randn(1_500_000))
 
 
 def test_reduction_then_broadcast_is_one_kernel() -> None:
-    from tests.compile.helpers import code_of, kernel_count
-
     def centred(x: torch.Tensor) -> torch.Tensor:
         return (x - x.mean(-1, keepdim=True)) / (1 + x.amax(-1, keepdim=True))
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.compile.helpers import assert_equal, check
+from tests.compile.helpers import assert_equal, check, code_of, kernel_count
 
 
 def test_gradient_of_elementwise_code() -> None:
@@ -98,6 +98,40 @@ def test_training_step_with_compiled_optimizer(name: str) -> None:
     torch.testing.assert_close(torch.tensor(actual), torch.tensor(expected), rtol=1e-4, atol=1e-4)
     for got, wanted in zip(model.parameters(), reference.parameters()):
         torch.testing.assert_close(got.detach().cpu(), wanted.detach(), rtol=1e-3, atol=1e-3)
+
+
+def test_optimizer_step_joins_small_tensors_in_one_kernel() -> None:
+    """Large tensors share a kernel by themselves, as each keeps every core busy."""
+    shapes = [(64, 64), (64,), (10, 128), (1,), (), (33, 65), (3, 3, 3, 3), (600, 1000), (600, 1000)]
+    gradients = [torch.randn(shape) for shape in shapes]
+
+    def optimized(device: str) -> tuple[list[torch.Tensor], torch.optim.Optimizer]:
+        torch.manual_seed(1)
+        parameters = [nn.Parameter(torch.randn(shape).to(device)) for shape in shapes]
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = gradient.to(device)
+        return parameters, torch.optim.AdamW(parameters, lr=0.01, foreach=True)
+
+    expected, reference = optimized("cpu")
+    actual, optimizer = optimized("npu")
+    reference.step()
+    sources = code_of(optimizer.step)
+    assert_equal([parameter.detach() for parameter in actual], [parameter.detach() for parameter in expected])
+    assert kernel_count(sources) == 2
+    assert sum(source.count(".run(") for source in sources) == 3
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_operations_on_lists_of_tensors(dynamic: bool) -> None:
+    def step(x: list[torch.Tensor], y: list[torch.Tensor]) -> list[torch.Tensor]:
+        torch._foreach_mul_(x, 0.9)
+        torch._foreach_add_(x, y, alpha=0.1)
+        return [*torch._foreach_sqrt(torch._foreach_abs(x)), *torch._foreach_norm(y)]
+
+    compiled = torch.compile(step, dynamic=dynamic)
+    for lengths in ([64, 4096, 0, 1, 33], [128, 100, 7, 16384, 20_000]):
+        x, y = ([torch.randn(length) for length in lengths] for _ in range(2))
+        check(step, x, y, compiled=compiled)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

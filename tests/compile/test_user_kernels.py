@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from inductor_npu.errors import NpuError
+from tests.compile.helpers import code_of
 
 
 @triton.jit
@@ -52,6 +53,11 @@ def test_autotuned_user_kernel() -> None:
 
     x = torch.randn(5000)
     torch.testing.assert_close(torch.compile(squared, fullgraph=True)(x.to("npu")).cpu(), x * x * 2)
+
+
+def test_user_kernels_are_launched_as_generated_ones_are() -> None:
+    (source,) = code_of(lambda x: _scaled(x, 2.0), torch.randn(100).to("npu"))
+    assert "from inductor_npu.tiling import heuristics as triton_heuristics" in source
 
 
 def test_user_kernel_that_mutates_its_input() -> None:

@@ -21,6 +21,13 @@ def test_input_with_storage_offset() -> None:
     check(lambda x: x.exp(), torch.randn(1000)[13:200])
 
 
+def test_inputs_that_are_aligned_at_one_call_and_not_at_the_next() -> None:
+    memory = torch.randn(1000)
+    compiled = torch.compile(lambda x: x.exp() + 1, fullgraph=True)
+    for start in (0, 1, 16, 7):
+        check(lambda x: x.exp() + 1, memory[start : start + 512], compiled=compiled)
+
+
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (2, 0, 1), (1, 2, 0)], ids=str)
 def test_permute_and_copy(order: tuple[int, int, int]) -> None:
     check(lambda x: (x + 1).permute(order).contiguous(), torch.randn(17, 33, 65))

@@ -30,6 +30,9 @@ def test_the_demo_comes_out_right_without_a_single_fallback() -> None:
     operators = re.search(r"Operators that eager runs +(\d+)", text)
     assert launches and operators
     assert 0 < int(launches[1]) < int(operators[1])
+    for fact in ("nearest neighbour", "Largest difference from eager", "Cold compile time", "Time for a batch of"):
+        assert fact in text
+    assert re.search(r"^/\S+/build/demo/\S+\.py$", text, re.MULTILINE), "the path of the generated code"
     assert "@triton.jit" in text
     accuracy = re.search(r"Accuracy on unseen digits: ([\d.]+)%", text)
     assert accuracy

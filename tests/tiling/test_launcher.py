@@ -35,7 +35,7 @@ def test_first_launch_installs_the_short_path(compiled: tuple) -> None:
     torch.testing.assert_close(fn(x).cpu(), x.cpu() * 2 + 1)
 
 
-def test_a_profiler_takes_the_long_way(compiled: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profiler_takes_the_long_way(compiled: tuple) -> None:
     fn, x, _ = compiled
     with torch.profiler.profile() as profile:
         fn(x)

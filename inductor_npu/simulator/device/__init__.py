@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# Before any module of this package: `import torch` installs torch.npu, which must not meet one of them half imported.
+import torch  # noqa: F401
+
 
 def __getattr__(name: str) -> Any:
     # Generated code imports these by name, and wants the C functions themselves.

@@ -1,11 +1,11 @@
 """Builds and loads the C++ device of the embedded NPU.
 
 The library is built once for each combination of sources, torch, Python and compiler, under a lock, into the user's
-cache directory (`INDUCTOR_NPU_CACHE_DIR`, else `$XDG_CACHE_HOME/inductor_npu`, else `~/.cache/inductor_npu`). Loading a
-library that is there already imports nothing but torch. A C++ compiler is all that building needs: no ninja, no
-setuptools. Objects are kept by the hash of what they were compiled from, so that only what changed is compiled again.
+cache directory (user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading a library that is there already
+imports nothing but torch. A C++ compiler is all that building needs: no ninja, no setuptools. Objects are kept by the
+hash of what they were compiled from, so that only what changed is compiled again.
 
-`python -m inductor_npu.simulator.device.build` builds it explicitly.
+`python -m inductor_npu.simulator.device` builds it explicitly.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import sysconfig
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,8 +29,9 @@ from types import ModuleType
 
 import torch
 
-from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
+from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.simulator.device.settings import device_settings
+from inductor_npu.user_cache import cache_directory
 
 _SOURCES = Path(__file__).parent / "csrc"
 _MODULE = "inductor_npu.simulator.device._C"
@@ -53,20 +55,32 @@ def load() -> ModuleType:
 
     Starts no thread and takes no memory: that is for the first use of the device.
 
-    Raises NoCompilerError or DeviceBuildError if it must be built and cannot be.
+    A library that does not load, as after a crash while it was written, is built again, with a warning.
+
+    Raises NoCompilerError, DeviceBuildError or CacheDirectoryError if it must be built and cannot be.
     """
     with _load_lock:
         if _MODULE in sys.modules:
             return sys.modules[_MODULE]
         path = build()
-        loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
-        spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
-        assert spec is not None, f"{path} is not an extension module"
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
+        try:
+            module = _import_library(path)
+        except ImportError as error:
+            warnings.warn(f"{path} is damaged and built again ({error})", NpuWarning, stacklevel=2)
+            path.unlink(missing_ok=True)
+            module = _import_library(build())
         module.configure(**device_settings())
         sys.modules[_MODULE] = module
         return module
+
+
+def _import_library(path: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+    assert spec is not None, f"{path} is not an extension module"
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
 
 
 def is_built() -> bool:
@@ -106,15 +120,6 @@ def build() -> Path:
     except OSError as error:
         raise CacheDirectoryError(directory=cache_directory(), reason=error) from error
     return library
-
-
-def cache_directory() -> Path:
-    """Where built devices are kept for this user."""
-    if directory := os.environ.get("INDUCTOR_NPU_CACHE_DIR"):
-        return Path(directory)
-    if directory := os.environ.get("XDG_CACHE_HOME"):
-        return Path(directory) / "inductor_npu"
-    return Path.home() / ".cache" / "inductor_npu"
 
 
 def _compiler_names() -> list[str]:
@@ -234,13 +239,12 @@ def _loaded_cxx_runtime() -> list[str]:
 def _run_and_rename(command: Sequence[str], target: Path, step: str) -> None:
     """Runs `command` with its output in a temporary file, which becomes `target`."""
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    result = subprocess.run([*command, "-o", str(temporary)], capture_output=True, text=True)
-    if result.returncode != 0:
+    try:
+        result = subprocess.run([*command, "-o", str(temporary)], capture_output=True, text=True)
+    except OSError as error:
+        raise DeviceBuildError(step=step, command=" ".join(command), output=error) from error
+    if result.returncode != 0 or not temporary.exists():
         temporary.unlink(missing_ok=True)
         output = (result.stderr or result.stdout).strip()[-4000:]
         raise DeviceBuildError(step=step, command=" ".join(command), output=output)
     os.replace(temporary, target)
-
-
-if __name__ == "__main__":
-    print(build())

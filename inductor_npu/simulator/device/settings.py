@@ -65,7 +65,8 @@ def _memory(target: NpuTarget, devices: int) -> int:
         return size
     # Device memory is host memory: all devices together leave half of it to the rest of the host.
     host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(target.memory, host // 2 // devices)
+    share = host // 2 // devices
+    return share if target.memory is None else min(target.memory, share)
 
 
 def _integer(variable: str, default: int, low: int, high: int) -> int:

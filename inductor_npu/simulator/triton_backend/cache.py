@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 import warnings
 from pathlib import Path
 
@@ -33,13 +34,30 @@ class RobustCacheManager(FileCacheManager):
 
     def put(self, data: object, filename: str, binary: bool = True) -> str:
         """Write `data` and return its path."""
+        content = data if isinstance(data, bytes) else str(data).encode()
         try:
-            return super().put(data, filename, binary)
+            return self._write(content, filename)
         except OSError as error:
             if self.cache_dir.startswith(_refuge()):
                 raise
             self._leave_disk(self.key, error)
-            return super().put(data, filename, binary)
+            return self._write(content, filename)
+
+    def _write(self, content: bytes, filename: str) -> str:
+        """Let `filename` appear whole or not at all, however the process ends.
+
+        Triton's own way there, a directory for each file, made and removed, takes milliseconds; a kernel has six files.
+        """
+        path = os.path.join(self.cache_dir, filename)
+        unfinished = os.path.join(self.cache_dir, f"{uuid.uuid4().hex}.unfinished")
+        os.makedirs(self.cache_dir, exist_ok=True)  # whoever clears the cache may do so at any time
+        try:
+            Path(unfinished).write_bytes(content)
+            os.replace(unfinished, path)
+        except OSError:
+            Path(unfinished).unlink(missing_ok=True)
+            raise
+        return path
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         """The files stored under `filename`, or None if there are none or one of them is damaged."""

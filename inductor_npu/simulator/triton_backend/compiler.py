@@ -21,7 +21,40 @@ LARGEST_TILES = 5  # that many are kept for the message of a kernel that does no
 
 
 @dataclass(frozen=True)
-class NpuOptions:
+class AscendOptions:
+    """What kernels and autotune configurations written for Ascend's Triton pass to its compiler. Accepted, so that they
+    run here too; they change nothing.
+    """
+
+    num_buffers_warp_spec: int = 0
+    num_consumer_groups: int = 0
+    reg_dec_producer: int = 0
+    reg_inc_consumer: int = 0
+    multibuffer: bool | None = None
+    sync_solver: bool | None = None
+    unit_flag: bool | None = None
+    inject_barrier_all: bool | None = None
+    inject_block_all: bool | None = None
+    disable_auto_inject_block_sync: bool | None = None
+    limit_auto_multi_buffer_only_for_local_buffer: bool | None = None
+    limit_auto_multi_buffer_of_local_buffer: str | None = None
+    set_workspace_multibuffer: int | None = None
+    tile_mix_vector_loop: int | None = None
+    tile_mix_cube_loop: int | None = None
+    enable_auto_bind_sub_block: bool | None = None
+    enable_hivm_auto_cv_balance: bool | None = None
+    enable_linearize: bool | None = None
+    enable_nd2nz_on_vector: bool | None = None
+    enable_select_analysis: bool | None = None
+    force_simt_only: bool | None = None
+    force_simt_template: bool | None = None
+    compile_mode: str | None = None
+    parallel_mode: str | None = None
+    stream: int | None = None
+
+
+@dataclass(frozen=True)
+class NpuOptions(AscendOptions):
     """Options of one compilation. Those below `opt_level` exist because Triton, Inductor or autotune configurations of
     other targets pass or read them; they change nothing here.
 
@@ -179,7 +212,7 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
     simplify(parsed)
     footprint = budget.footprint(parsed.kernel, target)
     try:
-        kernel = generate(parsed, options)
+        kernel = generate(parsed, options, target.max_grid)
     except UnsupportedOperation as error:
         raise unsupported_operation(name, error.op_name, error.line, error.reason) from error
     metadata.update(

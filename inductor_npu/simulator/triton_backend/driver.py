@@ -126,9 +126,12 @@ class NpuDriver(DriverBase):
         return _npu_module()
 
     def get_benchmarker(self) -> Callable[..., Any]:
+        """What Triton's autotuner times candidates with: their launches are not the program's."""
         from triton.testing import do_bench
 
-        return do_bench
+        from .observer import unobserved
+
+        return unobserved(do_bench)
 
     def get_empty_cache_for_benchmark(self) -> Any:
         import torch
@@ -146,9 +149,10 @@ class NpuDriver(DriverBase):
     def launcher_cls(self, src: Any, metadata: Any) -> Any:
         """The launcher of a kernel. Raises UnifiedBufferExceededError if the kernel does not fit the target."""
         from .launcher import make_launcher
+        from .observer import observed
 
         _check_buffers(metadata, self._npu)
-        return make_launcher(_runtime().KernelLauncher, src)
+        return observed(make_launcher(_runtime().KernelLauncher, src), src)
 
 
 def _check_buffers(metadata: Any, target: NpuTarget) -> None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .instrumentation import instrumentation_mode
+
 RECORD_VARIABLE = "INDUCTOR_NPU_RECORD"  # 1: every kernel that this process compiles counts
 COUNTING = "npu-record"  # instrumentation mode, part of Triton's key for the kernels that it keeps in memory
 
@@ -54,7 +56,7 @@ def record() -> Iterator[list[LaunchRecord]]:
 
     launch_record = extension().launch_record
     launches: list[LaunchRecord] = []
-    with _instrumented():
+    with instrumentation_mode(COUNTING):
         _recording = True
         launch_record(True)
         try:
@@ -74,20 +76,3 @@ def _launch(entry: dict[str, int]) -> LaunchRecord:
         (entry["end_ns"] - entry["begin_ns"]) / 1000,
         *(counters if any(counters) else (None, None, None)),
     )
-
-
-@contextlib.contextmanager
-def _instrumented() -> Iterator[None]:
-    """Triton's official knob for instrumented kernels: what was compiled without counters is not taken for this."""
-    try:
-        from triton import knobs
-
-        before = knobs.compilation.instrumentation_mode
-    except (ImportError, AttributeError):  # Triton before 3.6
-        yield
-        return
-    knobs.compilation.instrumentation_mode = COUNTING
-    try:
-        yield
-    finally:
-        knobs.compilation.instrumentation_mode = before

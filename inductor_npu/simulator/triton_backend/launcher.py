@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .observer import FIXED_ARGUMENTS
+
 # Letters of `_C.KernelLauncher` for Triton's names of types. Half-precision scalars arrive as Python floats.
 _LETTERS = {
     "i1": "b",
@@ -24,7 +26,6 @@ _LETTERS = {
     "fp64": "d",
     "constexpr": "-",
 }
-FIXED_ARGUMENTS = 9  # grid x, y, z, stream, function, packed metadata, launch metadata, enter hook, exit hook
 
 
 def make_launcher(kernel_launcher: Callable[[str], Any], source: Any) -> Any:

@@ -14,18 +14,30 @@ def install() -> None:
     """To be called where the embedded NPU provides device `npu`. Imports nothing of Triton; calling it again is
     harmless.
     """
-    after_import("triton.backends", _add_backend)
-    after_import("triton.runtime.driver", _choose_driver)
+    # It imports triton.backends, which may be half imported now: looking for backends, Triton imports this package, and
+    # that imports torch.
+    after_import("triton.runtime.driver", _choose)
 
 
-def _add_backend() -> None:
-    """For a Triton that reads no entry points: version 3.2 of Ascend, or any with TRITON_BACKENDS_IN_TREE=1."""
+def _choose() -> None:
+    _choose_backend()
+    _choose_driver()
+
+
+def _choose_backend() -> None:
+    """Ours compiles for target `npu`: it is added for a Triton that reads no entry points (version 3.2 of Ascend, or
+    any with TRITON_BACKENDS_IN_TREE=1), and those that claim the same target, as Ascend's does, are taken out: Triton
+    would refuse to choose. Their classes can still be imported and used by whoever wants them.
+    """
     discovered = sys.modules["triton.backends"]
-    if BACKEND in discovered.backends:
-        return
-    from . import compiler, driver
+    if BACKEND not in discovered.backends:
+        from . import compiler, driver
 
-    discovered.backends[BACKEND] = discovered.Backend(compiler=compiler.NpuBackend, driver=driver.NpuDriver)
+        discovered.backends[BACKEND] = discovered.Backend(compiler=compiler.NpuBackend, driver=driver.NpuDriver)
+    target = sys.modules["triton.backends.compiler"].GPUTarget(BACKEND, "", 0)
+    for name, backend in list(discovered.backends.items()):
+        if name != BACKEND and backend.compiler.supports_target(target):
+            del discovered.backends[name]
 
 
 def _choose_driver() -> None:

@@ -95,6 +95,22 @@ def test_without_a_compiler_it_says_what_to_install(sources, monkeypatch):
         build.build()
 
 
+def test_without_a_compiler_the_first_tensor_says_so(tmp_path):
+    finished = run_on_npu(
+        """
+        import torch
+        print(torch.npu.is_available(), torch.npu.device_count())
+        torch.ones(2, device="npu")
+        """,
+        INDUCTOR_NPU_CACHE_DIR=str(tmp_path),
+        PATH=str(tmp_path),
+        CXX="",
+    )
+    assert finished.returncode != 0 and finished.stdout.split() == ["False", "1"]
+    assert "NoCompilerError: the embedded NPU's device must be built once" in finished.stderr
+    assert "`apt-get install g++`" in finished.stderr
+
+
 def test_without_a_compiler_what_is_built_still_loads(sources, monkeypatch):
     library = build.build()
     monkeypatch.setenv("PATH", "/nonexistent")
@@ -123,6 +139,38 @@ def test_a_source_that_does_not_compile_shows_the_compiler_s_words(sources):
     with pytest.raises(DeviceBuildError, match=r"(?s)failed while compiling broken\.cpp.*error: "):
         build.build()
     assert not build.is_built()
+
+
+def test_a_compiler_that_is_none_is_not_taken_for_a_bad_cache(sources, monkeypatch, tmp_path):
+    for name, content in (("no-program", "nonsense"), ("does-nothing", "#!/bin/sh\nexit 0\n")):
+        compiler = tmp_path / name
+        compiler.write_text(content)
+        compiler.chmod(0o755)
+        monkeypatch.setenv("CXX", str(compiler))
+        with pytest.raises(DeviceBuildError, match=rf"failed while compiling module\.cpp.*CXX chooses one.*\s.*{name}"):
+            build.build()
+
+
+def test_a_library_that_was_damaged_is_built_again(tmp_path):
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "module.cpp").write_text(
+        SMALL_SOURCE.replace(
+            '"answer", 42);', '"answer", 42);\n  PyObject_SetAttrString(module, "configure", (PyObject*)&PyDict_Type);'
+        )
+    )
+    finished = run_on_npu(
+        f"""
+        import pathlib, torch
+        from inductor_npu.simulator.device import build
+        build._SOURCES = pathlib.Path({str(tmp_path / "csrc")!r})
+        build.build().write_bytes(b"half a library")
+        print(build.load().answer)
+        """,
+        INDUCTOR_NPU_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert finished.lines() == ["42"]
+    assert finished.stderr.count("NpuWarning") == 1
+    assert "_C.so is damaged and built again" in finished.stderr
 
 
 def test_a_cache_directory_that_cannot_be_written_is_named(sources, monkeypatch, tmp_path):
@@ -170,6 +218,8 @@ def test_loading_is_quick():
     assert float(finished.lines()[-1]) < 0.15
 
 
-def test_the_module_builds_when_it_is_run():
-    finished = run_on_npu("import runpy; runpy.run_module('inductor_npu.simulator.device.build', run_name='__main__')")
-    assert finished.lines()[-1] == str(build.build())
+def test_the_package_builds_it_when_it_is_run():
+    command = [sys.executable, "-m", "inductor_npu.simulator.device"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert finished.stdout.splitlines() == [str(build.build())]
+    assert "Warning" not in finished.stderr

@@ -53,7 +53,6 @@ def sampled_operators() -> list[Any]:
 
 
 def test_a_sample_of_all_operators_agrees_with_the_cpu_forward_and_backward() -> None:
-    pytest.importorskip("expecttest", reason="PyTorch's table of operators needs it")
     calls = 0
     for op in sampled_operators():
         sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)))
@@ -253,3 +252,14 @@ def test_deepcopy_of_a_module_is_independent() -> None:
         twin.weight.zero_()
     assert twin.weight.device == module.weight.device
     assert module.weight.abs().sum().item() > 0
+
+
+def test_deterministic_mode_makes_unwritten_memory_recognisable() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3, device="npu").isnan().all()
+        assert torch.empty_strided((2,), (2,), dtype=torch.int32, device="npu").tolist() == [2**31 - 1] * 2
+        grown = torch.ones(2, device="npu").resize_(4)
+        assert grown[:2].tolist() == [1, 1] and grown[2:].isnan().all()
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -7,7 +7,9 @@ import threading
 import pytest
 import torch
 
+from inductor_npu.simulator.device.npu import absent
 from tests.processes import run_python
+from tests.simulator.device.native_kernels import sleep
 
 
 def test_devices() -> None:
@@ -92,6 +94,7 @@ def test_streams() -> None:
     with torch.npu.stream(other):
         assert torch.npu.current_device() == 1 and torch.npu.current_stream("npu:1") == other
     assert torch.npu.current_device() == 0
+    assert torch.npu.Stream(-1).device_index == torch.npu.current_device()
     assert repr(other).startswith("torch.npu.Stream(device=npu:1")
     assert not torch.npu.is_current_stream_capturing()
 
@@ -138,8 +141,18 @@ def test_memory_can_be_limited() -> None:
             torch.empty(torch.npu.mem_get_info(1)[1] // 50, dtype=torch.uint8, device="npu:1")
     finally:
         torch.npu.set_per_process_memory_fraction(1.0, 1)
-    with pytest.raises(ValueError, match="from 0 to 1"):
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
         torch.npu.set_per_process_memory_fraction(1.5)
+
+
+def test_the_limit_of_memory_can_be_asked_for() -> None:
+    torch.npu.set_per_process_memory_fraction(0.25, 1)
+    try:
+        assert torch.npu.get_per_process_memory_fraction(1) == pytest.approx(0.25)
+    finally:
+        torch.npu.set_per_process_memory_fraction(1.0, 1)
+    assert torch.npu.get_per_process_memory_fraction("npu:1") == 1
+    assert torch.npu.get_allocator_backend() == "native"
 
 
 def test_memory_for_other_libraries() -> None:
@@ -148,6 +161,77 @@ def test_memory_for_other_libraries() -> None:
     assert torch.npu.memory_allocated() == before + 1024
     torch.npu.caching_allocator_delete(address)
     assert torch.npu.memory_allocated() == before
+
+
+def test_utilization_is_the_share_of_time_with_work() -> None:
+    torch.npu.synchronize()
+    assert torch.npu.utilization() == 0
+    sleep(200)
+    assert torch.npu.utilization("npu:0") == 100
+    torch.npu.synchronize()
+
+
+def test_autocast_has_switches_of_its_own() -> None:
+    assert not torch.npu.is_autocast_enabled()
+    with torch.npu.amp.autocast(dtype=torch.bfloat16):
+        assert torch.npu.is_autocast_enabled() and torch.npu.get_autocast_dtype() == torch.bfloat16
+        torch.npu.set_autocast_enabled(False)
+        assert not torch.npu.is_autocast_enabled()
+        torch.npu.set_autocast_dtype(torch.float16)
+        assert torch.npu.get_autocast_dtype() == torch.float16
+
+
+def test_switches_of_cann_may_say_what_is_so_anyway() -> None:
+    torch.npu.set_compile_mode(jit_compile=False)
+    torch.npu.config.allow_internal_format = False
+    torch.npu.matmul.allow_hf32 = torch.npu.conv.allow_hf32 = True  # a permission
+    assert torch.npu.is_jit_compile_false() and not torch.npu.config.allow_internal_format
+    with pytest.raises(NotImplementedError, match="use set_compile_mode"):
+        torch.npu.set_compile_mode(jit_compile=True)
+    with pytest.raises(NotImplementedError, match=r"set torch\.npu\.config\.allow_internal_format to False"):
+        torch.npu.config.allow_internal_format = True
+
+
+# The public names of torch_npu's `torch.npu`, as its sources list them.
+SURFACE_OF_TORCH_NPU = """
+    is_initialized init set_dump synchronize device_count can_device_access_peer set_device current_device
+    get_device_name get_device_properties get_device_capability mem_get_info is_available device device_of StreamContext
+    stream set_stream current_stream default_stream set_sync_debug_mode get_sync_debug_mode init_dump utilization
+    finalize_dump manual_seed manual_seed_all seed seed_all initial_seed caching_allocator_alloc
+    caching_allocator_delete get_per_process_memory_fraction set_per_process_memory_fraction empty_cache
+    empty_virt_addr_cache memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats
+    reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached memory_allocated max_memory_allocated
+    memory_reserved max_memory_reserved memory_cached max_memory_cached memory_snapshot memory_summary MemPool
+    use_mem_pool get_allocator_backend NPUPluggableAllocator change_current_allocator Stream Event set_option
+    CubeMathType set_aoe set_compile_mode set_mm_bmm_format_nd get_mm_bmm_format_nd get_npu_overflow_flag
+    clear_npu_overflow_flag stress_detect get_rng_state set_rng_state get_rng_state_all set_rng_state_all
+    is_jit_compile_false get_amp_supported_dtype is_autocast_enabled is_bf16_supported set_autocast_enabled
+    get_autocast_dtype set_autocast_dtype BoolStorage ByteStorage ShortStorage LongStorage IntStorage HalfStorage
+    CharStorage DoubleStorage FloatStorage BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor
+    IntTensor LongTensor ShortTensor BFloat16Tensor BFloat16Storage current_blas_handle stop_device restart_device
+    check_uce_in_memory config matmul conv enable_deterministic_with_backward disable_deterministic_with_backward mstx
+    SyncLaunchStream NPUGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables ExternalEvent
+    graph_task_group_begin graph_task_group_end graph_task_update_begin graph_task_update_end set_device_limit
+    get_device_limit set_stream_limit reset_stream_limit get_stream_limit ipc_collect obfuscation_initialize
+    obfuscation_finalize obfuscation_calculate set_op_timeout_ms host_empty_cache host_memory_stats
+    host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats
+    set_deterministic_level use_compatible_impl are_compatible_impl_enabled NpuGraphOpHandler register_npu_graph_handler
+    super_kernel_scope_begin super_kernel_scope_end npurt default_generators amp _lazy_init _is_in_bad_fork _lazy_call
+"""
+
+
+@pytest.mark.parametrize("name", SURFACE_OF_TORCH_NPU.split())
+def test_each_name_of_torch_npu_is_there_or_says_why_not(name: str) -> None:
+    if name in absent.REASONS:
+        assert not hasattr(torch.npu, name)
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': .+"):
+            getattr(torch.npu, name)
+    else:
+        assert hasattr(torch.npu, name)
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in torch.npu.__all__ if not hasattr(torch.npu, name)] == []
 
 
 def test_submodules_can_be_imported_by_name() -> None:

@@ -137,12 +137,12 @@ class TestEvents:
 
     def test_elapsed_time_is_the_device_s(self):
         start, end = event(timing=True), event(timing=True)
-        sleep(20)
+        sleep(200)  # not between the events, however busy the host is
         start.record()
         sleep(30)
         end.record()
         end.synchronize()
-        assert 30 <= start.elapsed_time(end) < 45
+        assert 30 <= start.elapsed_time(end) < 200
 
     def test_elapsed_time_needs_timing(self):
         start, end = event(), event(timing=True)

@@ -13,6 +13,11 @@ import triton.language as tl
 
 from inductor_npu.simulator.triton_backend import record
 
+keeps_variants_apart = pytest.mark.skipif(
+    not hasattr(getattr(triton, "knobs", None) and triton.knobs.compilation, "instrumentation_mode"),
+    reason="this Triton keeps one variant of a kernel in memory, counting or not",
+)
+
 
 @triton.jit
 def double_kernel(source, target, count, BLOCK: tl.constexpr):
@@ -104,6 +109,7 @@ def test_records_are_in_order_and_launches_outside_are_none_of_them():
     assert empty == [] and len(launches) == 2
 
 
+@keeps_variants_apart
 def test_without_a_record_nothing_is_counted():
     x = torch.ones(256, device="npu")
     kernel = double_kernel[(2,)](x, x, 256, BLOCK=128)
@@ -113,6 +119,7 @@ def test_without_a_record_nothing_is_counted():
     assert "%count" in counting.asm["llir"] and kernel.hash != counting.hash
 
 
+@keeps_variants_apart
 def test_a_kernel_without_counters_has_none():
     x = torch.ones(256, device="npu")
     launcher = double_kernel.warmup(x, x, 256, BLOCK=128, grid=(2,))

@@ -5,32 +5,20 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from triton._C.libtriton import ir
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 from triton.compiler.errors import CompilationError
 from triton.language.extra import libdevice as generic
 
 from inductor_npu.simulator.triton_backend import libdevice
-from inductor_npu.simulator.triton_backend.compiler import NpuBackend
 from inductor_npu.simulator.triton_backend.ttir.ir import Op
 from inductor_npu.simulator.triton_backend.ttir.parser import parse
-
-from .kernels.support import compile_source
+from tests.triton_features import ttir
 
 
 def extern_calls(expression: str, **arguments: str) -> list[Op]:
     """The extern_elementwise operations that `expression` of scalar kernel arguments (with their types) becomes."""
     source = f"@triton.jit\ndef kernel(out, {', '.join(arguments)}):\n    tl.store(out, {expression})\n"
-    kernel = compile_source(source)["kernel"]
-    backend = NpuBackend(GPUTarget("npu", "Ascend910B3", 32))
-    options = backend.parse_options({})
-    context = ir.context()
-    ir.load_dialects(context)
-    module = ASTSource(kernel, signature={"out": "*fp32", **arguments}).make_ir(
-        backend.target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-    )
-    return [op for op in parse(str(module)).kernel.body.walk() if op.name == "tt.extern_elementwise"]
+    module = ttir(source, {"out": "*fp32", **arguments})
+    return [op for op in parse(module).kernel.body.walk() if op.name == "tt.extern_elementwise"]
 
 
 def test_every_function_of_tritons_generic_list_exists() -> None:

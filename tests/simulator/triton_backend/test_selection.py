@@ -44,6 +44,9 @@ discovered.backends["another"] = discovered.Backend(compiler=AnotherCompiler, dr
 """
 
 
+ANOTHER_COMPILER_FOR_NPU = ANOTHER_ACTIVE_DRIVER.replace('"another"\n', '"npu"\n')
+
+
 def run(tmp_path: Path, source: str, **environment: str) -> str:
     script = tmp_path / "program.py"
     script.write_text(source)
@@ -62,6 +65,18 @@ def test_another_active_driver_does_not_stop_the_embedded_npu(tmp_path):
 def test_triton_may_be_imported_before_torch(tmp_path):
     source = "import triton\n" + ANOTHER_ACTIVE_DRIVER + KERNEL
     assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
+
+
+def test_another_compiler_for_the_same_target_steps_aside(tmp_path):
+    """As Ascend's does where triton-ascend is installed without torch_npu."""
+    install = "import torch\nfrom inductor_npu.simulator.triton_backend import selection\nselection.install()\n"
+    source = "import triton\n" + ANOTHER_COMPILER_FOR_NPU + install + KERNEL
+    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
+
+
+def test_where_the_embedded_npu_is_not_the_provider_nothing_is_taken_out(tmp_path):
+    source = "import triton\n" + ANOTHER_COMPILER_FOR_NPU + "import torch\nprint(sorted(discovered.backends))"
+    assert "another" in run(tmp_path, source, INDUCTOR_NPU_PROVIDER="none")
 
 
 def test_a_triton_that_reads_no_entry_points_finds_the_backend(tmp_path):

@@ -1,4 +1,5 @@
-// torch.autocast("npu"): the operators that run in lower precision, in float32 or in the widest input type are those of CUDA.
+// torch.autocast("npu"): the operators that run in lower precision, in float32 or in the widest type of their inputs
+// are those of CUDA.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -8,10 +9,12 @@ namespace {
 using namespace at;  // PyTorch's lists name their types without a namespace, and other types in other versions
 
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Many models use a sigmoid "
-              "layer right before the binary cross entropy layer. In this case, combine the two layers using "
-              "torch.nn.functional.binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss. binary_cross_entropy_with_logits "
-              "and BCEWithLogits are safe to autocast.");
+  TORCH_CHECK(
+      false,
+      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Many models use a sigmoid "
+      "layer right before the binary cross entropy layer. In this case, combine the two layers using "
+      "torch.nn.functional.binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss. "
+      "binary_cross_entropy_with_logits and BCEWithLogits are safe to autocast.");
 }
 
 #define LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

@@ -106,6 +106,14 @@ void check_device(int device) {
               ". Set INDUCTOR_NPU_SIM_DEVICES (1 to ", kMaxDevices, ") before the first use to simulate more");
 }
 
+c10::DeviceIndex resolve_device(c10::DeviceIndex device) {
+  if (device == -1) {
+    return current;
+  }
+  check_device(device);
+  return device;
+}
+
 void set_device(c10::DeviceIndex device) {
   check_device(device);
   current = device;

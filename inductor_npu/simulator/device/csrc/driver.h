@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 namespace inductor_npu {
@@ -27,8 +26,8 @@ void release(int device, void* memory, size_t bytes) noexcept;
 
 Stream* create_stream(int device, int id, int priority);
 
-// Queues `work`. An exception that it throws is kept by the stream, together with `name`, until take_error.
-void enqueue(Stream* stream, std::string name, std::function<void()> work);
+// All work is queued. An exception that it throws is kept by the stream, together with the work's name, until
+// take_error.
 // `threads`: at most so many host threads share a large copy.
 void copy(Stream* stream, void* destination, const void* source, size_t bytes, int threads);
 void launch(Stream* stream, const Launch& launch);

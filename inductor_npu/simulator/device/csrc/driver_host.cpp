@@ -23,16 +23,6 @@ size_t round_to_pages(size_t bytes) {
   return (bytes + kHugePage - 1) / kHugePage * kHugePage;
 }
 
-struct HostTask final : Work {
-  HostTask(std::string name, std::function<void()> work) : name_(std::move(name)), work_(std::move(work)) {}
-  void run() override { work_(); }
-  const char* name() const noexcept override { return name_.c_str(); }
-  bool runs_anywhere() const noexcept override { return false; }
-
-  std::string name_;
-  std::function<void()> work_;
-};
-
 // A copy of bytes in chunks; the ranges do not overlap.
 class CopyJob final : public ProgramJob {
  public:
@@ -148,10 +138,6 @@ void release(int /*device*/, void* memory, size_t bytes) noexcept {
 
 Stream* create_stream(int device, int id, int priority) {
   return new Stream(device, id, priority);
-}
-
-void enqueue(Stream* stream, std::string name, std::function<void()> work) {
-  stream->push(std::make_unique<HostTask>(std::move(name), std::move(work)));
 }
 
 void copy(Stream* stream, void* destination, const void* source, size_t bytes, int threads) {

@@ -1,5 +1,5 @@
-// _C.empty_strided: allocates a tensor for compiled code. On the path of every intermediate result, hence written against
-// Python's C API and past the dispatcher, as PyTorch does for the devices it knows.
+// _C.empty_strided: allocates a tensor for compiled code. On the path of every intermediate result, hence written
+// against Python's C API and past the dispatcher, as PyTorch does for the devices it knows.
 #include <torch/csrc/python_headers.h>
 
 #include <ATen/EmptyTensor.h>

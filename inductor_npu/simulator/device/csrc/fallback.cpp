@@ -22,7 +22,7 @@ constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCPU;
 // What the schema of an operator says, worked out once.
 struct Plan {
   size_t arguments = 0, returns = 0;
-  bool only_views = true;      // no bytes are read or written: no need to wait for the stream
+  bool only_views = true;       // no bytes are read or written: no need to wait for the stream
   bool any_cpu_tensor = false;  // CPU tensors of any size may be mixed in
   c10::SmallVector<bool, 12> written, generator, cpu_tensor_allowed;
 };
@@ -30,10 +30,14 @@ struct Plan {
 // Arguments that stay on the CPU by the operator's definition, as on CUDA.
 bool takes_cpu_tensor(const std::string& op, const std::string& argument) {
   static const std::unordered_map<std::string, std::string> table = {
-      {"aten::index", "indices"},          {"aten::index_put", "indices"},
-      {"aten::index_put_", "indices"},     {"aten::_index_put_impl_", "indices"},
-      {"aten::_index_put_impl", "indices"}, {"aten::_unsafe_index", "indices"},
-      {"aten::_unsafe_index_put", "indices"}, {"aten::_pack_padded_sequence", "lengths"},
+      {"aten::index", "indices"},
+      {"aten::index_put", "indices"},
+      {"aten::index_put_", "indices"},
+      {"aten::_index_put_impl_", "indices"},
+      {"aten::_index_put_impl", "indices"},
+      {"aten::_unsafe_index", "indices"},
+      {"aten::_unsafe_index_put", "indices"},
+      {"aten::_pack_padded_sequence", "lengths"},
       {"aten::_pack_padded_sequence_backward", "batch_sizes"},
   };
   const auto found = table.find(op);
@@ -76,8 +80,9 @@ const Plan& plan_of(const c10::OperatorHandle& op, Plan& storage) {
 }
 
 [[noreturn]] void raise_mixed(const c10::OperatorHandle& op, size_t argument, c10::Device one, c10::Device other) {
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", one, " and ", other,
-              "! (when checking argument ", op.schema().arguments()[argument].name(), " of operator ", op.operator_name(), ")");
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", one, " and ",
+              other, "! (when checking argument ", op.schema().arguments()[argument].name(), " of operator ",
+              op.operator_name(), ")");
 }
 
 template <typename Visit>
@@ -97,7 +102,8 @@ void visit_tensors(const c10::IValue& value, Visit visit) {
   }
 }
 
-// The device that the call is for: that of its npu tensors, else its device argument, else the current one. Checks that they agree.
+// The device that the call is for: that of its npu tensors, else its device argument, else the current one. Checks that
+// they agree.
 c10::Device device_of_call(const c10::OperatorHandle& op, const Plan& plan, c10::ArrayRef<c10::IValue> args) {
   std::optional<c10::Device> device, argument_device;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -105,7 +111,7 @@ c10::Device device_of_call(const c10::OperatorHandle& op, const Plan& plan, c10:
       argument_device = args[i].toDevice();
     }
     visit_tensors(args[i], [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || tensor.device().type() != kNpu) {
+      if (!on_npu(tensor)) {
         return;
       }
       if (device.has_value() && *device != tensor.device()) {
@@ -123,17 +129,13 @@ c10::Device device_of_call(const c10::OperatorHandle& op, const Plan& plan, c10:
   for (size_t i = 0; i < args.size(); ++i) {
     visit_tensors(args[i], [&](const at::Tensor& tensor) {
       const bool fits = !tensor.defined() || tensor.device().type() == kNpu || plan.cpu_tensor_allowed[i] ||
-          (tensor.dim() == 0 && !plan.written[i] && tensor.is_cpu());
+                        (tensor.dim() == 0 && !plan.written[i] && tensor.is_cpu());
       if (!fits) {
         raise_mixed(op, i, *device, tensor.device());
       }
     });
   }
   return *device;
-}
-
-bool on_npu(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.device().type() == kNpu;
 }
 
 // The arguments of one call, in place on the stack, and what has to be carried back to them.
@@ -199,10 +201,12 @@ class Arguments {
 };
 
 void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      op.hasComputedKernelForDispatchKey(keys.highestPriorityTypeId()), "operator ", op.operator_name(),
-      " is not implemented for device npu: the kernel of ", keys.highestPriorityTypeId(), " would serve npu tensors, but there is "
-      "none. Call it on another device, or register a kernel with torch.library.impl(\"", op.operator_name(), "\", \"npu\")");
+  const c10::DispatchKey key = keys.highestPriorityTypeId();
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(key), "operator ", op.operator_name(),
+                              " is not implemented for device npu: the kernel of ", key,
+                              " would serve npu tensors, but there is none. Call it on another device, or register a "
+                              "kernel with torch.library.impl(\"",
+                              op.operator_name(), "\", \"npu\")");
 }
 
 c10::IValue result_to_npu(HostView& view, c10::IValue value) {
@@ -233,8 +237,8 @@ torch::CppFunction kernel_as() {
   return torch::CppFunction::makeFromBoxedFunction<&run_as<host>>();
 }
 
-// Where the CPU has a kernel of its own, that kernel is also the npu's: PyTorch would choose a composite one first, which takes several
-// operators for the same, or (for sparse tensors) only says that it is not implemented.
+// Where the CPU has a kernel of its own, that kernel is also the npu's: PyTorch would choose a composite one first,
+// which takes several operators for the same, or (for sparse tensors) only says that it is not implemented.
 void prefer_host_kernels(void* /*module*/) {
   struct Kind {
     c10::DispatchKey cpu, npu;
@@ -253,8 +257,8 @@ void prefer_host_kernels(void* /*module*/) {
       continue;
     }
     const bool composite = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
-        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+                           op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+                           op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
     for (const Kind& kind : kinds) {
       if (composite && op->hasKernelForDispatchKey(kind.cpu) && !op->hasKernelForDispatchKey(kind.npu)) {
         library.impl(c10::toString(name).c_str(), torch::dispatch(kind.npu, kind.kernel()));
@@ -287,7 +291,8 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
   } catch (const std::exception& error) {
     TORCH_CHECK(false, error.what(), " (operator ", op.operator_name(), " on ", device, ")");
   }
-  for (c10::IValue* result = stack->data() + stack->size() - plan.returns; result != stack->data() + stack->size(); ++result) {
+  for (c10::IValue* result = stack->data() + stack->size() - plan.returns; result != stack->data() + stack->size();
+       ++result) {
     *result = result_to_npu(view, std::move(*result));
   }
   arguments.write_back();

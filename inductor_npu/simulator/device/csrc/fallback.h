@@ -10,10 +10,16 @@ namespace c10 {
 class OperatorHandle;
 }
 
+#include "runtime.h"
+
 namespace inductor_npu {
 
-// The npu tensors of one operator call, seen as CPU tensors. While it lives, what this thread allocates as CPU memory is memory of
-// `device`, so that new results become npu tensors without a copy (unless `results_on_device` is false).
+inline bool on_npu(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == kNpu;
+}
+
+// The npu tensors of one operator call, seen as CPU tensors. While it lives, what this thread allocates as CPU memory
+// is memory of `device`, so that new results become npu tensors without a copy (unless `results_on_device` is false).
 class HostView {
  public:
   explicit HostView(c10::Device device, bool results_on_device = true);
@@ -28,9 +34,7 @@ class HostView {
   at::Tensor to_npu(const at::Tensor& tensor);
 
   // What the CPU tensors made so far dispatch to: dense, sparse or quantised kernels of the CPU.
-  c10::DispatchKeySet keys() const {
-    return keys_;
-  }
+  c10::DispatchKeySet keys() const { return keys_; }
 
   // Carries what the operator changed of an argument (sizes, strides, storage) to the npu tensor.
   void write_back(const at::Tensor& npu, const at::Tensor& cpu);
@@ -59,8 +63,8 @@ class HostView {
   c10::SmallVector<TensorPair, 4> tensors_;
 };
 
-// Runs the CPU's kernel for `op` on the arguments on `stack`, and leaves its results there. `kernels` is what the call dispatched to
-// on the npu (dense, sparse, ...), as the CPU's dispatch key.
+// Runs the CPU's kernel for `op` on the arguments on `stack`, and leaves its results there. `kernels` is what the call
+// dispatched to on the npu (dense, sparse, ...), as the CPU's dispatch key.
 void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, torch::jit::Stack* stack);
 
 }  // namespace inductor_npu

@@ -16,8 +16,8 @@ namespace {
 
 constexpr c10::DispatchKeySet kDenseNpu(c10::DispatchKey::PrivateUse1);
 constexpr c10::DispatchKeySet kDenseCpu(c10::DispatchKey::CPU);
-constexpr c10::DispatchKeySet kSpecialCpu{
-    c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::QuantizedCPU};
+constexpr c10::DispatchKeySet kSpecialCpu{c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU,
+                                          c10::DispatchKey::QuantizedCPU};
 
 // Where this thread's CPU allocations go: the CPU, or the memory of an npu.
 thread_local c10::Device allocation_device(c10::kCPU);
@@ -27,7 +27,8 @@ c10::Allocator* npu_allocator() {
   return allocator;
 }
 
-// PyTorch's CPU allocator, except on a thread that runs an operator for an npu: there it gives npu memory labelled as the CPU's.
+// PyTorch's CPU allocator, except on a thread that runs an operator for an npu: there it gives npu memory labelled as
+// the CPU's.
 class RedirectingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -38,18 +39,14 @@ class RedirectingAllocator final : public c10::Allocator {
     memory.unsafe_set_device(c10::kCPU);
     return memory;
   }
-  c10::DeleterFnPtr raw_deleter() const override {
-    return &release;
-  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     default_copy_data(destination, source, bytes);
   }
 
  private:
   // Memory from raw_allocate (oneDNN's workspaces) may be of either kind.
-  static void release(void* memory) {
-    (is_npu_pointer(memory) ? npu_allocator() : host)->raw_deallocate(memory);
-  }
+  static void release(void* memory) { (is_npu_pointer(memory) ? npu_allocator() : host)->raw_deallocate(memory); }
 
   static inline c10::Allocator* const host = c10::GetCPUAllocator();
 };
@@ -72,13 +69,13 @@ c10::DataPtr shared_memory(void* data, const c10::Storage& storage, c10::Device 
 }
 
 c10::Storage make_storage(c10::DataPtr memory, size_t bytes, c10::Allocator* allocator) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, std::move(memory), allocator, /*resizable=*/true));
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                            std::move(memory), allocator, /*resizable=*/true));
 }
 
 bool is_plain(const at::Tensor& tensor) {
-  constexpr c10::DispatchKeySet special{
-      c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::Quantized, c10::DispatchKey::NestedTensor};
+  constexpr c10::DispatchKeySet special{c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr,
+                                        c10::DispatchKey::Quantized, c10::DispatchKey::NestedTensor};
   return tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Dense})) && !tensor.key_set().has_any(special);
 }
 
@@ -116,8 +113,8 @@ at::Tensor make_like(c10::Storage storage, c10::DispatchKeySet keys, const at::T
 
 at::Tensor make_quantized(c10::Storage storage, c10::DispatchKey key, const at::Tensor& like) {
   auto* from = static_cast<at::QTensorImpl*>(like.unsafeGetTensorImpl());
-  at::Tensor made = at::detail::make_tensor<at::QTensorImpl>(
-      std::move(storage), c10::DispatchKeySet(key), from->dtype(), from->quantizer());
+  at::Tensor made = at::detail::make_tensor<at::QTensorImpl>(std::move(storage), c10::DispatchKeySet(key),
+                                                             from->dtype(), from->quantizer());
   made.unsafeGetTensorImpl()->set_sizes_and_strides(from->sizes(), from->strides(), from->storage_offset());
   return made;
 }
@@ -132,10 +129,10 @@ at::Tensor make_sparse(c10::DispatchKey key, const at::Tensor& like, at::Tensor 
   return made;
 }
 
-at::Tensor make_compressed(c10::DispatchKey key, c10::Device device, const at::Tensor& like, const at::Tensor& compressed,
-                           const at::Tensor& plain, const at::Tensor& values) {
-  at::Tensor made = at::detail::make_tensor<at::SparseCsrTensorImpl>(
-      c10::DispatchKeySet(key), device, like.layout(), like.dtype());
+at::Tensor make_compressed(c10::DispatchKey key, c10::Device device, const at::Tensor& like,
+                           const at::Tensor& compressed, const at::Tensor& plain, const at::Tensor& values) {
+  at::Tensor made =
+      at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(key), device, like.layout(), like.dtype());
   at::sparse_csr::get_sparse_csr_impl(made)->set_member_tensors(compressed, plain, values, like.sizes());
   return made;
 }
@@ -258,7 +255,8 @@ at::Tensor HostView::to_npu(const at::Tensor& tensor) {
   if (C10_UNLIKELY(!is_plain(tensor))) {
     return special_to_npu(tensor);
   }
-  // The storage is the result's alone if nobody else refers to the tensor (held by the operator's stack) or to the storage.
+  // The storage is the result's alone if nobody else refers to the tensor (held by the operator's stack) or to the
+  // storage.
   const bool sole_owner = tensor.use_count() == 1 && tensor.storage().use_count() == 1;
   at::Tensor npu = make_like(npu_storage(tensor.storage(), sole_owner), kDenseNpu, tensor);
   return npu;
@@ -266,7 +264,8 @@ at::Tensor HostView::to_npu(const at::Tensor& tensor) {
 
 at::Tensor HostView::special_to_npu(const at::Tensor& tensor) {
   if (tensor.is_quantized()) {
-    return make_quantized(npu_storage(tensor.storage(), /*sole_owner=*/false), c10::DispatchKey::QuantizedPrivateUse1, tensor);
+    return make_quantized(npu_storage(tensor.storage(), /*sole_owner=*/false), c10::DispatchKey::QuantizedPrivateUse1,
+                          tensor);
   }
   if (tensor.is_sparse()) {
     auto* impl = sparse_impl(tensor);
@@ -307,7 +306,8 @@ void HostView::write_back(const at::Tensor& npu, const at::Tensor& cpu) {
   if (storage.unsafeGetStorageImpl() != to->storage().unsafeGetStorageImpl()) {
     to->set_storage_keep_dtype(storage);
   }
-  if (to->sizes() != from->sizes() || to->strides() != from->strides() || to->storage_offset() != from->storage_offset()) {
+  if (to->sizes() != from->sizes() || to->strides() != from->strides() ||
+      to->storage_offset() != from->storage_offset()) {
     to->set_sizes_and_strides(from->sizes(), from->strides(), from->storage_offset());
   }
 }

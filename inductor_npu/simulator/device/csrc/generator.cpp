@@ -84,26 +84,18 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   c10::intrusive_ptr<GeneratorState> state_;
 };
 
-c10::DeviceIndex resolve(c10::DeviceIndex device) {
-  if (device == -1) {
-    return current_device();
-  }
-  check_device(device);
-  return device;
-}
-
 }  // namespace
 
 at::Generator new_generator(c10::DeviceIndex device) {
   auto state = c10::make_intrusive<GeneratorState>(at::detail::createCPUGenerator(c10::default_rng_seed_val));
-  return at::make_generator<NpuGeneratorImpl>(resolve(device), std::move(state));
+  return at::make_generator<NpuGeneratorImpl>(resolve_device(device), std::move(state));
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
   static std::array<std::once_flag, kMaxDevices> made;
   static auto* generators =
       new std::vector<at::Generator>(kMaxDevices);  // never destroyed: Python may hold one until the end
-  device = resolve(device);
+  device = resolve_device(device);
   std::call_once(made[device], [&] {
     (*generators)[device] = new_generator(device);
     (*generators)[device].seed();

@@ -61,6 +61,9 @@ void add_device_functions(py::module_& m) {
   m.def(
       "synchronize", [](int device) { synchronize_device(index_of(device)); }, py::arg("device") = -1,
       "Waits for all work of the device, then raises the first failure.");
+  m.def(
+      "query", [](int device) { return query_device(index_of(device)); }, py::arg("device") = -1,
+      "Whether the device has done all work queued so far.");
   m.def("default_generator", [](int device) {
     return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(default_generator(index_of(device))));
   });

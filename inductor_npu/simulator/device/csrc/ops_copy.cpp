@@ -14,15 +14,12 @@ namespace {
 // Below this a copy on the calling thread is faster than waking a stream's worker for it.
 constexpr size_t kInlineBytes = size_t{64} << 10;
 
-bool on_npu(const at::Tensor& tensor) {
-  return tensor.device().type() == kNpu;
-}
-
 // Whether the elements of both tensors are the same bytes in the same order, without gaps.
 bool is_plain_copy(const at::Tensor& source, const at::Tensor& destination) {
   return source.scalar_type() == destination.scalar_type() && source.sizes() == destination.sizes() &&
-      source.strides() == destination.strides() && destination.is_non_overlapping_and_dense() &&
-      source.is_conj() == destination.is_conj() && source.is_neg() == destination.is_neg() && !source._is_zerotensor();
+         source.strides() == destination.strides() && destination.is_non_overlapping_and_dense() &&
+         source.is_conj() == destination.is_conj() && source.is_neg() == destination.is_neg() &&
+         !source._is_zerotensor();
 }
 
 void wait_for_streams_of(const at::Tensor& one, const at::Tensor& other) {
@@ -128,7 +125,8 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("copy_", copy_sparse);
 }
 
-// A copy reads lazily conjugated, negated and zero tensors as they are; PyTorch's way of materialising them first is a copy, again.
+// A copy reads lazily conjugated, negated and zero tensors as they are; PyTorch's way of materialising them first is a
+// copy, again.
 void register_lazy_sources(torch::Library& m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

@@ -1,14 +1,17 @@
 // Operators that make, shape and share npu tensors without touching elements.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
-#include <c10/core/CachingDeviceAllocator.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include "allocator.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -22,29 +25,45 @@ void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "only CPU memory can be pinned, not that of device npu");
 }
 
+// Whether memory that nobody wrote yet has to be recognisable (NaN, the largest integer): a part of
+// torch.use_deterministic_algorithms.
+bool fills_unwritten_memory() {
+  const at::Context& context = at::globalContext();
+  return C10_UNLIKELY(context.deterministicAlgorithms()) && context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor fill_if_asked(at::Tensor tensor) {
+  return fills_unwritten_memory() ? at::native::fill_empty_deterministic_(tensor) : tensor;
+}
+
 at::Tensor empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                 std::optional<c10::Device> device, std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
+                 std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                 std::optional<c10::MemoryFormat> memory_format) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return at::detail::empty_generic(size, c10::GetAllocator(kNpu), kDense, c10::dtype_or_default(dtype), memory_format);
+  return fill_if_asked(
+      at::detail::empty_generic(size, c10::GetAllocator(kNpu), kDense, c10::dtype_or_default(dtype), memory_format));
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
-                         std::optional<c10::Layout> layout, std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+                         std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                         std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return at::detail::empty_strided_generic(size, stride, c10::GetAllocator(kNpu), kDense, c10::dtype_or_default(dtype));
+  return fill_if_asked(
+      at::detail::empty_strided_generic(size, stride, c10::GetAllocator(kNpu), kDense, c10::dtype_or_default(dtype)));
 }
 
 // A tensor over the storage of `self`.
 at::Tensor view_of(const at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef stride, int64_t offset) {
-  at::Tensor view =
-      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()), self.key_set(), self.dtype());
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
+                                                             self.key_set(), self.dtype());
   view.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
   return view;
 }
 
-at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<int64_t> offset) {
+at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef stride,
+                      std::optional<int64_t> offset) {
   const int64_t first = offset.value_or(self.storage_offset());
   at::native::checkInBoundsForStorage(size, stride, first, self.dtype(), self.storage());
   return view_of(self, size, stride, first);
@@ -54,8 +73,8 @@ at::Tensor view(const at::Tensor& self, c10::IntArrayRef size) {
   const at::DimVector inferred = at::infer_size_dv(size, self.numel());
   const std::optional<at::DimVector> stride = at::detail::computeStride(self.sizes(), self.strides(), inferred);
   TORCH_CHECK(stride.has_value(),
-              "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
-              "subspaces). Use .reshape(...) instead.");
+              "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+              "two contiguous subspaces). Use .reshape(...) instead.");
   return view_of(self, inferred, *stride, self.storage_offset());
 }
 
@@ -87,8 +106,10 @@ void grow_storage(const c10::Storage& storage, size_t bytes) {
   at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
 }
 
-const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
+const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size,
+                          std::optional<c10::MemoryFormat> memory_format) {
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  const int64_t bytes_before = static_cast<int64_t>(self.storage().nbytes());
   if (impl->sizes() != size) {
     const c10::DeviceGuard guard(self.device());
     const size_t bytes = at::detail::computeStorageNbytesContiguous(size, self.itemsize(), self.storage_offset());
@@ -101,10 +122,14 @@ const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::op
     TORCH_CHECK(*memory_format != c10::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
     impl->empty_tensor_restride(*memory_format);
   }
+  if (fills_unwritten_memory()) {
+    at::native::fill_resize_deterministic_(self, bytes_before);
+  }
   return self;
 }
 
-at::Tensor& set_strided(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size, c10::IntArrayRef stride) {
+at::Tensor& set_strided(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
+                        c10::IntArrayRef stride) {
   TORCH_CHECK(source.device() == self.device(), "Attempted to set the storage of a tensor on device \"", self.device(),
               "\" to a storage on different device \"", source.device(),
               "\".  This is no longer allowed; the devices must match.");
@@ -131,7 +156,9 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
 }
 
 at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
-  return self.is_same(source) ? self : set_strided(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+  return self.is_same(source)
+             ? self
+             : set_strided(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
 at::Tensor& set_empty(at::Tensor& self) {
@@ -141,8 +168,7 @@ at::Tensor& set_empty(at::Tensor& self) {
 }
 
 void record_stream(at::Tensor& self, c10::Stream stream) {
-  auto* allocator = static_cast<c10::DeviceAllocator*>(c10::GetAllocator(kNpu));
-  allocator->recordStream(self.storage().data_ptr(), stream);
+  device_allocator()->recordStream(self.storage().data_ptr(), stream);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

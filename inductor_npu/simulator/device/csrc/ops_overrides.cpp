@@ -17,55 +17,52 @@ namespace {
 // The call of one such operator: its arguments as CPU tensors, after the work queued before it.
 class HostCall {
  public:
-  explicit HostCall(const at::Tensor& tensor) : view_(tensor.device()) {
-    synchronize_current_stream();
-  }
+  explicit HostCall(const at::Tensor& tensor) : view_(tensor.device()) { synchronize_current_stream(); }
 
-  at::Tensor cpu(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.device().type() == kNpu ? view_.to_cpu(tensor) : tensor;
-  }
-  at::Tensor cpu(const std::optional<at::Tensor>& tensor) {
-    return tensor.has_value() ? cpu(*tensor) : at::Tensor();
-  }
-  at::Tensor npu(at::Tensor tensor) {
-    return tensor.defined() ? view_.to_npu(tensor) : tensor;
-  }
+  at::Tensor cpu(const at::Tensor& tensor) { return on_npu(tensor) ? view_.to_cpu(tensor) : tensor; }
+  at::Tensor cpu(const std::optional<at::Tensor>& tensor) { return tensor.has_value() ? cpu(*tensor) : at::Tensor(); }
+  at::Tensor npu(at::Tensor tensor) { return tensor.defined() ? view_.to_npu(tensor) : tensor; }
 
  private:
   HostView view_;
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
 };
 
-// --- Convolution ------------------------------------------------------------------------------------------------------------------------
+// --- Convolution -----------------------------------------------------------------------------------------------------
 
-// Results are contiguous, whatever the layout of the inputs: PyTorch's shape inference (_conv_determine_backend_memory_format for an
-// overriding backend) promises that to compiled code. The CPU's kernel answers channels-last inputs with channels-last outputs.
+// Results are contiguous, whatever the layout of the inputs: PyTorch's shape inference
+// (_conv_determine_backend_memory_format for an overriding backend) promises that to compiled code. The CPU's kernel
+// answers channels-last inputs with channels-last outputs.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                        c10::IntArrayRef output_padding, int64_t groups) {
   HostCall call(input);
-  const at::Tensor output = at::convolution(call.cpu(input), call.cpu(weight), call.cpu(bias), stride, padding, dilation, transposed,
-                                            output_padding, groups);
+  const at::Tensor output = at::convolution(call.cpu(input), call.cpu(weight), call.cpu(bias), stride, padding,
+                                            dilation, transposed, output_padding, groups);
   return call.npu(output.contiguous());
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, c10::IntArrayRef stride, c10::IntArrayRef padding,
-    c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad, const at::Tensor& input,
+                                                                    const at::Tensor& weight, c10::IntArrayRef stride,
+                                                                    c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                                                                    bool transposed, c10::IntArrayRef output_padding,
+                                                                    int64_t groups, std::array<bool, 3> mask) {
   HostCall call(input);
   const int64_t channels = grad.size(input.dim() == weight.dim() - 1 ? 0 : 1);
   auto [grad_input, grad_weight, grad_bias] =
-      at::convolution_backward(call.cpu(grad), call.cpu(input), call.cpu(weight), at::OptionalIntArrayRef({channels}), stride, padding,
-                               dilation, transposed, output_padding, groups, mask);
-  const auto result = [&](const at::Tensor& tensor) { return call.npu(tensor.defined() ? tensor.contiguous() : tensor); };
+      at::convolution_backward(call.cpu(grad), call.cpu(input), call.cpu(weight), at::OptionalIntArrayRef({channels}),
+                               stride, padding, dilation, transposed, output_padding, groups, mask);
+  const auto result = [&](const at::Tensor& tensor) {
+    return call.npu(tensor.defined() ? tensor.contiguous() : tensor);
+  };
   return {result(grad_input), result(grad_weight), result(grad_bias)};
 }
 
-// --- Attention --------------------------------------------------------------------------------------------------------------------------
+// --- Attention -------------------------------------------------------------------------------------------------------
 
 // Whether the CPU's flash kernel takes these inputs. Looks at sizes only: the tensors may be fake.
-bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
-                 double dropout_p) {
+bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                 const std::optional<at::Tensor>& mask, double dropout_p) {
   const at::ScalarType dtype = query.scalar_type();
   const bool dtype_fits = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
   if (!dtype_fits || key.scalar_type() != dtype || value.scalar_type() != dtype || dropout_p != 0.0) {
@@ -75,9 +72,10 @@ bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tenso
     return false;
   }
   const auto query_size = query.sym_sizes(), key_size = key.sym_sizes(), value_size = value.sym_sizes();
-  const bool sizes_fit = query_size[0] == key_size[0] && query_size[0] == value_size[0] && query_size[1] == key_size[1] &&
-      query_size[1] == value_size[1] && query_size[3] == key_size[3] && query_size[3] == value_size[3] && query_size[2] != 0 &&
-      key_size[2] != 0 && query_size[0] != 0 && query_size[1] != 0 && query_size[3] != 0;
+  const bool sizes_fit = query_size[0] == key_size[0] && query_size[0] == value_size[0] &&
+                         query_size[1] == key_size[1] && query_size[1] == value_size[1] &&
+                         query_size[3] == key_size[3] && query_size[3] == value_size[3] && query_size[2] != 0 &&
+                         key_size[2] != 0 && query_size[0] != 0 && query_size[1] != 0 && query_size[3] != 0;
   const bool strides_fit = query.sym_stride(3) == 1 && key.sym_stride(3) == 1 && value.sym_stride(3) == 1;
   if (!sizes_fit || !strides_fit) {
     return false;
@@ -85,13 +83,15 @@ bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tenso
   return !mask.has_value() || !mask->defined() || !mask->requires_grad();
 }
 
-int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
-                         double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
+                         std::optional<double> scale, bool enable_gqa) {
   const at::Context& context = at::globalContext();
   const bool allowed = context.userEnabledOverrideableSDP() && context.userEnabledFlashSDP();
   const bool flash = allowed && !enable_gqa && flash_takes(query, key, value, mask, dropout_p);
-  TORCH_CHECK(flash || context.userEnabledMathSDP(), "No available kernel for scaled_dot_product_attention on device npu: the fused "
-              "one does not take these inputs (or is switched off) and the math one is switched off");
+  TORCH_CHECK(flash || context.userEnabledMathSDP(),
+              "No available kernel for scaled_dot_product_attention on device npu: the fused one does not take these "
+              "inputs (or is switched off) and the math one is switched off");
   return static_cast<int64_t>(flash ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
@@ -101,36 +101,49 @@ at::Tensor with_layout_of(const at::Tensor& tensor, const at::Tensor& like) {
   return tensor.strides() == empty.strides() ? tensor : empty.copy_(tensor);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor> attention(
-    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& bias, double dropout_p,
-    bool is_causal, bool return_debug_mask, std::optional<double> scale) {
-  TORCH_CHECK(!return_debug_mask && dropout_p == 0.0, "_scaled_dot_product_fused_attention_overrideable on device npu has neither "
-              "dropout nor a debug mask; use the math backend of scaled_dot_product_attention");
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
+attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+          const std::optional<at::Tensor>& bias, double dropout_p, bool is_causal, bool return_debug_mask,
+          std::optional<double> scale) {
+  TORCH_CHECK(
+      !return_debug_mask && dropout_p == 0.0,
+      "_scaled_dot_product_fused_attention_overrideable on device npu has neither dropout nor a debug mask; use "
+      "the math backend of scaled_dot_product_attention");
   HostCall call(query);
   const at::Tensor query_cpu = call.cpu(query);
-  const std::optional<at::Tensor> bias_cpu = bias.has_value() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
-  auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(query_cpu, call.cpu(key), call.cpu(value), dropout_p,
-                                                                             is_causal, bias_cpu, scale);
+  const std::optional<at::Tensor> bias_cpu =
+      bias.has_value() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
+  auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(query_cpu, call.cpu(key), call.cpu(value),
+                                                                             dropout_p, is_causal, bias_cpu, scale);
   at::Tensor seed = at::zeros({}, at::kLong), offset = at::zeros({}, at::kLong);
-  return {call.npu(with_layout_of(output, query_cpu)), call.npu(logsumexp.contiguous()), at::Tensor(), at::Tensor(), query.size(2),
-          key.size(2), call.npu(std::move(seed)), call.npu(std::move(offset)), at::Tensor()};
+  return {call.npu(with_layout_of(output, query_cpu)),
+          call.npu(logsumexp.contiguous()),
+          at::Tensor(),
+          at::Tensor(),
+          query.size(2),
+          key.size(2),
+          call.npu(std::move(seed)),
+          call.npu(std::move(offset)),
+          at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
-    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
-    std::array<bool, 4> mask, const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor& cum_seq_q,
-    const at::Tensor& cum_seq_k, c10::SymInt max_q, c10::SymInt max_k, double dropout_p, bool is_causal, const at::Tensor& seed,
-    const at::Tensor& offset, std::optional<double> scale) {
-  TORCH_CHECK(!(mask[3] && bias.defined() && bias.requires_grad()), "the fused attention of device npu gives no gradient of its mask");
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& bias, std::array<bool, 4> mask, const at::Tensor& out, const at::Tensor& logsumexp,
+    const at::Tensor& cum_seq_q, const at::Tensor& cum_seq_k, c10::SymInt max_q, c10::SymInt max_k, double dropout_p,
+    bool is_causal, const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale) {
+  TORCH_CHECK(!(mask[3] && bias.defined() && bias.requires_grad()),
+              "the fused attention of device npu gives no gradient of its mask");
   HostCall call(query);
   const at::Tensor q = call.cpu(query), k = call.cpu(key), v = call.cpu(value);
   const std::optional<at::Tensor> bias_cpu = bias.defined() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
   auto [grad_q, grad_k, grad_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       call.cpu(grad_out), q, k, v, call.cpu(out), call.cpu(logsumexp), dropout_p, is_causal, bias_cpu, scale);
-  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(grad_k, k)), call.npu(with_layout_of(grad_v, v)), at::Tensor()};
+  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(grad_k, k)), call.npu(with_layout_of(grad_v, v)),
+          at::Tensor()};
 }
 
-// --- Dropout ----------------------------------------------------------------------------------------------------------------------------
+// --- Dropout ---------------------------------------------------------------------------------------------------------
 
 // The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
@@ -146,7 +159,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   return {call.npu(std::move(output)), call.npu(std::move(mask))};
 }
 
-// --- Recurrent cells --------------------------------------------------------------------------------------------------------------------
+// --- Recurrent cells -------------------------------------------------------------------------------------------------
 
 at::Tensor with_bias(at::Tensor gates, const at::Tensor& bias) {
   return bias.defined() ? gates.add(bias) : gates;
@@ -154,7 +167,8 @@ at::Tensor with_bias(at::Tensor gates, const at::Tensor& bias) {
 
 // Gates in the order input, forget, cell, output; the workspace keeps them activated.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
-                                                         const at::Tensor& cx, const std::optional<at::Tensor>& input_bias,
+                                                         const at::Tensor& cx,
+                                                         const std::optional<at::Tensor>& input_bias,
                                                          const std::optional<at::Tensor>& hidden_bias) {
   HostCall call(cx);
   const at::Tensor gates = with_bias(with_bias(call.cpu(input_gates).add(call.cpu(hidden_gates)), call.cpu(input_bias)),
@@ -173,8 +187,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::optional<at::Tensor>& grad_hy,
-                                                                  const std::optional<at::Tensor>& grad_cy, const at::Tensor& cx,
-                                                                  const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
+                                                                  const std::optional<at::Tensor>& grad_cy,
+                                                                  const at::Tensor& cx, const at::Tensor& cy,
+                                                                  const at::Tensor& workspace, bool has_bias) {
   HostCall call(cx);
   at::Tensor from_hy = call.cpu(grad_hy), from_cy = call.cpu(grad_cy);
   if (!from_hy.defined() && !from_cy.defined()) {
@@ -187,18 +202,19 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::opt
   const at::Tensor &input = gates[0], &forget = gates[1], &candidate = gates[2], &output = gates[3];
   const at::Tensor tanh_cell = cell.tanh();
   const at::Tensor grad_cell = at::tanh_backward(from_hy.mul(output), tanh_cell).add_(from_cy);
-  at::Tensor grad_gates = at::cat({at::sigmoid_backward(grad_cell.mul(candidate), input),
-                                   at::sigmoid_backward(grad_cell.mul(call.cpu(cx)), forget),
-                                   at::tanh_backward(grad_cell.mul(input), candidate),
-                                   at::sigmoid_backward(from_hy.mul(tanh_cell), output)}, 1);
+  at::Tensor grad_gates = at::cat(
+      {at::sigmoid_backward(grad_cell.mul(candidate), input), at::sigmoid_backward(grad_cell.mul(call.cpu(cx)), forget),
+       at::tanh_backward(grad_cell.mul(input), candidate), at::sigmoid_backward(from_hy.mul(tanh_cell), output)},
+      1);
   at::Tensor grad_cx = grad_cell.mul(forget);
   at::Tensor grad_bias = has_bias ? grad_gates.sum(0) : at::Tensor();
   return {call.npu(std::move(grad_gates)), call.npu(std::move(grad_cx)), call.npu(std::move(grad_bias))};
 }
 
 // Gates in the order reset, update, new. The workspace keeps reset, update, new, hx and the hidden part of new.
-std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
-                                            const std::optional<at::Tensor>& input_bias, const std::optional<at::Tensor>& hidden_bias) {
+std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
+                                            const at::Tensor& hx, const std::optional<at::Tensor>& input_bias,
+                                            const std::optional<at::Tensor>& hidden_bias) {
   HostCall call(hx);
   const auto from_input = with_bias(call.cpu(input_gates), call.cpu(input_bias)).chunk(3, 1);
   const auto from_hidden = with_bias(call.cpu(hidden_gates), call.cpu(hidden_bias)).chunk(3, 1);
@@ -212,7 +228,8 @@ std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(const at::Tensor& grad_hy,
-                                                                                         const at::Tensor& workspace, bool has_bias) {
+                                                                                         const at::Tensor& workspace,
+                                                                                         bool has_bias) {
   HostCall call(workspace);
   const at::Tensor grad = call.cpu(grad_hy);
   const auto kept = call.cpu(workspace).chunk(5, 1);

@@ -1,7 +1,9 @@
-// torch.profiler's view of the device: PyTorch records an event before and after each operator and asks for the time between them.
+// torch.profiler's view of the device: PyTorch records an event before and after each operator and asks for the time
+// between them.
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
+#include <functional>
 #include <memory>
 
 #include "runtime.h"
@@ -19,7 +21,8 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     if (device != nullptr) {
       *device = current_device();
     }
-    *event = {driver::create_event(/*timing=*/true), [](void* made) { driver::destroy(static_cast<driver::Event*>(made)); }};
+    *event = {driver::create_event(/*timing=*/true),
+              [](void* made) { driver::destroy(static_cast<driver::Event*>(made)); }};
     if (cpu_ns != nullptr) {
       *cpu_ns = c10::getTime();
     }

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "driver.h"
@@ -40,6 +39,8 @@ c10::DeviceIndex device_count() noexcept;
 c10::DeviceIndex current_device() noexcept;
 // Raises an error that names the valid indices.
 void check_device(int device);
+// `device`, checked; the current device for -1.
+c10::DeviceIndex resolve_device(c10::DeviceIndex device);
 void set_device(c10::DeviceIndex device);
 c10::DeviceIndex exchange_device(c10::DeviceIndex device);
 
@@ -67,14 +68,13 @@ void synchronize_device(c10::DeviceIndex device = -1);
 // What an operator calls before it touches device memory on the calling thread. Cheap when nothing is queued.
 void synchronize_current_stream();
 bool query_stream(c10::Stream stream);
+// Whether no stream of `device` has work left.
+bool query_device(c10::DeviceIndex device);
 // Raises the first failure of work on `stream`, if there was one, and forgets it.
 void raise_failure(driver::Stream* stream);
 // Waits for all streams of `device`; failures stay with their streams.
 void wait_for_all_streams(c10::DeviceIndex device);
 
-// Queues work. Everything that `work` needs must stay alive by itself: capture Storage or Tensor by value for memory
-// that is not known to be freed in the order of this stream. `name` is the operator's, for errors and profiles.
-void enqueue(c10::Stream stream, std::string name, std::function<void()> work);
 // Queues a copy of bytes between any two of device and host memory; the caller keeps host memory alive
 // (record_pinned_use).
 void copy_async(c10::Stream stream, void* destination, const void* source, size_t bytes);

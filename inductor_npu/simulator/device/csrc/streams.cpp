@@ -1,6 +1,7 @@
 // Streams as PyTorch names them: a device's default stream, two pools, and each thread's current stream.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -24,14 +25,6 @@ struct DeviceStreams {
 std::array<DeviceStreams, kMaxDevices> devices;
 std::mutex creating;
 thread_local std::array<c10::StreamId, kMaxDevices> current_ids{};
-
-c10::DeviceIndex resolve(c10::DeviceIndex device) {
-  if (device == -1) {
-    return current_device();
-  }
-  check_device(device);
-  return device;
-}
 
 c10::Stream make_stream(c10::DeviceIndex device, c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(kNpu, device), id);
@@ -65,11 +58,11 @@ void synchronize_native(driver::Stream* stream) {
 }  // namespace
 
 c10::Stream default_stream(c10::DeviceIndex device) {
-  return make_stream(resolve(device), 0);
+  return make_stream(resolve_device(device), 0);
 }
 
 c10::Stream current_stream(c10::DeviceIndex device) {
-  device = resolve(device);
+  device = resolve_device(device);
   return make_stream(device, current_ids[device]);
 }
 
@@ -82,7 +75,7 @@ c10::Stream exchange_stream(c10::Stream stream) {
 }
 
 c10::Stream stream_from_pool(c10::DeviceIndex device, int priority) {
-  device = resolve(device);
+  device = resolve_device(device);
   const int pool = priority < 0 ? 1 : 0;
   const uint32_t turn = devices[device].next[pool].fetch_add(1);
   const c10::Stream stream = make_stream(device, 1 + pool * kPoolSize + turn % kPoolSize);
@@ -141,7 +134,7 @@ void wait_for_all_streams(c10::DeviceIndex device) {
 
 void synchronize_device(c10::DeviceIndex device) {
   ensure_open();
-  device = resolve(device);
+  device = resolve_device(device);
   wait_for_all_streams(device);
   for (auto& slot : devices[device].native) {
     if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
@@ -159,8 +152,13 @@ bool query_stream(c10::Stream stream) {
   return driver::query(native(stream));
 }
 
-void enqueue(c10::Stream stream, std::string name, std::function<void()> work) {
-  driver::enqueue(native(stream), std::move(name), std::move(work));
+bool query_device(c10::DeviceIndex device) {
+  ensure_open();
+  const auto& streams = devices[resolve_device(device)].native;
+  return std::all_of(streams.begin(), streams.end(), [](const std::atomic<driver::Stream*>& slot) {
+    const driver::Stream* stream = slot.load(std::memory_order_acquire);
+    return stream == nullptr || driver::query(stream);
+  });
 }
 
 void copy_async(c10::Stream stream, void* destination, const void* source, size_t bytes) {

@@ -102,7 +102,7 @@ void WorkQueue::work_off() {
   }
 }
 
-// Works the queue off up to `ticket` on the calling thread, as far as nobody else does and the work allows.
+// Works the queue off up to `ticket` on the calling thread, unless somebody else is at it.
 void WorkQueue::lend_a_hand(Ticket ticket) {
   bool wake = false;
   {
@@ -113,7 +113,7 @@ void WorkQueue::lend_a_hand(Ticket ticket) {
     const WorkQueue* before = own_queue;
     own_queue = this;
     running_ = true;
-    while (!passed(ticket) && head_ != nullptr && head_->runs_anywhere()) {
+    while (!passed(ticket) && head_ != nullptr) {
       Work* item = pop();
       lock.unlock();
       finish(item);

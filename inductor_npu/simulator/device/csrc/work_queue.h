@@ -23,8 +23,6 @@ struct Work {
   virtual void run() = 0;
   virtual const char* name() const noexcept = 0;
   virtual const WorkCounters* counters() const noexcept { return nullptr; }
-  // Whether it may run on a thread of the program, whatever that thread's own state is (such as PyTorch's modes).
-  virtual bool runs_anywhere() const noexcept { return true; }
 
   Work* next = nullptr;
   int64_t queued_ns = 0;  // only while somebody observes

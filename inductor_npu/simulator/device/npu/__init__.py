@@ -2,7 +2,7 @@
 
 Importing it loads nothing: the C++ device is built or loaded, and opened, by the first function that needs it
 (`_lazy_init`, which PyTorch also calls itself when a tensor is first made on the device). `install` makes it
-`torch.npu`.
+`torch.npu`. What torch_npu has beyond it, and why not this one, is in absent.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ import sys
 import torch
 
 from inductor_npu.errors import PrivateUse1TakenError
-from inductor_npu.simulator.device.npu import amp, memory, random, streams
+from inductor_npu.simulator.device import build
+from inductor_npu.simulator.device.npu import absent, amp, memory, random, streams
+from inductor_npu.simulator.device.npu.amp import (
+    get_autocast_dtype,
+    is_autocast_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from inductor_npu.simulator.device.npu.devices import (
     NpuDeviceProperties,
     _exchange_device,
@@ -30,15 +37,20 @@ from inductor_npu.simulator.device.npu.devices import (
     is_bf16_supported,
     set_device,
     synchronize,
+    utilization,
 )
 from inductor_npu.simulator.device.npu.memory import (
     caching_allocator_alloc,
     caching_allocator_delete,
     empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
     memory_snapshot,
     memory_stats,
@@ -46,9 +58,11 @@ from inductor_npu.simulator.device.npu.memory import (
     memory_summary,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
+    reset_max_memory_cached,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from inductor_npu.simulator.device.npu.options import config, conv, is_jit_compile_false, matmul, set_compile_mode
 from inductor_npu.simulator.device.npu.random import (
     get_rng_state,
     get_rng_state_all,
@@ -81,6 +95,8 @@ __all__ = [
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "can_device_access_peer",
+    "config",
+    "conv",
     "current_device",
     "current_stream",
     "default_generators",
@@ -89,26 +105,34 @@ __all__ = [
     "device_count",
     "device_of",
     "empty_cache",
+    "get_allocator_backend",
     "get_amp_supported_dtype",
+    "get_autocast_dtype",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
     "init",
     "initial_seed",
     "install",
+    "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
     "is_current_stream_capturing",
     "is_initialized",
+    "is_jit_compile_false",
     "manual_seed",
     "manual_seed_all",
+    "matmul",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_snapshot",
     "memory_stats",
@@ -117,9 +141,13 @@ __all__ = [
     "random",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+    "set_compile_mode",
     "set_device",
     "set_per_process_memory_fraction",
     "set_rng_state",
@@ -128,16 +156,22 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "utilization",
 ]
 
 # What PyTorch asks of a device module by these names.
 _PRIVATE = (_exchange_device, _maybe_exchange_device, _is_in_bad_fork, _lazy_call, _lazy_init)
 
+# What torch calls its slot for a device from outside while nobody, or nobody but us, has it.
+_FREE_NAMES = ("privateuseone", "npu")
+
 
 def install() -> None:
     """Makes this module `torch.npu` and gives tensors, storages and modules `.npu()` and `is_npu`.
 
-    Doing it again changes nothing.
+    Doing it again changes nothing. A device that is built already is loaded with it, which takes milliseconds and
+    starts nothing. One that must be built first waits for the first tensor: PyTorch asks `_lazy_init` for it then, but
+    not for everything (a torch.Stream, say, must find the device known).
 
     Raises PrivateUse1TakenError if another package already owns torch's one slot for a device from outside.
     """
@@ -145,8 +179,10 @@ def install() -> None:
     if getattr(torch, "npu", None) is module:
         return
     owner = torch._C._get_privateuse1_backend_name()
-    if owner not in ("privateuseone", "npu") or hasattr(torch, "npu"):
+    if owner not in _FREE_NAMES or any(hasattr(torch, name) for name in _FREE_NAMES):
         raise PrivateUse1TakenError(owner=owner)
+    if build.is_built():
+        build.load()
     if owner != "npu":
         torch.utils.rename_privateuse1_backend("npu")
     torch._register_device_module("npu", module)
@@ -160,4 +196,5 @@ def __getattr__(name: str) -> object:
         return random.default_generators()
     if name == "_initialized":  # torch.utils.checkpoint asks so whether there are random states to keep
         return is_initialized()
-    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
+    reason = absent.REASONS.get(name)
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}" + (f": {reason}" if reason else ""))

@@ -32,3 +32,23 @@ class GradScaler(torch.amp.GradScaler):
 
 custom_fwd = functools.partial(torch.amp.custom_fwd, device_type="npu")
 custom_bwd = functools.partial(torch.amp.custom_bwd, device_type="npu")
+
+
+def is_autocast_enabled() -> bool:
+    """Whether this thread is inside torch.autocast("npu")."""
+    return torch.is_autocast_enabled("npu")
+
+
+def set_autocast_enabled(enabled: bool) -> None:
+    """Switches autocast on or off for this thread; `autocast` does it for a block."""
+    torch.set_autocast_enabled("npu", enabled)
+
+
+def get_autocast_dtype() -> torch.dtype:
+    """The lower precision that autocast chooses."""
+    return torch.get_autocast_dtype("npu")
+
+
+def set_autocast_dtype(dtype: torch.dtype) -> None:
+    """Sets the lower precision that autocast chooses: torch.float16 or torch.bfloat16."""
+    torch.set_autocast_dtype("npu", dtype)

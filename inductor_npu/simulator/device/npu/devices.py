@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
@@ -102,6 +103,16 @@ def synchronize(device: DeviceLike = None) -> None:
     extension().synchronize(device_index(device))
 
 
+def utilization(device: DeviceLike = None) -> int:
+    """Per cent of the next 20 ms in which `device` has work to do, from 20 looks at it."""
+    index, looks = device_index(device), 20
+    busy = 0
+    for _ in range(looks):
+        busy += not extension().query(index)
+        time.sleep(0.001)
+    return busy * 100 // looks
+
+
 def get_device_properties(device: DeviceLike = None) -> NpuDeviceProperties:
     """Facts of the chip that is simulated; all devices are alike. Does not load the device."""
     if device is not None and (index := device_index(device)) not in range(device_count()):
@@ -135,9 +146,9 @@ def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """The dtypes that torch.autocast("npu") takes."""
-    return [torch.float16, torch.bfloat16]
+    return [torch.float16, torch.bfloat16] if is_bf16_supported() else [torch.float16]
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the device computes in bfloat16."""
-    return True
+    """Whether the chip computes in bfloat16."""
+    return "bf16" in current_target().float_types

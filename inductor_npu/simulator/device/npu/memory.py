@@ -76,6 +76,11 @@ def reset_max_memory_allocated(device: DeviceLike = None) -> None:
     reset_peak_memory_stats(device)
 
 
+memory_cached = memory_reserved  # their names until torch 1.4
+max_memory_cached = max_memory_reserved
+reset_max_memory_cached = reset_max_memory_allocated
+
+
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     """Starts the totals of allocations and releases from zero."""
     if is_initialized():
@@ -83,12 +88,24 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Limits the allocator to `fraction` (0 to 1) of the device's memory; beyond it is torch.OutOfMemoryError."""
+    """Limits the allocator to `fraction` of the device's memory, above 0 and at most 1; beyond it is
+    torch.OutOfMemoryError."""
     if not isinstance(fraction, float):
         raise TypeError(f"fraction must be a float, got {type(fraction).__name__}")
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"fraction must be from 0 to 1, got {fraction}")
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction must be above 0 and at most 1, got {fraction}")
     extension().set_memory_fraction(fraction, device_index(device))
+
+
+def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
+    """The part of the device's memory that the allocator may use."""
+    index = device_index(device)
+    return extension().memory_limit(index) / mem_get_info(index)[1]
+
+
+def get_allocator_backend() -> str:
+    """ "native": the caching allocator, the only one there is."""
+    return "native"
 
 
 def memory_snapshot() -> list[dict[str, Any]]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from inductor_npu.simulator.device.npu.devices import DeviceLike, _exchange_device, device_index
+from inductor_npu.simulator.device.npu.devices import DeviceLike, _exchange_device, current_device, device_index
 from inductor_npu.simulator.device.npu.runtime import extension
 
 
 class Stream(torch.Stream):
-    """An in-order queue of work; `priority` below 0 is high.
+    """An in-order queue of work of `device` (None or negative: the current one); `priority` below 0 is high.
 
     As a context manager it becomes the current stream, and its device the current one.
     """
@@ -21,7 +21,8 @@ class Stream(torch.Stream):
         extension()
         if kwargs:  # stream_id, device_index, device_type: an existing one
             return super().__new__(cls, **kwargs)
-        return super().__new__(cls, torch.device("npu", device_index(device)), priority=priority)
+        index = device_index(device)
+        return super().__new__(cls, torch.device("npu", index if index >= 0 else current_device()), priority=priority)
 
     @property
     def npu_stream(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..mathlib import HostVectors
 from ..ttir.ir import Module
 from .errors import UnsupportedOperation
 from .kernel import CodegenOptions, GeneratedKernel, generate_kernel
@@ -12,9 +13,9 @@ from .kernel import CodegenOptions, GeneratedKernel, generate_kernel
 __all__ = ["CodegenOptions", "GeneratedKernel", "UnsupportedOperation", "generate", "host_options"]
 
 
-def generate(module: Module, options: Any = None) -> GeneratedKernel:
+def generate(module: Module, options: Any = None, grid_limit: int = CodegenOptions.grid_limit) -> GeneratedKernel:
     """LLVM IR for the module's kernel, for this host. `options` has the attributes of CodegenOptions that differ from
-    the host's.
+    the host's; no launch has more than `grid_limit` programs.
 
     Changes `module`. Raises UnsupportedOperation, which names operation and source line.
     """
@@ -24,7 +25,7 @@ def generate(module: Module, options: Any = None) -> GeneratedKernel:
         for name in ("enable_fp_fusion", "distinct_arguments", "record", "vector_bits", "registers")
         if hasattr(options, name)
     }
-    return generate_kernel(module, CodegenOptions(**{**vars(host), **given}))
+    return generate_kernel(module, CodegenOptions(**{**vars(host), "grid_limit": grid_limit, **given}))
 
 
 @functools.cache
@@ -32,9 +33,5 @@ def host_options() -> CodegenOptions:
     """The options that fit this process's CPU."""
     import llvmlite.binding as llvm
 
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
-        return CodegenOptions(vector_bits=512, registers=32)
-    if features.get("avx"):
-        return CodegenOptions(vector_bits=256, registers=16)
-    return CodegenOptions(vector_bits=128, registers=32 if features.get("neon") else 16)
+    vectors = HostVectors.of_features(llvm.get_host_cpu_features())
+    return CodegenOptions(vector_bits=vectors.bits, registers=vectors.registers)

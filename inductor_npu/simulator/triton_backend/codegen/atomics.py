@@ -43,7 +43,7 @@ def emit_atomic(frame: Frame, op: Op, lanes: list[Lane], coordinates: Coordinate
 
 def emit_scalar_atomic(kernel: KernelGenerator, op: Op) -> None:
     """An atomic on one address."""
-    kernel.env[op.result] = Uniform(_masked(kernel, op, [kernel.env[o] for o in op.operands]))
+    kernel.env[op.result] = Uniform(_masked(kernel, op, [kernel.lane(o) for o in op.operands]))
 
 
 def _masked(kernel: KernelGenerator, op: Op, lanes: list[Lane]) -> Val:

@@ -1,44 +1,48 @@
 """Writes LLVM IR as text, with value numbering and hoisting built in.
 
 Code is written at *levels*: level 0 is the place in the kernel where statements are being written, each open loop of
-a loop nest adds
-one level. A pure instruction goes to the innermost level among its operands, so whatever depends on outer axes only
-lands in the outer loop, and an
-instruction that was written before at a place that dominates is not written twice.
+a loop nest adds one level. A pure instruction goes to the innermost level among its operands, so whatever depends on
+outer axes only lands in the outer loop, and an instruction that was written before at a place that dominates is not
+written twice.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from .counters import increment, is_vector_operation
-from .types import LLVM_TYPES, literal, llvm_type, mangled
-
-_UNKNOWN = None
+from .types import BITS, LLVM_TYPES, limits, literal, llvm_type, mangled, wrap
 
 
 class Val:
     """An LLVM value: `lanes` elements (0: a scalar) of the MLIR element type `element`.
 
-    For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it
-    (None: unknown); they assume that
-    the kernel's index arithmetic does not overflow, which for an address would be out of bounds anyway. `parts`, for
-    a sum, is what stays the same
-    in the innermost loop and what changes with it.
+    For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it, as the
+    number that the type holds. `parts`, for a sum, is what stays the same in the innermost loop and what changes with
+    it.
     """
 
-    __slots__ = ("constant", "divisor", "element", "high", "lanes", "level", "low", "parts", "reach", "text")
+    __slots__ = ("constant", "divisor", "element", "high", "lanes", "level", "low", "parts", "text")
 
     def __init__(self, text: str, element: str, lanes: int = 0, level: int = 0) -> None:
         self.text, self.element, self.lanes, self.level = text, element, lanes, level
-        self.constant: int | float | None = _UNKNOWN
+        self.constant: Any = None  # the number, where it is known: an int or a float as `element` is
         self.divisor = 1
-        self.low: int | None = _UNKNOWN
-        self.high: int | None = _UNKNOWN
-        self.parts: tuple[Val, Val] | None = _UNKNOWN
-        self.reach = (
-            0  # a value that is attained, if program ids and arguments are 0: where it wraps, the value is no index
-        )
+        self.low, self.high = limits(element)
+        self.parts: tuple[Val, Val] | None = None
+
+    def known(self, low: int, high: int, divisor: int = 1) -> Val:
+        """States the bounds and a divisor of the exact result, of which the type holds the low bits. Returns itself."""
+        least, most = limits(self.element)
+        if low < least or high > most:  # it may wrap: then only a power of two divides what is held, too
+            low, high, divisor = least, most, divisor & -divisor
+        if divisor > 1:
+            low, high = -(-low // divisor) * divisor, high // divisor * divisor
+        self.low, self.high, self.divisor = low, high, divisor
+        return self
 
     @property
     def type(self) -> str:
@@ -49,16 +53,24 @@ class Val:
         return f"{llvm_type(self.element, self.lanes)} {self.text}"
 
 
+@dataclass(eq=False, slots=True)
 class Loop:
-    """An open loop of a nest; its body runs at least once."""
+    """An open loop of a nest over an induction variable; its body runs at least once. `phis` are what it carries, each
+    with its first value; their instructions go into `phi_segment`.
+    """
 
-    __slots__ = ("header", "iv", "outer_label", "phi_segment", "phis", "step", "stop")
-
-    def __init__(self) -> None:
-        self.phis: list[tuple[Val, Val]] = []
+    header: str
+    outer_label: str
+    iv: Val
+    step: int
+    stop: int
+    phi_segment: list[str]
+    phis: list[tuple[Val, Val]]
 
 
 class Builder:
+    """Writes the body of one function; see the module's docstring."""
+
     def __init__(self, counting: bool = False) -> None:
         self.counting = counting  # whether the code counts what it does
         self.segments: list[list[str]] = [[]]
@@ -116,13 +128,15 @@ class Builder:
 
     # -- values ------------------------------------------------------------------------------------------------------
     def constant(self, element: str, number: int | float | bool, lanes: int = 0) -> Val:
+        if isinstance(number, int) and BITS[element] > 1:
+            number = wrap(number, element)
         text = literal(element, number)
         if lanes:
             text = f"splat ({LLVM_TYPES[element]} {text})" if element != "ptr" else f"splat (ptr {text})"
         val = Val(text, element, lanes)
         val.constant = number
         if not lanes and isinstance(number, int) and element != "ptr":
-            val.divisor, val.low, val.high, val.reach = abs(number), number, number, number
+            val.divisor, val.low, val.high = abs(number), number, number
         return val
 
     def poison(self, element: str, lanes: int) -> Val:
@@ -240,23 +254,14 @@ class Builder:
     # -- loops -------------------------------------------------------------------------------------------------------
     def open_loop(self, start: int, stop: int, step: int) -> Loop:
         """A loop of a nest over constants; `stop - start` is a positive multiple of `step`. Closed by `close_loop`."""
-        loop = Loop()
-        loop.header = self.fresh("loop")
-        loop.outer_label = self.labels[-1]
-        loop.step, loop.stop = step, stop
-        self.segments.append([f"  br label %{loop.header}", f"{loop.header}:"])
-        loop.phi_segment = self.segments[-1]
-        body: list[str] = []
-        self.segments.append(body)
+        header, outer_label = self.fresh("loop"), self.labels[-1]
+        phi_segment, body = [f"  br label %{header}", f"{header}:"], list[str]()
+        self.segments += [phi_segment, body]
         self.sinks.append(body)
         self.known.append({})
-        self.labels.append(loop.header)
-        iv = Val(self.fresh("%i"), "i64", 0, self.level)
-        iv.low, iv.high, iv.reach = start, stop - step, stop - step
-        iv.divisor = _gcd(start, step)
-        loop.iv = iv
-        loop.phis.append((iv, self.constant("i64", start)))
-        return loop
+        self.labels.append(header)
+        iv = Val(self.fresh("%i"), "i64", 0, self.level).known(start, stop - step, math.gcd(start, step))
+        return Loop(header, outer_label, iv, step, stop, phi_segment, [(iv, self.constant("i64", start))])
 
     def phi(self, loop: Loop, initial: Val) -> Val:
         """A value carried by the open loop, first `initial`; `close_loop` is told what follows."""
@@ -294,9 +299,3 @@ class Builder:
         text = f"private unnamed_addr constant [{len(values)} x {scalar}] [{body}], align 64"
         name = self.globals.setdefault(text, f"@table{len(self.globals)}")
         return Val(name, "ptr")
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return abs(a)

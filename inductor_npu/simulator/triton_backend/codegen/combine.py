@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ttir.ir import Op
+from ..ttir.ir import Op, Value
 from .builder import Val
 from .errors import UnsupportedOperation
-from .lanes import Uniform, Vector
+from .lanes import Lane, Uniform, Vector
 from .types import BITS, element_of, is_float
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ Values = list[Val]
 
 
 class Combiner:
+    """Applies the combine function of a tt.reduce or tt.scan."""
+
     def __init__(self, kernel: KernelGenerator, op: Op) -> None:
         self.kernel, self.b, self.op = kernel, kernel.b, op
         self.block = op.regions[0]
@@ -28,15 +30,13 @@ class Combiner:
         """Combines two tuples of scalars or of vectors, `left` being first in order."""
         lanes = left[0].lanes
         form = Vector if lanes else Uniform
-        known = {arg: form(v) for arg, v in zip(self.block.arguments, (*left, *right))}
+        known: dict[Value, Lane] = {arg: form(v) for arg, v in zip(self.block.arguments, (*left, *right))}
         for op in self.block.ops:
             if op.name in ("tt.reduce.return", "tt.scan.return"):
                 elementwise = self.kernel.elementwise.lanes
-                results = [known[o] if o in known else self.kernel.env[o] for o in op.operands]
+                results = [known[o] if o in known else self.kernel.lane(o) for o in op.operands]
                 return [elementwise.vector(r, lanes) if lanes else elementwise.scalar(r) for r in results]
-            if op.regions:
-                raise UnsupportedOperation(op, "control flow inside a combine function is not supported; use tl.where")
-            operands = [known[o] if o in known else self.kernel.env[o] for o in op.operands]
+            operands = [known[o] if o in known else self.kernel.lane(o) for o in op.operands]
             result = self.kernel.elementwise.emit(op, operands, lanes)
             for value, lane in zip(op.results, result if isinstance(result, tuple) else (result,)):
                 known[value] = lane

@@ -86,9 +86,10 @@ def _for(kernel: KernelGenerator, op: Op) -> None:
     iv = phis.add(lower.element)
     carried = [phis.add(element_of(initial[i].type)) for i in scalars]
     phis.edge([lower, *started], before)
-    iv.low, iv.high = lower.low, upper.high
-    iv.divisor = math.gcd(lower.divisor, step.divisor)
-    predicate = "ult" if op.attrs.get("unsigned") else "slt"
+    unsigned = bool(op.attrs.get("unsigned"))
+    if not unsigned or (lower.low >= 0 and upper.low >= 0):
+        iv.known(lower.low, max(lower.low, upper.high - 1), math.gcd(lower.divisor, step.divisor))
+    predicate = "ult" if unsigned else "slt"
     more = b.effect("i1", 0, f"icmp {predicate} {iv}, {upper.text}")
     b.line(f"br i1 {more.text}, label %{inside}, label %{done}")
     b.enter(inside)
@@ -124,7 +125,7 @@ def _loop_body(
     moved = _moves(body, mine)
     crossing = any(_reads(y, mine - {a}) for y, a, _ in changed)
     values = [y for y, _, _ in changed]
-    if not (moved & set(values) or (moved and crossing)) and not any(_reads_through(v, mine, moved) for v in values):
+    if not (moved & set(values) or (moved and crossing)) and not any(_reads(v, moved) for v in values):
         kernel.block(body, _copies(values, [h for _, _, h in changed]), separate_tail=bool(moved) or crossing)
         return
     spare = [kernel.allocate(h.shape, h.element, h.strides) for _, _, h in changed]
@@ -159,11 +160,6 @@ def _reads(value: Value, arguments: set[Value]) -> bool:
             seen.add(v)
             stack += v.owner.operands
     return False
-
-
-def _reads_through(value: Value, arguments: set[Value], moved: set[Value]) -> bool:
-    """Whether computing `value` needs elements of carried tiles at other places."""
-    return _reads(value, moved)
 
 
 def _if(kernel: KernelGenerator, op: Op) -> None:

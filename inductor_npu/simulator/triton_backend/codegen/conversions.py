@@ -25,6 +25,8 @@ def fp8_bits(element: str, number: float) -> int:
 
 
 class Conversions:
+    """Writes conversions between formats."""
+
     def __init__(self, builder: Builder) -> None:
         self.b = builder
 

@@ -1,8 +1,8 @@
 """Where in a tile a chunk is: one coordinate an axis, and how reshape, trans, broadcast, ... map them.
 
 A coordinate is an `Index` (or a `Vector` of positions). Splitting an axis gives `Digit`s, whose values are computed
-only if something asks, so that merging
-them again gives back the very coordinate that was split: chains of reshapes cost nothing.
+only if something asks, so that merging them again gives back the very coordinate that was split: chains of reshapes
+cost nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class CoordinateMaps:
         self.b = integers.b
         self.width = width
         self.zero = Index(self.b.constant("i64", 0), 0, "i64")
-        self._memo: dict[object, object] = {}
+        self._values: dict[Coordinate, Lane] = {}
+        self._reshapes: dict[tuple[Coordinates, tuple[int, ...]], Coordinates] = {}
         self._constants: dict[int, Index] = {0: self.zero}
         self._origins: dict[Coordinate, tuple[Coordinates, tuple[int, ...]]] = {}
 
@@ -69,7 +70,7 @@ class CoordinateMaps:
             return self._pinned_value(coordinate)
         if not isinstance(coordinate, Digit):
             return coordinate
-        known = self._memo.get(coordinate)
+        known = self._values.get(coordinate)
         if known is None:
             known = self._repeating(coordinate)
         if known is None:
@@ -78,7 +79,7 @@ class CoordinateMaps:
                 known = self._operate("udiv", known, coordinate.stride)
             if coordinate.stride * coordinate.extent < coordinate.size:
                 known = self._operate("urem", known, coordinate.extent)
-        self._memo[coordinate] = known
+        self._values[coordinate] = known
         return known
 
     def _repeating(self, digit: Digit) -> Vector | None:
@@ -89,21 +90,23 @@ class CoordinateMaps:
         return Vector(self.b.lane_numbers("i64", [lane // digit.stride % digit.extent for lane in range(self.width)]))
 
     def _pinned_value(self, pinned: Pinned) -> Lane:
-        known = self._memo.get(pinned)
+        known = self._values.get(pinned)
         if known is None:
             whole = self.value(pinned.whole)
             digit = self._operate("urem", self._operate("udiv", whole, pinned.stride), pinned.extent)
             away = self._operate("mul", self._combine("sub", self.constant(pinned.digit), digit), pinned.stride)
             known = self._combine("add", whole, away)
-            self._memo[pinned] = known
+            self._values[pinned] = known
         return known
 
     def _combine(self, opcode: str, a: Lane, b: Lane) -> Lane:
         result = self.integers.binary(opcode, a, b, "i64", self.width)
         return self.lanes.index(result) or result if isinstance(result, Uniform) else result
 
-    def lane_order(self, coordinate: Coordinate) -> list[int] | None:
-        """For a pinned coordinate whose digit changes within the chunk: the lane of `whole` that each lane takes."""
+    def lane_order(self, coordinate: Coordinate) -> tuple[Index, list[int]] | None:
+        """For a pinned coordinate whose digit changes within the chunk: its `whole`, and the lane of that which each
+        lane takes.
+        """
         if not isinstance(coordinate, Pinned) or not isinstance(coordinate.whole, Index):
             return None
         block = coordinate.stride * coordinate.extent
@@ -111,7 +114,7 @@ class CoordinateMaps:
         if whole.step != 1 or block > self.width or self.width % block or whole.first.divisor % block:
             return None
         stride, extent, digit = coordinate.stride, coordinate.extent, coordinate.digit
-        return [lane + (digit - lane // stride % extent) * stride for lane in range(self.width)]
+        return whole, [lane + (digit - lane // stride % extent) * stride for lane in range(self.width)]
 
     def _operate(self, opcode: str, lane: Lane, number: int) -> Lane:
         result = self.integers.binary(opcode, lane, self.constant(number), "i64", self.width)
@@ -120,10 +123,10 @@ class CoordinateMaps:
     def reshape(self, coordinates: Coordinates, shape: Sequence[int], source_shape: Sequence[int]) -> Coordinates:
         """Coordinates in a tile of `source_shape` of the element at `coordinates` in its reshape to `shape`."""
         key = (coordinates, tuple(source_shape))
-        known = self._memo.get(key)
+        known = self._reshapes.get(key)
         if known is None:
             known = self._reshape(coordinates, tuple(shape), tuple(source_shape))
-            self._memo[key] = known
+            self._reshapes[key] = known
         return known
 
     def _reshape(self, coordinates: Coordinates, shape: tuple[int, ...], source_shape: tuple[int, ...]) -> Coordinates:
@@ -168,8 +171,8 @@ class CoordinateMaps:
             joined = _join_digits(merged, coordinate)
             if joined is None:
                 high = self.integers.binary("mul", self.value(merged), self.constant(extent), "i64", self.width)
-                joined = self.integers.binary("add", high, self.value(coordinate), "i64", self.width)
-                joined = self.lanes.index(joined) or joined
+                total = self.integers.binary("add", high, self.value(coordinate), "i64", self.width)
+                joined = self.lanes.index(total) or Vector(self.lanes.vector(total, self.width))
             merged, size = joined, size * extent
         if len(parts) > 1:
             self._origins[merged] = (tuple(coordinates), tuple(shape))
@@ -177,27 +180,29 @@ class CoordinateMaps:
 
     def _pin(self, parts: list[tuple[Coordinate, int]]) -> Pinned | None:
         """The merged coordinate where all parts but one are digits of one whole, and that one is a constant."""
-        fixed = [
-            i for i, (c, _) in enumerate(parts) if isinstance(c, Index) and c.step == 0 and c.first.constant is not None
-        ]
+        fixed = {
+            i: int(c.first.constant)
+            for i, (c, _) in enumerate(parts)
+            if isinstance(c, Index) and c.step == 0 and c.first.constant is not None
+        }
         if len(fixed) != 1 or len(parts) < 2:
             return None
-        place = fixed[0]
+        ((place, digit),) = fixed.items()
         other = parts[1 if place == 0 else 0][0]
         if not isinstance(other, Digit):
             return None
         stride = 1
         for _, extent in parts[place + 1 :]:
             stride *= extent
-        constant, extent = parts[place]
+        extent = parts[place][1]
         free = [c for c, _ in parts]
         free[place] = Digit(other.whole, stride, extent, other.size)
         whole: Coordinate | None = free[0]
-        for digit in free[1:]:
-            whole = None if whole is None else _join_digits(whole, digit)
+        for part in free[1:]:
+            whole = None if whole is None else _join_digits(whole, part)
         if whole is not other.whole:
             return None
-        return Pinned(whole, stride, extent, int(constant.first.constant))
+        return Pinned(whole, stride, extent, digit)
 
     def _split(self, whole: Coordinate, size: int, shape: tuple[int, ...]) -> list[Coordinate]:
         result: list[Coordinate] = []

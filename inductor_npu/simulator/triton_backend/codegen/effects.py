@@ -10,7 +10,6 @@ from .types import element_bytes, element_of, shape_of
 READS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 WRITES = frozenset({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce"})
 ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
-REPORTS = frozenset({"tt.print", "tt.assert", "cf.assert"})
 _ADDRESS_OPERANDS = frozenset(
     {
         "tt.addptr",
@@ -124,19 +123,13 @@ def written_pointers(op: Op) -> list[Value]:
     return [o.operands[0] for o in (op, *nested(op)) if o.name in WRITES or o.name in ATOMICS]
 
 
-def read_pointers(op: Op) -> list[Value]:
-    return [o.operands[0] for o in (op, *nested(op)) if o.name in READS or o.name in ATOMICS]
-
-
 __all__ = [
     "ANYWHERE",
     "ATOMICS",
     "READS",
-    "REPORTS",
     "WRITES",
     "Bases",
     "free_values",
     "nested",
-    "read_pointers",
     "written_pointers",
 ]

@@ -11,6 +11,7 @@ from .errors import UnsupportedOperation
 from .integers import Integers
 from .lanes import Address, Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
 from .mathfunctions import MathFunctions
+from .rewrite import OFFSET
 from .types import BITS, NARROW_FLOATS, element_bytes, element_of, is_float, llvm_type, pointee_of
 
 _INTEGER_BINARY = {
@@ -43,7 +44,6 @@ _FLOAT_EXTREMA = {
     "arith.minimumf": "minimum",
 }
 _CONTRACTED = frozenset({"fadd", "fsub", "fmul"})
-_PREDICATES = {"false": "false", "true": "true"}
 
 Handler = Callable[["Elementwise", Op, Sequence[Lane], int], "Lane | tuple[Lane, ...]"]
 
@@ -58,9 +58,6 @@ class Elementwise:
         self.integers = Integers(self.lanes, self.math)
         self.conversions = Conversions(builder)
         self._flags = " contract" if enable_fp_fusion else ""
-
-    def supports(self, name: str) -> bool:
-        return name in _HANDLERS or name.startswith("math.")
 
     def emit(self, op: Op, operands: Sequence[Lane], width: int) -> Lane | tuple[Lane, ...]:
         """The value of `op` from those of its operands; a tuple for an operation with several results.
@@ -107,8 +104,13 @@ class Elementwise:
             value = value.values
         return Uniform(self.b.constant(element_of(op.result.type), value))
 
+    def poison(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
+        """What no path uses: anything, here zero."""
+        return Uniform(self.b.constant(element_of(op.result.type), 0))
+
     def integer_binary(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
-        return self.integers.binary(_INTEGER_BINARY[op.name], *operands, element_of(op.result.type), width)
+        a, b = operands
+        return self.integers.binary(_INTEGER_BINARY[op.name], a, b, element_of(op.result.type), width)
 
     def integer_extremum(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (a, b), form = self.values(operands, width)
@@ -136,10 +138,11 @@ class Elementwise:
         return form(self.b.binary("sub" if op.name == "arith.floordivsi" else "add", quotient, step))
 
     def compare_integers(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
+        left, right = operands
         if any(isinstance(lane, (Address, Prefix)) for lane in operands):
             (a, b), form = self.values(operands, width)
             return form(self.b.compare(f"icmp {op.attrs['predicate']}", a, b))
-        return self.integers.compare(op.attrs["predicate"], *operands, width)
+        return self.integers.compare(op.attrs["predicate"], left, right, width)
 
     def compare_floats(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (a, b), form = self.values(operands, width)
@@ -194,19 +197,19 @@ class Elementwise:
     def extend_integer(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (lane,), element = operands, element_of(op.result.type)
         signed = op.name in ("arith.extsi", "arith.index_cast")
-        if isinstance(lane, Index) and (
-            signed or (lane.first.low is not None and lane.first.low >= 0 and lane.step >= 0)
-        ):
-            return Index(lane.first, lane.step, element)
+        index = self.lanes.settled(lane, width) if isinstance(lane, Index) else None
+        if index is not None and (signed or (index.first.low >= 0 and index.step >= 0)):
+            return Index(index.first, index.step, element)
+        if isinstance(lane, Index) and OFFSET in op.attrs and BITS[lane.element] == 32:
+            return Index(self.lanes.offset(lane, width), lane.step, element)
         (a,), form = self.values(operands, width)
         if BITS[a.element] >= BITS[element]:
             return form(self._resized(a, element))
+        number = form is Uniform and a.element != "i1" and (signed or a.low >= 0)
+        if number and a.constant is not None:
+            return Uniform(self.b.constant(element, a.constant))
         val = self.b.cast("sext" if signed else "zext", a, element)
-        if form is Uniform and (signed or (a.low is not None and a.low >= 0)) and a.element != "i1":
-            val.divisor, val.low, val.high = a.divisor, a.low, a.high
-        if a.constant is not None and a.element != "i1" and signed and form is Uniform:
-            val = self.b.constant(element, a.constant)
-        return form(val)
+        return form(val.known(a.low, a.high, a.divisor) if number else val)
 
     def _resized(self, a: Val, element: str) -> Val:
         if BITS[a.element] == BITS[element]:
@@ -215,7 +218,7 @@ class Elementwise:
 
     def truncate_integer(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (lane,), element = operands, element_of(op.result.type)
-        if isinstance(lane, Index) and element != "i1" and self.lanes.surely_fits(lane, element, width):
+        if isinstance(lane, Index) and element != "i1":
             return Index(lane.first, lane.step, element)
         (a,), form = self.values(operands, width)
         if form is Uniform and a.element == "i64" and element == "i32":
@@ -286,11 +289,13 @@ class Elementwise:
     def add_pointer(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         base, offset = operands
         size = element_bytes(pointee_of(op.result.type))
+        if BITS[element_of(op.operands[1].type)] < 32:
+            offset = self.lanes.extended(offset, width)
         index = self.lanes.index(offset)
         if index is not None and not isinstance(base, Vector):
-            pointer = base.pointer if isinstance(base, Address) else base.val
+            pointer = base.pointer if isinstance(base, Address) else self.lanes.scalar(base)
             step = base.step if isinstance(base, Address) else 0
-            moved = self.lanes.pointer(pointer, index.first, size)
+            moved = self.lanes.pointer(pointer, self.lanes.offset(index, width), size)
             return Address(moved, step + index.step * size) if step + index.step else Uniform(moved)
         if isinstance(base, Address) and base.step == 0:
             base = Uniform(base.pointer)
@@ -361,6 +366,7 @@ _HANDLERS: dict[str, Handler] = {
     "tt.mulhiui": Elementwise.high_product,
     "tt.precise_sqrt": Elementwise.precise_square_root,
     "tt.ptr_to_int": Elementwise.pointer_cast,
+    "ub.poison": Elementwise.poison,
     **dict.fromkeys(_INTEGER_BINARY, Elementwise.integer_binary),
     **dict.fromkeys(_INTEGER_EXTREMA, Elementwise.integer_extremum),
     **dict.fromkeys(_FLOAT_BINARY, Elementwise.float_arithmetic),

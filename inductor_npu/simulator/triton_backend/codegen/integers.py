@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .builder import Val
-from .lanes import MAX_INDEX_FACTOR, Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
+from .lanes import Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
 from .mathfunctions import MathFunctions
 from .types import BITS
 
@@ -12,6 +12,8 @@ _SWAPPED.update({"ult": "ugt", "ugt": "ult", "ule": "uge", "uge": "ule"})
 
 
 class Integers:
+    """Writes integer arithmetic and comparisons on lanes."""
+
     def __init__(self, lanes: Lanes, math: MathFunctions) -> None:
         self.lanes = lanes
         self.math = math
@@ -20,9 +22,10 @@ class Integers:
     # -- sums and products -------------------------------------------------------------------------------------------
     def binary(self, opcode: str, a: Lane, b: Lane, element: str, width: int) -> Lane:
         """add, sub, mul, shl, sdiv, udiv, srem, urem, and, or, xor, lshr, ashr."""
-        shifts = opcode == "shl" and isinstance(b, Uniform) and b.val.constant is not None
-        if shifts and 0 <= b.val.constant < 24 and not isinstance(a, (Vector, Prefix)):
-            opcode, b = "mul", Uniform(self.b.constant(element, 1 << b.val.constant))
+        if opcode == "shl" and isinstance(b, Uniform) and not isinstance(a, (Vector, Prefix)):
+            amount = b.val.constant
+            if amount is not None and 0 <= amount < 24:
+                opcode, b = "mul", Uniform(self.b.constant(element, 1 << amount))
         if element == "i1":
             return self._logical(opcode, a, b, width)
         if isinstance(a, Uniform) and isinstance(b, Uniform):
@@ -45,25 +48,19 @@ class Integers:
         for x, y in ((a, b), (b, a)):
             if isinstance(x, Uniform) and x.val.constant is not None and opcode in ("and", "or"):
                 return y if bool(x.val.constant) == (opcode == "and") else x
-        if opcode == "and" and (isinstance(a, Prefix) or isinstance(b, Prefix)):
-            if isinstance(a, Prefix) and isinstance(b, Prefix):
-                return Prefix(self._least(a.count, b.count))
-            prefix, other = (a, b) if isinstance(a, Prefix) else (b, a)
-            if isinstance(other, Uniform):
-                zero = self.b.constant("i64", 0)
-                count = self.b.select(other.val, prefix.count, zero)
-                count.high = prefix.count.high if prefix.count.high is None else max(0, prefix.count.high)
-                return Prefix(count)
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, Prefix) and opcode == "and":
+                if isinstance(y, Prefix):
+                    return Prefix(self._least(x.count, y.count))
+                if isinstance(y, Uniform):
+                    count = self.b.select(y.val, x.count, self.b.constant("i64", 0))
+                    return Prefix(count.known(min(0, x.count.low), max(0, x.count.high)))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             return Uniform(self.b.binary(opcode, a.val, b.val))
         return Vector(self.b.binary(opcode, self.lanes.vector(a, width), self.lanes.vector(b, width)))
 
     def _least(self, a: Val, b: Val) -> Val:
-        val = self.b.intrinsic("smin", ("i64", 0), (a, b))
-        highs = [v.high for v in (a, b) if v.high is not None]
-        val.high = min(highs, default=None)
-        val.low = None if a.low is None or b.low is None else min(a.low, b.low)
-        return val
+        return self.b.intrinsic("smin", ("i64", 0), (a, b)).known(min(a.low, b.low), min(a.high, b.high))
 
     def _indexed(self, opcode: str, a: Lane, b: Lane, width: int) -> Lane | None:
         if not (isinstance(a, Index) or isinstance(b, Index)):
@@ -73,18 +70,19 @@ class Integers:
             return None
         if opcode in ("add", "sub", "mul"):
             sums = {"add": self.lanes.index_add, "sub": self.lanes.index_subtract, "mul": self.lanes.index_multiply}
-            result = sums[opcode](x, y)
-            return result if result is not None and self.lanes.may_fit(result, width) else None
-        if opcode in ("sdiv", "udiv", "srem", "urem") and y.step == 0:
+            return sums[opcode](x, y)
+        if y.step != 0:
+            return None
+        if opcode in ("sdiv", "udiv", "srem", "urem"):
             return self._indexed_division(opcode, x, y, width)
-        if opcode == "and" and y.step == 0 and y.first.constant is not None:
-            mask = int(y.first.constant)
-            if mask >= 0 and mask & (mask + 1) == 0 and x.first.low is not None and x.first.low >= 0:
-                return self._indexed_division("urem", x, Index(self.b.constant("i64", mask + 1), 0, x.element), width)
-        shifts_right = opcode in ("lshr", "ashr") and x.first.low is not None and x.first.low >= 0
-        if shifts_right and y.step == 0 and y.first.constant is not None and 0 <= y.first.constant < 31:
-            divisor = Index(self.b.constant("i64", 1 << y.first.constant), 0, x.element)
-            return self._indexed_division("udiv", x, divisor, width)
+        number = y.first.constant
+        if number is None:
+            return None
+        number = int(number)
+        if opcode == "and" and number >= 0 and number & (number + 1) == 0:
+            return self._indexed_division("urem", x, Index(self.b.constant("i64", number + 1), 0, x.element), width)
+        if opcode in ("lshr", "ashr") and 0 <= number < 31:
+            return self._indexed_division("udiv", x, Index(self.b.constant("i64", 1 << number), 0, x.element), width)
         return None
 
     def _indexed_division(self, opcode: str, x: Index, y: Index, width: int) -> Lane | None:
@@ -92,14 +90,14 @@ class Integers:
         counts up.
         """
         divides = opcode in ("sdiv", "udiv")
-        divisor = y.first.constant
-        nonnegative = x.first.low is not None and x.first.low >= 0
+        dividend, divided_by = self.lanes.settled(x, width), self.lanes.settled(y, width)
+        if dividend is None or divided_by is None or dividend.first.low < 0 or divided_by.first.low <= 0:
+            return None
+        x, y, divisor = dividend, divided_by, divided_by.first.constant
         if x.step == 0:
-            if not nonnegative or y.first.low is None or y.first.low <= 0:
-                return None
             result = self.lanes.divide(x.first, y.first) if divides else self.lanes.remainder(x.first, y.first)
             return Index(result, 0, x.element)
-        if divisor is None or divisor <= 0 or not nonnegative:
+        if divisor is None:
             return None
         if self.lanes.index_within(x, divisor, width):
             first = self.lanes.divide(x.first, y.first) if divides else self.lanes.remainder(x.first, y.first)
@@ -128,44 +126,23 @@ class Integers:
     # -- scalars -----------------------------------------------------------------------------------------------------
     def _scalar(self, opcode: str, a: Val, b: Val) -> Val:
         if opcode == "add":
-            return self._settled(self.lanes.add(a, b))
+            return self.lanes.add(a, b)
         if opcode == "sub":
-            return self._settled(self.lanes.subtract(a, b))
+            return self.lanes.subtract(a, b)
         if opcode == "mul":
-            product = self.lanes.multiply(a, b)
-            factors = [abs(v.constant) for v in (a, b) if v.constant is not None]
-            if any(f > MAX_INDEX_FACTOR for f in factors) and product.constant is None:
-                product.low = product.high = None
-                product.divisor &= -product.divisor
-            return self._settled(product)
+            return self.lanes.multiply(a, b)
         if opcode in ("sdiv", "udiv", "srem", "urem"):
             return self._scalar_division(opcode, a, b)
         if opcode in ("shl", "lshr", "ashr"):
             return self.shift(opcode, a, b)
         val = self.b.binary(opcode, a, b)
         if opcode == "and" and b.constant is not None and b.constant >= 0:
-            val.low, val.high = 0, int(b.constant)
-        return val
-
-    def _settled(self, val: Val) -> Val:
-        """Facts that go beyond the type are dropped: only the lower bound of an index survives."""
-        bits = BITS[val.element]
-        if val.constant is not None:
-            return self.b.constant(
-                val.element, ((int(val.constant) + (1 << (bits - 1))) & ((1 << bits) - 1)) - (1 << (bits - 1))
-            )
-        if val.high is not None and val.high >= 1 << (bits - 1):
-            val.high = None
-        if val.low is not None and val.low < -(1 << (bits - 1)):
-            val.low = None
+            return val.known(0, int(b.constant))
         return val
 
     def _scalar_division(self, opcode: str, a: Val, b: Val) -> Val:
         divides, signed = opcode in ("sdiv", "udiv"), opcode in ("sdiv", "srem")
-        known_sign = (a.low is not None and a.low >= 0) or signed
-        if (b.constant is not None and b.constant > 0 and known_sign) or (
-            b.low is not None and b.low > 0 and known_sign
-        ):
+        if b.low > 0 and (signed or a.low >= 0):
             return self.lanes.divide(a, b) if divides else self.lanes.remainder(a, b)
         return self.guarded_division(opcode, a, b)
 
@@ -207,13 +184,13 @@ class Integers:
             return self._by_reciprocal(opcode, x, b.val, y, width)
         prefix = "" if opcode in ("sdiv", "srem") else "unsigned_"
         name = f"{prefix}int_{'divide' if opcode in ('sdiv', 'udiv') else 'remainder'}"
-        return self.math.library_call(name, (x, y))
+        return self.math.required_call(name, (x, y))
 
     def _by_reciprocal(self, opcode: str, x: Val, divisor: Val, y: Val, width: int) -> Val:
         """By a divisor that all lanes share: one division for all chunks, a product for each."""
         one = self.b.constant("f64", 1.0)
         reciprocal = self.b.binary("fdiv", one, self.b.cast("sitofp", divisor, "f64"))
-        quotient = self.math.library_call("divide_by_reciprocal", (x, y, self.b.splat(reciprocal, width)))
+        quotient = self.math.required_call("divide_by_reciprocal", (x, y, self.b.splat(reciprocal, width)))
         if opcode == "sdiv":
             return quotient
         return self.b.binary("sub", x, self.b.binary("mul", quotient, y))
@@ -223,11 +200,9 @@ class Integers:
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             folded = _folded(predicate, a.val, b.val, 0)
             return Uniform(self.b.compare(f"icmp {predicate}", a.val, b.val)) if folded is None else self._truth(folded)
-        x, y = self.lanes.index(a), self.lanes.index(b)
-        if x is not None and y is not None and (isinstance(a, Index) or isinstance(b, Index)):
-            known = self._compare_indices(predicate, x, y, width)
-            if known is not None:
-                return known
+        known = self._compare_indices(predicate, a, b, width)
+        if known is not None:
+            return known
         if is_uniform(a) and is_uniform(b):
             return Uniform(self.b.compare(f"icmp {predicate}", self.lanes.scalar(a), self.lanes.scalar(b)))
         return Vector(self.b.compare(f"icmp {predicate}", self.lanes.vector(a, width), self.lanes.vector(b, width)))
@@ -235,43 +210,40 @@ class Integers:
     def _truth(self, value: bool) -> Uniform:
         return Uniform(self.b.constant("i1", value))
 
-    def _compare_indices(self, predicate: str, x: Index, y: Index, width: int) -> Lane | None:
-        if x.step == 0 and y.step == 0:
-            folded = _folded(predicate, x.first, y.first, 0)
-            if folded is not None:
-                return self._truth(folded)
-            if predicate.startswith("u"):
-                return None
-            return Uniform(self.b.compare(f"icmp {predicate}", x.first, y.first))
-        if x.step == 0:
+    def _compare_indices(self, predicate: str, a: Lane, b: Lane, width: int) -> Lane | None:
+        """Where at most one side differs from lane to lane, and no lane wraps: by the scalars alone."""
+        left, right = self.lanes.index(a), self.lanes.index(b)
+        if left is None or right is None:
+            return None
+        x, y = self.lanes.settled(left, width), self.lanes.settled(right, width)
+        if x is None or y is None:
+            return None
+        if x.step == 0 and y.step != 0:
             x, y, predicate = y, x, _SWAPPED[predicate]
         if y.step != 0:
             return None
-        if x.first.low is None and BITS[x.element] < 64:
-            return None  # it holds an argument or a loaded number, as a seed: it may wrap, unlike a tile coordinate
         if predicate[0] == "u":
-            if x.first.low is None or x.first.low < 0 or y.first.low is None or y.first.low < 0:
+            if x.first.low < 0 or y.first.low < 0:
                 return None
             predicate = "s" + predicate[1:]
-        folded = _folded(predicate, x.first, y.first, x.step * max(width - 1, 0)) if x.step > 0 else None
+        folded = _folded(predicate, x.first, y.first, x.step * max(width - 1, 0)) if x.step >= 0 else None
         if folded is not None:
             return self._truth(folded)
-        if x.step == 1 and predicate in ("slt", "sle"):
-            count = self.lanes.limit(y.first, x.first, width)
-            return Prefix(count if predicate == "slt" else self.lanes.add(count, self.b.constant("i64", 1)))
-        return None
+        if x.step == 0:
+            return Uniform(self.b.compare(f"icmp {predicate}", x.first, y.first))
+        if x.step != 1 or predicate not in ("slt", "sle"):
+            return None
+        count = self.lanes.limit(y.first, x.first, width)
+        if predicate == "slt":
+            return Prefix(count)
+        one_more = self.lanes.add(count, self.b.constant("i64", 1))
+        return Prefix(one_more) if one_more.high > count.high else None
 
 
 def _folded(predicate: str, a: Val, b: Val, spread: int) -> bool | None:
     """What the bounds say of `a + d predicate b` for every d in 0..spread; None: nothing. Signed orders only."""
-    below = a.high is not None and b.low is not None and a.high + spread < b.low
-    above_or_equal = a.low is not None and b.high is not None and a.low >= b.high
-    if predicate == "slt" and (below or above_or_equal):
-        return below
-    if predicate == "sge" and (below or above_or_equal):
-        return above_or_equal
-    if predicate == "sle" and below:
-        return True
-    if predicate == "sgt" and below:
-        return False
+    if predicate in ("slt", "sge") and (a.high + spread < b.low or a.low >= b.high):
+        return (a.low < b.low) == (predicate == "slt")
+    if predicate in ("sle", "sgt") and (a.high + spread <= b.low or a.low > b.high):
+        return (a.low <= b.low) == (predicate == "sle")
     return None

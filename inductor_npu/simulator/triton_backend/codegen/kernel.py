@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..ttir.ir import Block, Function, Module, Op, TensorType, Value
+from ..ttir.ir import Block, Function, Module, Op, Value
 from . import control_flow, counters, solo
 from .atomics import emit_scalar_atomic
-from .blocks import BlockPointers
 from .builder import Builder, Val
 from .effects import Bases
 from .elementwise import Elementwise
@@ -27,14 +26,13 @@ from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_o
 
 SCRATCH_ALIGNMENT = 64
 DEEPEST_CHAIN = 10_000  # Python calls: values are evaluated recursively, three calls an operation
-GRID_LIMIT = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class CodegenOptions:
     """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
     `distinct_arguments` says that no two arguments point at the same memory, unless it is only read;
-    `record` adds counters (see `counters.py`).
+    `record` adds counters (see `counters.py`); `grid_limit` is the largest number of programs of a launch.
     """
 
     enable_fp_fusion: bool = True
@@ -42,14 +40,13 @@ class CodegenOptions:
     record: bool = False
     vector_bits: int = 512
     registers: int = 32
+    grid_limit: int = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class GeneratedKernel:
-    """The text of an LLVM module with the function `entry`. `scratch_bytes` of private memory are needed by each
-    running thread;
-    `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i
-    + 1.
+    """The text of an LLVM module with the function `entry`. Each running thread needs `scratch_bytes` of its own;
+    `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i+1.
     """
 
     llvm_ir: str
@@ -77,7 +74,6 @@ class KernelGenerator:
         self.b = Builder(options.record)
         self.elementwise = Elementwise(self.b, options.enable_fp_fusion)
         self.memory = Memory(self.b, self.elementwise.lanes, self.elementwise.integers)
-        self.blocks = BlockPointers(self)
         self.bases, self.strides = Bases(function.body.arguments, options.distinct_arguments), Strides()
         self.planner = Planner(self.bases, self.strides)
         self.env: dict[Value, Lane | Buffer] = {}
@@ -121,11 +117,8 @@ class KernelGenerator:
         self.program_ids, self.grid = [], []
         for axis in "xyz":
             program = Val(f"%program.{axis}", "i32")
-            program.low, program.high = 0, GRID_LIMIT
-            self.program_ids.append(program)
-            count = Val(f"%grid.{axis}", "i32")
-            count.low, count.high = 1, GRID_LIMIT
-            self.grid.append(count)
+            self.program_ids.append(program.known(0, self.options.grid_limit - 1))
+            self.grid.append(Val(f"%grid.{axis}", "i32").known(1, self.options.grid_limit))
 
     def _module(self, name: str, entry: Sequence[str]) -> str:
         library = self.elementwise.math.library
@@ -209,26 +202,32 @@ class KernelGenerator:
         elif name == "tt.get_num_programs":
             self.env[op.result] = Uniform(self.grid[op.attrs["axis"]])
         elif name == "tt.load":
-            operands = [self.env[o] for o in op.operands]
-            mask, other = (*operands[1:], None, None)[:2]
-            self.env[op.result] = self.memory.device_load(operands[0], mask, other, element_of(op.result.type), 0)
+            pointer, *rest = (self.lane(o) for o in op.operands)
+            mask, other = [*rest, None, None][:2]
+            self.env[op.result] = self.memory.device_load(pointer, mask, other, element_of(op.result.type), 0)
         elif name == "tt.store":
-            pointer, value, mask = (*(self.env[o] for o in op.operands), None)[:3]
+            pointer, value, *rest = (self.lane(o) for o in op.operands)
+            mask = rest[0] if rest else None
             self.memory.device_store(pointer, value, mask, element_of(op.operands[1].type), 0)
         elif name in ("tt.atomic_rmw", "tt.atomic_cas"):
             emit_scalar_atomic(self, op)
         elif name in ("tt.make_tensor_ptr", "tt.advance"):
-            self.blocks.define(op)
-        elif name == "ub.poison":
-            self.env[op.result] = Uniform(self.b.constant(element_of(op.result.type), 0))
+            raise UnsupportedOperation(op, "block pointers must be rewritten to plain pointers before code generation")
         elif name == "llvm.intr.assume":
             return
         elif not op.results:
             raise UnsupportedOperation(op, "this operation is not supported")
         else:
-            lane = self.elementwise.emit(op, [self.env[o] for o in op.operands], 0)
-            for value, part in zip(op.results, lane if isinstance(lane, tuple) else (lane,)):
-                self.env[value] = part
+            lane = self.elementwise.emit(op, [self.lane(o) for o in op.operands], 0)
+            self.env.update(zip(op.results, lane if isinstance(lane, tuple) else (lane,)))
+            if _counts_programs(op):
+                self.scalar(op.result).known(0, self.options.grid_limit - 1)
+
+    def lane(self, value: Value) -> Lane:
+        """A scalar that was written before."""
+        lane = self.env[value]
+        assert not isinstance(lane, Buffer), "scalars are never kept in scratch"
+        return lane
 
     def scalar(self, value: Value) -> Val:
         """A scalar, or the only element of a tensor of one."""
@@ -271,6 +270,19 @@ class KernelGenerator:
             if kept is None and value.owner is not None and is_virtual(value.owner):
                 stack += [(o, True) for o in value.owner.operands]
         return {e for e in found if BITS[e] > 1 and e != "ptr"} or {"i8"}
+
+
+def _counts_programs(op: Op) -> bool:
+    """Whether this is the product of a program id and the number of programs along another axis: less than there are
+    programs in all.
+    """
+    owners = [o.owner for o in op.operands]
+    if op.name != "arith.muli" or {o.name for o in owners if o is not None} != {
+        "tt.get_program_id",
+        "tt.get_num_programs",
+    }:
+        return False
+    return owners[0].attrs["axis"] != owners[1].attrs["axis"]
 
 
 _PROLOGUE = """\
@@ -321,7 +333,6 @@ __all__ = [
     "CodegenOptions",
     "GeneratedKernel",
     "KernelGenerator",
-    "TensorType",
     "UnsupportedOperation",
     "generate_kernel",
 ]

@@ -3,10 +3,8 @@
 A chunk is `width` consecutive positions of one axis of a tile. A value at a chunk is
 
 - `Uniform`: the same scalar in all lanes;
-- `Index`: integers `first + step * lane`, the arithmetic of tile coordinates. `first` is kept in 64 bits and taken
-not to have wrapped in the element
-  type: addresses beyond 2**31 from 32-bit indices would be out of bounds anyway. As numbers, the lanes wrap exactly
-  as the type does;
+- `Index`: integers `first + step * lane`, the arithmetic of tile coordinates: of that sum, in which `first` is a 64-bit
+  scalar, a lane holds the low bits that its type has. `settled` tells where that is the sum itself;
 - `Address`: pointers `pointer + step * lane`, step in bytes;
 - `Prefix`: a mask that holds in the first `count` lanes, where count may be negative or beyond the width;
 - `Vector`: a vector of `width` elements.
@@ -18,13 +16,16 @@ import math
 from dataclasses import dataclass
 
 from .builder import Builder, Val
-from .types import BITS, llvm_type
+from .types import BITS, limits, llvm_type
 
 MAX_INDEX_FACTOR = 1 << 20  # a larger factor is a hash, not an index: its products wrap
+TILE_REACH = 1 << 27  # elements between two addresses of one tile, along one loop of its nest
 
 
 @dataclass(eq=False, slots=True)
 class Uniform:
+    """See the module's docstring, as for all forms."""
+
     val: Val
 
     @property
@@ -99,10 +100,7 @@ class Lanes:
         val = self.b.binary("add", a, b)
         if outer.level < inner.level and outer.constant is None:
             val.parts = (outer, inner)
-        val.divisor, val.reach = math.gcd(a.divisor, b.divisor), a.reach + b.reach
-        val.low = None if a.low is None or b.low is None else a.low + b.low
-        val.high = None if a.high is None or b.high is None else a.high + b.high
-        return val
+        return val.known(a.low + b.low, a.high + b.high, math.gcd(a.divisor, b.divisor))
 
     def subtract(self, a: Val, b: Val) -> Val:
         if a.constant is not None and b.constant is not None:
@@ -110,10 +108,14 @@ class Lanes:
         if b.constant == 0:
             return a
         val = self.b.binary("sub", a, b)
-        val.divisor, val.reach = math.gcd(a.divisor, b.divisor), a.reach - b.reach
-        val.low = None if a.low is None or b.high is None else a.low - b.high
-        val.high = None if a.high is None or b.low is None else a.high - b.low
-        return val
+        return val.known(a.low - b.high, a.high - b.low, math.gcd(a.divisor, b.divisor))
+
+    def difference(self, a: Val, b: Val) -> Val:
+        """a - b of i64, the nearest number to it where that would wrap."""
+        least, most = limits("i64")
+        if least <= a.low - b.high and a.high - b.low <= most:
+            return self.subtract(a, b)
+        return self.b.intrinsic("ssub.sat", ("i64", 0), (a, b))
 
     def multiply(self, a: Val, b: Val) -> Val:
         if a.constant is not None and b.constant is not None:
@@ -123,12 +125,8 @@ class Lanes:
                 return y
             if x.constant == 0:
                 return x
-        val = self.b.binary("mul", a, b)
-        val.divisor, val.reach = a.divisor * b.divisor, a.reach * b.reach
-        if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
-            val.low = a.low * b.low
-            val.high = None if a.high is None or b.high is None else a.high * b.high
-        return val
+        corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        return self.b.binary("mul", a, b).known(min(corners), max(corners), a.divisor * b.divisor)
 
     def divide(self, a: Val, b: Val) -> Val:
         """Toward zero; `b` is not zero and not -1 where `a` may be the least number (see `safe_divisor`)."""
@@ -136,36 +134,28 @@ class Lanes:
             return a
         if a.constant is not None and b.constant is not None:
             return self.b.constant(a.element, _truncated(a.constant, b.constant))
-        nonnegative = a.low is not None and a.low >= 0 and b.low is not None and b.low > 0
-        if nonnegative and a.high is not None and a.high < b.low:
+        nonnegative = a.low >= 0 and b.low > 0
+        if nonnegative and a.high < b.low:
             return self.b.constant(a.element, 0)
         if nonnegative and _stays_within(a, b):
             return self.divide(a.parts[0], b)
         val = self.b.binary("udiv" if nonnegative else "sdiv", a, b)
-        if b.constant and a.divisor % b.constant == 0:
-            val.divisor = abs(a.divisor // b.constant)
-        if nonnegative:
-            val.low = 0
-            val.high = None if a.high is None else a.high // b.low
-        return val
+        divisor = abs(a.divisor // b.constant) if b.constant and a.divisor % b.constant == 0 else 1
+        return val.known(a.low // b.high, a.high // b.low, divisor) if nonnegative else val
 
     def remainder(self, a: Val, b: Val) -> Val:
         """With the sign of `a`; `b` as for `divide`."""
         if a.constant is not None and b.constant is not None:
             return self.b.constant(a.element, a.constant - _truncated(a.constant, b.constant) * b.constant)
-        nonnegative = a.low is not None and a.low >= 0 and b.low is not None and b.low > 0
-        if nonnegative and a.high is not None and a.high < b.low:
+        nonnegative = a.low >= 0 and b.low > 0
+        if nonnegative and a.high < b.low:
             return a
         if b.constant and a.divisor % b.constant == 0:
             return self.b.constant(a.element, 0)
         if nonnegative and _stays_within(a, b):
             return self.add(self.remainder(a.parts[0], b), a.parts[1])
         val = self.b.binary("urem" if nonnegative else "srem", a, b)
-        val.divisor = math.gcd(a.divisor, b.divisor)
-        if nonnegative:
-            val.low = 0
-            val.high = None if b.high is None else b.high - 1
-        return val
+        return val.known(0, b.high - 1, math.gcd(a.divisor, b.divisor)) if nonnegative else val
 
     def pointer(self, base: Val, elements: Val, size: int) -> Val:
         """`base` moved by an i64 number of elements of `size` bytes; what a loop does not change is added outside of
@@ -184,16 +174,14 @@ class Lanes:
         innermost loop, to what matters.
         """
         outer, inner = position.parts or (None, position)
-        known = inner.low is not None and inner.high is not None and inner.high < 1 << 30 and inner.low > -(1 << 30)
-        if not known or inner.constant is not None or bound.level >= inner.level:
-            return self.subtract(bound, position)
-        rest = bound if outer is None else self.subtract(bound, outer)
+        near = inner.high < 1 << 30 and inner.low > -(1 << 30)
+        if not near or inner.constant is not None or bound.level >= inner.level:
+            return self.difference(bound, position)
+        rest = bound if outer is None else self.difference(bound, outer)
         low, high = inner.low, inner.high + width
-        for name, number in (("smax", low), ("smin", high)):
-            if rest.constant is None:
-                rest = self.b.intrinsic(name, ("i64", 0), (rest, self.b.constant("i64", number)))
         if rest.constant is None:
-            rest.low, rest.high = low, high
+            rest = self.b.intrinsic("smax", ("i64", 0), (rest, self.b.constant("i64", low)))
+            rest = self.b.intrinsic("smin", ("i64", 0), (rest, self.b.constant("i64", high))).known(low, high)
         return self.subtract(rest, inner)
 
     def widened(self, val: Val) -> Val:
@@ -202,9 +190,7 @@ class Lanes:
             return self.b.retype(val, "i64") if val.element != "i64" else val
         if val.constant is not None:
             return self.b.constant("i64", int(val.constant))
-        wide = self.b.cast("sext", val, "i64")
-        wide.divisor, wide.low, wide.high, wide.reach = val.divisor, val.low, val.high, val.reach
-        return wide
+        return self.b.cast("sext", val, "i64").known(val.low, val.high, val.divisor)
 
     def narrowed(self, val: Val, element: str) -> Val:
         """The low bits of an i64 scalar."""
@@ -212,9 +198,7 @@ class Lanes:
             return self.b.constant(element, val.constant)
         if BITS[element] == 64:
             return self.b.retype(val, element)
-        narrow = self.b.cast("trunc", val, element)
-        narrow.divisor, narrow.low, narrow.high = _fitting(val, BITS[element])
-        return narrow
+        return self.b.cast("trunc", val, element).known(val.low, val.high, val.divisor)
 
     # -- forms -------------------------------------------------------------------------------------------------------
     def scalar(self, lane: Lane) -> Val:
@@ -254,16 +238,13 @@ class Lanes:
 
     def _prefix_vector(self, lane: Prefix, width: int) -> Val:
         count = lane.count
-        if count.low is not None and count.low >= width:
+        if count.low >= width:
             return self.b.constant("i1", True, width)
-        if count.low is not None and count.low > -(1 << 31) and count.high is not None and count.high < 1 << 31:
+        if count.low >= -(1 << 31) and count.high < 1 << 31:
             small = self.b.cast("trunc", count, "i32")
             return self.b.compare("icmp slt", self.b.iota("i32", width), self.b.splat(small, width))
         zero, full = self.b.constant("i64", 0), self.b.constant("i64", width)
-        if count.low is None or count.low < 0:
-            count = self.b.intrinsic("smax", ("i64", 0), (count, zero))
-        if count.high is None or count.high > width:
-            count = self.b.intrinsic("smin", ("i64", 0), (count, full))
+        count = self.b.intrinsic("smin", ("i64", 0), (self.b.intrinsic("smax", ("i64", 0), (count, zero)), full))
         small = self.b.cast("trunc", count, "i32")
         return self.b.compare("icmp ult", self.b.iota("i32", width), self.b.splat(small, width))
 
@@ -274,6 +255,15 @@ class Lanes:
         if isinstance(lane, Uniform) and lane.val.element not in ("ptr", "i1") and lane.val.lanes == 0:
             return Index(self.widened(lane.val), 0, lane.val.element)
         return None
+
+    def extended(self, lane: Lane, width: int) -> Index | Vector:
+        """A signed integer's lanes as i64."""
+        index = self.index(lane)
+        known = None if index is None else self.settled(index, width)
+        if known is not None:
+            return Index(known.first, known.step, "i64")
+        vector = self.vector(lane, width)
+        return Vector(vector if BITS[vector.element] == 64 else self.b.cast("sext", vector, "i64"))
 
     def index_add(self, a: Index, b: Index) -> Index:
         return Index(self.add(a.first, b.first), a.step + b.step, a.element)
@@ -294,22 +284,57 @@ class Lanes:
             return None
         return Index(self.multiply(a.first, b.first), a.step * int(factor or 0), a.element)
 
-    def may_fit(self, a: Index, width: int) -> bool:
-        """Whether no lane is known to lie beyond the element type, where its numbers wrap."""
-        limit, spread = 1 << (BITS[a.element] - 1), a.step * max(width - 1, 0)
-        return -limit <= a.first.reach + min(spread, 0) and a.first.reach + max(spread, 0) < limit
-
-    def surely_fits(self, a: Index, element: str, width: int) -> bool:
-        """Whether all lanes are known to be numbers of `element`."""
-        limit, spread = 1 << (BITS[element] - 1), a.step * max(width - 1, 0)
-        low, high = a.first.low, a.first.high
-        return low is not None and high is not None and -limit <= low + min(spread, 0) and high + max(spread, 0) < limit
-
     def index_within(self, a: Index, divisor: int, width: int) -> bool:
         """Whether all lanes lie between the same two multiples of `divisor`, and none is negative."""
-        if a.step < 0 or a.first.low is None or a.first.low < 0:
-            return False
-        return a.step * (width - 1) < math.gcd(a.first.divisor, divisor)
+        return a.step >= 0 and a.first.low >= 0 and a.step * (width - 1) < math.gcd(a.first.divisor, divisor)
+
+    # -- numbers that wrap -------------------------------------------------------------------------------------------
+    def settled(self, index: Index, width: int) -> Index | None:
+        """The same lanes with `first` as the number that the type holds, where the other lanes follow from it; None
+        where the type may wrap between two lanes of a chunk of `width`.
+        """
+        first, spread = self._held(index.first, index.element), index.step * max(width - 1, 0)
+        least, most = limits(index.element)
+        if first.low + min(spread, 0) < least or first.high + max(spread, 0) > most:
+            return None
+        return index if first is index.first else Index(first, index.step, index.element)
+
+    def _held(self, val: Val, element: str) -> Val:
+        """The number that `element` holds of an i64. What a loop does not change is wrapped outside of it."""
+        if _fits(val, element):
+            return val
+        if val.parts is not None:
+            outer, inner = val.parts
+            total = self.add(self._held(outer, element), inner)
+            if _fits(total, element):
+                return total
+        return self.widened(self.narrowed(val, element))
+
+    def offset(self, index: Index, width: int) -> Val:
+        """What moves an address for the first lane, as i64, so that the other lanes' addresses are `step` apart.
+
+        It is exact but for addresses half of what the type can count before their pointer: there the type may wrap
+        between two elements of one tile, and no tensor reaches from one to the other.
+        """
+        below = self.b.constant("i64", min(index.step, 0) * max(width - 1, 0))
+        lowest = self.add(index.first, below)
+        return self.subtract(self._near(lowest, index.element), below)
+
+    def _near(self, val: Val, element: str) -> Val:
+        """The number that `element` holds of an i64, where a loop over a tile counts on from its first."""
+        if _fits(val, element):
+            return val
+        if val.parts is not None:
+            outer, inner = val.parts
+            start = self.b.constant("i64", inner.low)
+            if inner.high - inner.low <= TILE_REACH:
+                return self.add(self._near(self.add(outer, start), element), self.subtract(inner, start))
+        return self.widened(self.narrowed(val, element))
+
+
+def _fits(val: Val, element: str) -> bool:
+    least, most = limits(element)
+    return least <= val.low and val.high <= most
 
 
 def _stays_within(a: Val, b: Val) -> bool:
@@ -319,20 +344,9 @@ def _stays_within(a: Val, b: Val) -> bool:
     if a.parts is None or b.constant is None:
         return False
     outer, inner = a.parts
-    if outer.low is None or outer.low < 0 or inner.low is None or inner.low < 0 or inner.high is None:
-        return False
-    return inner.high < math.gcd(outer.divisor, int(b.constant))
+    return outer.low >= 0 and inner.low >= 0 and inner.high < math.gcd(outer.divisor, int(b.constant))
 
 
 def _truncated(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a >= 0) == (b >= 0) else -quotient
-
-
-def _fitting(val: Val, bits: int) -> tuple[int, int | None, int | None]:
-    """Facts of an i64 that hold of its low bits too: those within the type's range."""
-    limit = 1 << (bits - 1)
-    low = val.low if val.low is not None and -limit <= val.low < limit else None
-    high = val.high if val.high is not None and val.high < limit else None
-    divisor = val.divisor & -val.divisor if low is None and val.divisor else val.divisor
-    return divisor, low, high

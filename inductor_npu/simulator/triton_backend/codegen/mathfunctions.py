@@ -24,11 +24,28 @@ _FLOAT_INTRINSICS = {
 }
 _BIT_INTRINSICS = {"ctpop": "ctpop", "ctlz": "ctlz", "cttz": "cttz", "absi": "abs"}
 _LIBRARY_NAMES = {"powf": "pow", "fpowi": "pow"}
+# `tl.math.tanh` and others of Ascend's Triton call its own libdevice, with a suffix for the type (f: fp32, Dh: fp16).
+_ASCEND_NAMES = {
+    "__hmf_atanDh": "atan",
+    "__hmf_atanf": "atan",
+    "__hmf_isinf": "isinf",
+    "__hmf_isnan": "isnan",
+    "__hmf_log1pDh": "log1p",
+    "__hmf_log1pf": "log1p",
+    "__hmf_powf": "pow",
+    "__hmf_roundf": "round",
+    "__hmf_tanDh": "tan",
+    "__hmf_tanf": "tan",
+    "__hmf_tanhDh": "tanh",
+    "__hmf_tanhf": "tanh",
+}
 _SIGNED_TOO = frozenset({"mulhi", "mul24", "sad", "hadd", "rhadd"})  # mathlib's unsigned versions begin with u
 _FLAGGED = frozenset({"ctlz", "cttz", "absi"})  # take an i1: whether zero (the least number) gives poison
 
 
 class MathFunctions:
+    """Writes calls of math functions, and collects the library that they need."""
+
     def __init__(self, builder: Builder) -> None:
         self.b = builder
         self.library = Library()
@@ -46,6 +63,8 @@ class MathFunctions:
 
     def extern(self, symbol: str, values: Sequence[Val], element: str) -> Val | None:
         """A function of `triton.language.extra.libdevice`, by its symbol there; None where there is none."""
+        if symbol in _ASCEND_NAMES:
+            return self._typed(self.library_call(_ASCEND_NAMES[symbol], values), element)
         try:
             name, type_ = symbol_parts(symbol)
         except ValueError:
@@ -57,6 +76,8 @@ class MathFunctions:
     def _typed(self, result: Val | None, element: str) -> Val | None:
         if result is None or result.element == element:
             return result
+        if element == "i1":
+            return self.b.cast("trunc", result, element)
         return self.b.cast("zext", result, element) if result.element == "i1" else self.b.retype(result, element)
 
     def _bits(self, name: str, value: Val) -> Val:
@@ -66,6 +87,13 @@ class MathFunctions:
         return self.b.intrinsic(
             _BIT_INTRINSICS[name], (value.element, value.lanes), operands, overloads=((value.element, value.lanes),)
         )
+
+    def required_call(self, name: str, values: Sequence[Val]) -> Val:
+        """A call of a function that mathlib has for every integer."""
+        result = self.library_call(name, values)
+        if result is None:
+            raise UnknownFunction(f"mathlib has no {name} of {', '.join(str(v.type) for v in values)}")
+        return result
 
     def library_call(self, name: str, values: Sequence[Val]) -> Val | None:
         """A call of a mathlib function; f16 and bf16 arguments are passed as they are."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .builder import Builder, Val
 from .integers import Integers
-from .lanes import Address, Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
+from .lanes import Address, Index, Lane, Lanes, Uniform, Vector, is_uniform
 from .types import element_bytes, llvm_type, mangled
 
 
@@ -29,6 +29,8 @@ def held(element: str) -> str:
 
 
 class Memory:
+    """Writes loads and stores of chunks, in the device's memory and in scratch."""
+
     def __init__(self, builder: Builder, lanes: Lanes, integers: Integers) -> None:
         self.b, self.lanes, self.integers = builder, lanes, integers
 
@@ -94,8 +96,8 @@ class Memory:
         return Vector(self._gather(pointer, mask, other, element, width))
 
     def _bit(self, byte: Lane) -> Lane:
-        zero = self.b.constant("i8", 0, byte.val.lanes)
-        return type(byte)(self.b.compare("icmp ne", byte.val, zero))
+        assert isinstance(byte, (Uniform, Vector)), "what is loaded is a scalar or a vector"
+        return type(byte)(self.b.compare("icmp ne", byte.val, self.b.constant("i8", 0, byte.val.lanes)))
 
     def _merge(self, mask: Lane, value: Lane, other: Lane, width: int) -> Lane:
         if is_uniform(mask) and is_uniform(value) and is_uniform(other):
@@ -135,45 +137,29 @@ class Memory:
         return self._masked_load(pointer, self.lanes.vector(mask, width), passthru, element, width)
 
     def _masked_load(self, pointer: Val, mask: Val, passthru: Val | None, element: str, width: int) -> Val:
+        """From consecutive elements at one address, or from an address for each lane."""
         passthru = passthru or self.b.constant(element, 0, width)
-        name = f"@llvm.masked.load.{mangled(element, width)}.p0"
-        type_ = llvm_type(element, width)
-        self.b.declare(f"declare {type_} {name}(ptr, i32, {mask.type}, {type_})")
-        return self.b.read(
-            element,
-            width,
-            f"call {type_} {name}({pointer}, i32 {element_bytes(element)}, {mask}, {passthru})",
-            pointer,
-            mask,
-            passthru,
-        )
+        kind, suffix = ("gather", mangled("ptr", width)) if pointer.lanes else ("load", "p0")
+        name, type_ = f"@llvm.masked.{kind}.{mangled(element, width)}.{suffix}", llvm_type(element, width)
+        self.b.declare(f"declare {type_} {name}({pointer.type}, i32, {mask.type}, {type_})")
+        operands = f"{pointer}, i32 {element_bytes(element)}, {mask}, {passthru}"
+        return self.b.read(element, width, f"call {type_} {name}({operands})", pointer, mask, passthru)
 
     def _load_reversed(self, pointer: Val, mask: Lane | None, other: Lane | None, element: str, width: int) -> Val:
         order = range(width - 1, -1, -1)
         lowest = self.b.pure(
             "ptr", 0, f"getelementptr i8, {pointer}, i64 {-(width - 1) * element_bytes(element)}", pointer
         )
-        reversed_ = [
+        mask, other = (
             None if lane is None else Vector(self.b.shuffle(self.lanes.vector(lane, width), order))
             for lane in (mask, other)
-        ]
-        return self.b.shuffle(self._load_contiguous(lowest, *reversed_, element, width), order)
+        )
+        return self.b.shuffle(self._load_contiguous(lowest, mask, other, element, width), order)
 
     def _gather(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Val:
-        pointers = self.lanes.vector(pointer, width)
         mask_vector = self.b.constant("i1", True, width) if mask is None else self.lanes.vector(mask, width)
-        passthru = self.b.constant(element, 0, width) if other is None else self.lanes.vector(other, width)
-        name = f"@llvm.masked.gather.{mangled(element, width)}.{mangled('ptr', width)}"
-        type_ = llvm_type(element, width)
-        self.b.declare(f"declare {type_} {name}({pointers.type}, i32, {mask_vector.type}, {type_})")
-        return self.b.read(
-            element,
-            width,
-            f"call {type_} {name}({pointers}, i32 {element_bytes(element)}, {mask_vector}, {passthru})",
-            pointers,
-            mask_vector,
-            passthru,
-        )
+        passthru = None if other is None else self.lanes.vector(other, width)
+        return self._masked_load(self.lanes.vector(pointer, width), mask_vector, passthru, element, width)
 
     # -- stores ------------------------------------------------------------------------------------------------------
     def store(self, pointer: Lane, value: Lane, mask: Lane | None, element: str, width: int) -> None:
@@ -204,7 +190,8 @@ class Memory:
             mirrored = None if mask is None else Vector(self.b.shuffle(self.lanes.vector(mask, width), order))
             self._store_contiguous(lowest, self.b.shuffle(vector, order), mirrored, width)
         else:
-            self._scatter(self.lanes.vector(pointer, width), vector, mask, width)
+            mask_vector = self.b.constant("i1", True, width) if mask is None else self.lanes.vector(mask, width)
+            self._masked_store(self.lanes.vector(pointer, width), vector, mask_vector, width)
 
     def _byte(self, value: Lane, width: int) -> Lane:
         if is_uniform(value):
@@ -224,15 +211,11 @@ class Memory:
             self._masked_store(pointer, vector, self.lanes.vector(mask, width), width)
 
     def _masked_store(self, pointer: Val, vector: Val, mask: Val, width: int) -> None:
-        name = f"@llvm.masked.store.{mangled(vector.element, width)}.p0"
-        self.b.declare(f"declare void {name}({vector.type}, ptr, i32, {mask.type})")
+        """To consecutive elements at one address, or to an address for each lane."""
+        kind, suffix = ("scatter", mangled("ptr", width)) if pointer.lanes else ("store", "p0")
+        name = f"@llvm.masked.{kind}.{mangled(vector.element, width)}.{suffix}"
+        self.b.declare(f"declare void {name}({vector.type}, {pointer.type}, i32, {mask.type})")
         self.b.line(f"call void {name}({vector}, {pointer}, i32 {element_bytes(vector.element)}, {mask})")
-
-    def _scatter(self, pointers: Val, vector: Val, mask: Lane | None, width: int) -> None:
-        mask_vector = self.b.constant("i1", True, width) if mask is None else self.lanes.vector(mask, width)
-        name = f"@llvm.masked.scatter.{mangled(vector.element, width)}.{mangled('ptr', width)}"
-        self.b.declare(f"declare void {name}({vector.type}, {pointers.type}, i32, {mask_vector.type})")
-        self.b.line(f"call void {name}({vector}, {pointers}, i32 {element_bytes(vector.element)}, {mask_vector})")
 
     # -- scratch -----------------------------------------------------------------------------------------------------
     def buffer_address(self, buffer: Buffer, positions: list[Lane], width: int) -> Lane:
@@ -261,4 +244,4 @@ class Memory:
         return Vector(self.b.pure("ptr", width, f"getelementptr {unit}, {base}, {offsets}", base, offsets))
 
 
-__all__ = ["Buffer", "Memory", "Prefix", "held"]
+__all__ = ["Buffer", "Memory", "held"]

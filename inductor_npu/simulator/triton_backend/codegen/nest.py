@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..ttir.ir import Op, Value
 from .atomics import emit_atomic
-from .builder import Val
+from .builder import Loop, Val
 from .combine import Combiner, Values
 from .coordinates import Coordinate, CoordinateMaps, Coordinates
 from .effects import ATOMICS
@@ -58,8 +58,9 @@ class Frame:
             order = self.maps.lane_order(flat)
             if order is not None:
                 home = Buffer(buffer.offset, (size,), (1,), buffer.element)
-                chunk = self._from_scratch(home, (flat.whole,))
-                return Vector(self.b.shuffle(self.kernel.elementwise.lanes.vector(chunk, self.width), order))
+                whole, lanes = order
+                chunk = self._from_scratch(home, (whole,))
+                return Vector(self.b.shuffle(self.kernel.elementwise.lanes.vector(chunk, self.width), lanes))
         address = self.address(buffer, coordinates)
         return self.kernel.memory.load(address, None, None, buffer.element, self.width)
 
@@ -123,26 +124,16 @@ class Frame:
         return Vector(self.b.binary("add", narrow, self.b.constant(element, start, self.width)))
 
     def _load(self, op: Op, coordinates: Coordinates) -> Lane:
-        kernel = self.kernel
-        if kernel.blocks.is_block_pointer(op.operands[0]):
-            pointer, mask, other = kernel.blocks.access(self, op, coordinates)
-        else:
-            pointer, mask, other = (
-                *(self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands),
-                *(None,) * (3 - len(op.operands)),
-            )
-        return kernel.memory.device_load(pointer, mask, other, element_of(op.result.type), self.width)
+        pointer, *rest = (self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands)
+        mask, other = [*rest, None, None][:2]
+        return self.kernel.memory.device_load(pointer, mask, other, element_of(op.result.type), self.width)
 
     def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
         """From the source in scratch, at positions given by the indices along one axis."""
         source, indices = op.operands
         axis = op.attrs["axis"]
         lanes = self.kernel.elementwise.lanes
-        position = self.evaluate(indices, coordinates)
-        wide = lanes.index(position)
-        if wide is None:
-            vector = lanes.vector(position, self.width)
-            wide = Vector(vector if BITS[vector.element] == 64 else self.b.cast("sext", vector, "i64"))
+        wide = lanes.extended(self.evaluate(indices, coordinates), self.width)
         moved = (*coordinates[:axis], wide, *coordinates[axis + 1 :])
         home = self.kernel.env[source]
         if not isinstance(home, Buffer):
@@ -358,21 +349,23 @@ class Nest:
                 result += frame.maps.reshape((here,), (run.extent,), self.shape[run.first : run.last])
         return tuple(result)
 
-    def _chunk(self, frame: Frame) -> list[list[Values]]:
+    def _chunk(self, frame: Frame) -> list[Values]:
         """Writes the roots' effects for the chunk at the current coordinates; returns what its reductions are to
         combine.
         """
         coordinates = self.coordinates(frame)
         work = []
         for root in self.group.roots:
-            work.append([frame.evaluate(v, coordinates) for v in root.operands if not self._is_block(v)])
+            work.append([frame.evaluate(v, coordinates) for v in root.operands])
         for root, lanes in zip(self.group.roots, work):
             if root.op is None:
                 self.kernel.memory.store(
                     frame.address(root.buffer, coordinates), lanes[0], None, root.buffer.element, frame.width
                 )
             elif root.op.name == "tt.store":
-                self._store(frame, root.op, lanes, coordinates)
+                mask = lanes[2] if len(lanes) > 2 else None
+                element = element_of(root.op.operands[1].type)
+                self.kernel.memory.device_store(lanes[0], lanes[1], mask, element, frame.width)
             elif root.op.name != "tt.reduce":
                 emit_atomic(frame, root.op, lanes, coordinates)
         found = []
@@ -383,21 +376,9 @@ class Nest:
                 reduction.parts = [found[-1]]
         return found
 
-    def _is_block(self, value: Value) -> bool:
-        return self.kernel.blocks.is_block_pointer(value)
-
     def _value(self, lane: Lane, width: int) -> Val:
         lanes = self.kernel.elementwise.lanes
         return lanes.vector(lane, width) if width else lanes.scalar(lane)
-
-    def _store(self, frame: Frame, op: Op, lanes: list[Lane], coordinates: Coordinates) -> None:
-        element = element_of(op.operands[1].type)
-        if self._is_block(op.operands[0]):
-            pointer, mask, _ = self.kernel.blocks.access(frame, op, coordinates)
-            self.kernel.memory.device_store(pointer, lanes[0], mask, element, frame.width)
-            return
-        mask = lanes[2] if len(lanes) > 2 else None
-        self.kernel.memory.device_store(lanes[0], lanes[1], mask, element, frame.width)
 
     # -- reductions --------------------------------------------------------------------------------------------------
     def _accumulate(self, frame: Frame, run: Run, start: int, stop: int, step: int, lanes: int) -> None:
@@ -410,19 +391,20 @@ class Nest:
             self._straight(frame, run, start, chunks, step, lanes)
             return
         first = start
+        initial: list[list[Values]]
         if known:
             initial = [[self._identity(r, frame.width) for _ in range(unroll)] for r in self.reductions]
         else:
-            initial = [[None] * unroll for _ in self.reductions]
+            initial = [[] for _ in self.reductions]
             for k in range(unroll):
                 self._at(run, start + k * step, lanes)
                 for slots, values in zip(initial, self._chunk(frame)):
-                    slots[k] = values
+                    slots.append(values)
             first = start + unroll * step
         body_stop = start + looped * unroll * step
         loop = self.b.open_loop(first, body_stop, unroll * step)
         carried = [[[self.b.phi(loop, v) for v in values] for values in slots] for slots in initial]
-        following: list[list[list[Val]]] = [[] for _ in self.reductions]
+        following: list[list[Values]] = [[] for _ in self.reductions]
         for k in range(unroll):
             self.at[run] = Index(
                 self.kernel.elementwise.lanes.add(loop.iv, self.b.constant("i64", k * step)), lanes, "i64"
@@ -484,7 +466,7 @@ class _OpenRun:
 
     def __init__(self, nest: Nest, run: Run, start: int, stop: int, step: int, lane_step: int) -> None:
         self.nest, self.run, self.bounds, self.lane_step = nest, run, (start, stop, step), lane_step
-        self.loop = None
+        self.loop: Loop | None = None
 
     def __enter__(self) -> None:
         start, stop, step = self.bounds

@@ -1,10 +1,9 @@
 """Plans a block: which operations share a loop nest, and which values are kept in scratch.
 
 Tensor values are virtual: written where a *root* (a store, an atomic, a reduction, a loop's next value) needs them.
-Neighbouring roots over one tile shape form a
-group, one loop nest. The plan keeps the order of memory effects: a nest computes all that a chunk needs before it
-writes, so that a load may share a nest
-with a store only through the same offsets; a load whose memory is written before its last use is kept in scratch.
+Neighbouring roots over one tile shape form a group, one loop nest. The plan keeps the order of memory effects: a nest
+computes all that a chunk needs before it writes, so that a load may share a nest with a store only through the same
+offsets; a load whose memory is written before its last use is kept in scratch.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..ttir.ir import Op, TensorType, Value
-from .effects import ATOMICS, READS, Bases, free_values, nested, read_pointers, written_pointers
+from .effects import ATOMICS, READS, Bases, free_values, nested, written_pointers
 from .lanes import Lane
 from .memory import Buffer
 from .strides import Strides
@@ -37,7 +36,6 @@ SOLO = frozenset(
         "tt.assert",
         "cf.assert",
         "tt.unsplat",
-        "tt.map_elementwise",
     }
 )
 _COSTS = {
@@ -381,10 +379,8 @@ class _BlockPlan:
                 inside = step == last and op.regions and self.reach[load.result] >> written_at & 1
                 if step < last or inside:
                     kept.add(load.result)
-        for step in self.steps:
-            if step.group is not None:
-                kept |= self._self_conflicts(step.group)
-        return kept
+        groups = [step.group for step in self.steps if step.group is not None]
+        return kept.union(*(self._self_conflicts(group) for group in groups))
 
     def _self_conflicts(self, group: Group) -> set[Value]:
         operands = [value for root in group.roots for value in root.operands]
@@ -538,4 +534,4 @@ def _bits(mask: int) -> list[int]:
     return result
 
 
-__all__ = ["REGIONS", "SOLO", "Group", "Planner", "Root", "Step", "is_tensor", "is_virtual", "nested", "read_pointers"]
+__all__ = ["REGIONS", "SOLO", "Group", "Planner", "Root", "Step", "is_tensor", "is_virtual", "moves", "root_of"]

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Value
+from collections import defaultdict
+
+from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value
+from .branches import Mapping, choose_sides
 from .plan import is_tensor
 from .types import element_of, shape_of
 
+_COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
+OFFSET = "moves_addresses_only"
+_SUMS = frozenset(
+    {"arith.addi", "arith.subi", "arith.muli", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape"}
+)
+
 
 def rewrite(function: Function) -> None:
-    """Works in place: asserts of tiles become asserts of one truth value; loops carry offsets instead of tiles of
-    addresses.
+    """Works in place: functions of elements lose their branches, and maps of them become operations on tiles; asserts
+    of tiles become asserts of one truth value; loops carry offsets instead of tiles of addresses; extensions of
+    integers that serve addresses alone are marked (attribute OFFSET).
+
+    Raises UnsupportedOperation for a function of elements that cannot be computed for all of them at once.
     """
     _rewrite_block(function.body)
+    _mark_offsets(function.body)
 
 
 def _rewrite_block(block: Block) -> None:
     ops: list[Op] = []
     for op in block.ops:
         for region in op.regions:
-            if op.name != "tt.reduce" and op.name != "tt.scan":
-                _rewrite_block(region)
-        if op.name in ("tt.assert", "cf.assert") and is_tensor(op.operands[0]):
+            (choose_sides if op.name in _COMBINING else _rewrite_block)(region)
+        if op.name == "tt.map_elementwise":
+            mapping = Mapping(op)
+            ops += mapping.ops
+            for result, tile in zip(op.results, mapping.results):
+                _replace(block, result, tile)
+        elif op.name in ("tt.assert", "cf.assert") and is_tensor(op.operands[0]):
             ops += _all_true(op)
         elif op.name == "scf.for":
             before, after = _carry_offsets(op)
@@ -30,7 +47,7 @@ def _rewrite_block(block: Block) -> None:
     block.ops = ops
 
 
-def _make(name: str, operands: list[Value], type_: object, op: Op, **attrs: object) -> Op:
+def _make(name: str, operands: list[Value], type_: Type, op: Op, **attrs: object) -> Op:
     made = Op(name, operands, [], dict(attrs), [], op.line)
     made.results = [Value(f"%{name}", type_, made)]
     return made
@@ -42,8 +59,7 @@ def _all_true(op: Op) -> list[Op]:
     ops: list[Op] = []
     condition = op.operands[0]
     for axis in reversed(range(len(shape_of(condition.type)))):
-        element = condition.type.element
-        shape = shape_of(condition.type)[:axis]
+        element, shape = ScalarType("i1"), shape_of(condition.type)[:axis]
         reduce_ = _make("tt.reduce", [condition], TensorType(shape, element) if shape else element, op, axis=axis)
         arguments = [Value("%left", element), Value("%right", element)]
         both = _make("arith.andi", arguments, element, op)
@@ -91,8 +107,9 @@ def _carry_offsets(loop: Op) -> tuple[list[Op], list[Op]]:
     return before, after
 
 
-def _moved(adder: str, initial: Value, offset: Value, type_: TensorType, op: Op) -> list[Op]:
-    splat = _make("tt.splat", [offset], TensorType(type_.shape, offset.type), op)
+def _moved(adder: str, initial: Value, offset: Value, type_: Type, op: Op) -> list[Op]:
+    """The tile `initial` moved by the scalar `offset`."""
+    splat = _make("tt.splat", [offset], TensorType(shape_of(type_), offset.type), op)
     return [splat, _make(adder, [initial, splat.result], type_, op)]
 
 
@@ -129,3 +146,25 @@ def _uniform_step(body: Block, argument: Value, yielded: Value) -> tuple[str, Va
 def _replace(block: Block, old: Value, new: Value) -> None:
     for op in block.walk():
         op.operands = [new if o is old else o for o in op.operands]
+
+
+# -- integers that move addresses ------------------------------------------------------------------------------------
+def _mark_offsets(block: Block) -> None:
+    users: defaultdict[Value, list[tuple[Op, int]]] = defaultdict(list)
+    for op in block.walk():
+        for place, operand in enumerate(op.operands):
+            users[operand].append((op, place))
+    offsets: dict[Value, bool] = {}
+
+    def is_offset(value: Value) -> bool:
+        """Whether all that becomes of `value` is what an address is moved by."""
+        if value not in offsets:
+            offsets[value] = bool(users[value]) and all(
+                (op.name == "tt.addptr" and place == 1) or (op.name in _SUMS and is_offset(op.result))
+                for op, place in users[value]
+            )
+        return offsets[value]
+
+    for op in block.walk():
+        if op.name == "arith.extsi" and is_offset(op.result):
+            op.attrs[OFFSET] = True

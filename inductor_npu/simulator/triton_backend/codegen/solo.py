@@ -84,22 +84,19 @@ def _histogram(kernel: KernelGenerator, op: Op) -> None:
     b.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     b.line(f"call void @llvm.memset.p0.i64({counts}, i8 0, i64 {(bins + 1) * size}, i1 false)")
     loop = b.open_loop(0, source.shape[0], 1)
-    at = memory.address(memory.scratch_pointer(source.offset), _position(loop.iv), element_bytes(source.element), 0)
-    bin_ = kernel.elementwise.lanes.widened(memory.load(at, None, None, source.element, 0).val)
+    at = memory.address(memory.scratch_pointer(source.offset), Uniform(loop.iv), element_bytes(source.element), 0)
+    lanes = kernel.elementwise.lanes
+    bin_ = lanes.widened(lanes.scalar(memory.load(at, None, None, source.element, 0)))
     inside = b.compare("icmp ult", bin_, b.constant("i64", bins))
     if mask is not None:
-        at = memory.address(memory.scratch_pointer(mask.offset), _position(loop.iv), 1, 0)
-        inside = b.binary("and", inside, memory.load(at, None, None, "i1", 0).val)
+        at = memory.address(memory.scratch_pointer(mask.offset), Uniform(loop.iv), 1, 0)
+        inside = b.binary("and", inside, lanes.scalar(memory.load(at, None, None, "i1", 0)))
     slot = b.select(inside, bin_, b.constant("i64", bins))
     place = b.pure("ptr", 0, f"getelementptr {llvm_type(element, 0)}, {counts}, {slot}", counts, slot)
     count = b.effect(element, 0, f"load {llvm_type(element, 0)}, {place}")
     b.line(f"store {b.effect(element, 0, f'add {count}, 1')}, {place}")
     b.close_loop(loop)
     kernel.env[op.result] = Buffer(offset, (bins,), (1,), element)
-
-
-def _position(iv: Val) -> Uniform:
-    return Uniform(iv)
 
 
 def _cat(kernel: KernelGenerator, op: Op) -> None:
@@ -153,7 +150,7 @@ def _printed(kernel: KernelGenerator, operand: Value) -> tuple[Val, tuple[int, .
         return kernel.memory.scratch_pointer(in_scratch(kernel, operand).offset), shape_of(operand.type)
     element = element_of(operand.type)
     place = kernel.memory.scratch_pointer(kernel.reserve(8))
-    kernel.memory.store(Uniform(place), kernel.env[operand], None, element, 0)
+    kernel.memory.store(Uniform(place), kernel.lane(operand), None, element, 0)
     return place, ()
 
 

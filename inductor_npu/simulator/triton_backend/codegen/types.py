@@ -1,8 +1,7 @@
 """MLIR element types, by name, in LLVM's spelling.
 
 bf16 and fp8 are carried as their bits: LLVM's own bfloat conversions flush denormals on some hosts and call library
-functions on
-others, so `conversions.py` writes them out. Pointers are named "ptr".
+functions on others, so `conversions.py` writes them out. Pointers are named "ptr".
 """
 
 from __future__ import annotations
@@ -52,13 +51,19 @@ def element_of(type_: Type) -> str:
     """The name of the element type of a tensor or of a scalar; "ptr" for every pointer."""
     if isinstance(type_, TensorType):
         type_ = type_.element
-    return "ptr" if isinstance(type_, PointerType) else type_.name
+    if isinstance(type_, ScalarType):
+        return type_.name
+    if isinstance(type_, PointerType):
+        return "ptr"
+    raise TypeError(f"{type_} has no elements that code is written for")
 
 
 def pointee_of(type_: Type) -> str:
     """The element name that a pointer, or a tensor of pointers, points at."""
     if isinstance(type_, TensorType):
         type_ = type_.element
+    if not isinstance(type_, PointerType):
+        raise TypeError(f"{type_} is no pointer")
     return element_of(type_.pointee)
 
 
@@ -138,6 +143,18 @@ def literal(element: str, number: int | float | bool) -> str:
     return str(_signed(int(number), BITS[element]))
 
 
+def wrap(number: int, element: str) -> int:
+    """The signed number that an integer of type `element` holds of `number`."""
+    return _signed(number, BITS[element])
+
+
+@functools.cache
+def limits(element: str) -> tuple[int, int]:
+    """The least and the largest number of as many bits as `element` has, signed."""
+    limit = 1 << (BITS[element] - 1)
+    return -limit, limit - 1
+
+
 def _signed(number: int, bits: int) -> int:
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
@@ -154,10 +171,12 @@ __all__ = [
     "element_of",
     "is_float",
     "is_integer",
+    "limits",
     "literal",
     "llvm_type",
     "mangled",
     "pointee_of",
     "shape_of",
     "to_f32",
+    "wrap",
 ]

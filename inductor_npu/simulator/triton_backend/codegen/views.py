@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ttir.ir import Op
-from .coordinates import Coordinates
-from .lanes import Index, Lane, Uniform, Vector, is_uniform
+from .coordinates import Coordinate, Coordinates
+from .lanes import Index, Lane, Uniform, Vector
 from .types import shape_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def source_coordinates(frame: Frame, op: Op, result: int, coordinates: Coordinat
         return coordinates[:axis] + coordinates[axis + 1 :]
     if op.name == "tt.trans":
         order = op.attrs["order"]
-        source = [maps.zero] * len(order)
+        source: list[Coordinate] = [maps.zero] * len(order)
         for here, there in enumerate(order):
             source[there] = coordinates[here]
         return tuple(source)
@@ -87,4 +87,4 @@ def source_axes(op: Op, axes: tuple[int | None, ...]) -> tuple[int | None, ...] 
     return None
 
 
-__all__ = ["VIEWS", "is_uniform", "source_axes", "source_coordinates", "view"]
+__all__ = ["VIEWS", "source_axes", "source_coordinates", "view"]

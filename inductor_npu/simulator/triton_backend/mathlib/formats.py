@@ -34,10 +34,6 @@ class Format:
         return {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}[self.element]
 
     @property
-    def infinity_bits(self) -> int:
-        return (2 * self.bias + 1) << self.mantissa
-
-    @property
     def sign_bit(self) -> int:
         return 1 << (32 if self.element == "f32" else 64) - 1
 

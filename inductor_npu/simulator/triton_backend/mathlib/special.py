@@ -12,7 +12,7 @@ from . import coefficients as c
 from .basic import through_f64
 from .builder import Builder, Value
 from .exponential import exp, exp_of_moderate, log
-from .formats import INF, NAN, clamp
+from .formats import F32, INF, NAN, clamp
 from .library import Body, define
 
 FLOATS = ("f32", "f64")
@@ -26,10 +26,20 @@ ASYMPTOTIC_TERMS = 24
 def erf(b: Builder, x: Value) -> Value:
     if x.element == "f64":
         return b.per_lane("erf", "f64", x)
-    a = clamp(b.abs(x), 0.0, 4.0)
+    a = b.abs(x)
+    a = (a > 4.0).select(4.0, a)
     near = b.fma(a, b.polynomial_parallel(a * a, c.ERF_F32), a)
-    far = 1.0 - exp_of_moderate(b, a * b.polynomial_parallel(a, c.LOG_ERFC_F32))
-    return b.copysign((a < 1.0).select(near, far), x)
+    c0, c1, *others = c.LOG2_ERFC_F32
+    far = 1.0 - _exp2_of_few_bits(b, a * b.fma(a, b.fma(a, b.polynomial_parallel(a, others), c1), c0))
+    return b.copysign((a >= 1.0).select(far, near), x)  # NaN is near
+
+
+def _exp2_of_few_bits(b: Builder, x: Value) -> Value:
+    """2**x to about 2**-21, enough for what is subtracted from a far larger number; x is from -126 to 0."""
+    shifted = x + F32.round_shift
+    r = x - (shifted - F32.round_shift)
+    mantissa = b.fma(r, b.polynomial(r, c.EXP2_ERFC_F32), 1.0)
+    return (mantissa.bits() + (shifted.bits() << F32.mantissa)).bitcast("f32")
 
 
 def _from_c(name: str) -> None:

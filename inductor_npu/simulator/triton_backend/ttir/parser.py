@@ -93,9 +93,12 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "cf.assert": ("message",),
     "tt.elementwise_inline_asm": ("asm_string",),
     "tt.descriptor_reduce": ("kind",),
+    "tt.flip": ("axis",),
+    "tt.sort": ("axis", "descending"),
 }
 _RENAMED = {"cacheModifier": "cache", "evictionPolicy": "evict", "overflow": "overflowFlags"}
 _AXES = {"x": 0, "y": 1, "z": 2}
+_LITERALS = {"true": True, "false": False}
 _DEFAULTS: dict[str, dict[str, object]] = {
     "tt.dot": {"inputPrecision": "ieee"},
     "tt.clampf": {"propagateNan": "none"},
@@ -119,6 +122,10 @@ class _Parts:
     attrs: dict[str, object] = field(default_factory=dict)
     types: list[Type] = field(default_factory=list)
     result_types: list[Type] | None = None
+
+
+def _literal(word: str) -> object:
+    return int(word) if word.isdecimal() else _LITERALS[word]
 
 
 def _like(type_: Type, element: Type) -> Type:
@@ -295,9 +302,10 @@ class _Parser(Lexer):
         names = _WORDS[name]
         if len(names) != len(words):
             raise self.error(f"`{name}`: expected {len(names)} keywords, found {', '.join(words)}")
-        if names == ("axis",):
+        if name in ("tt.get_program_id", "tt.get_num_programs"):
             return {"axis": _AXES[words[0]]}
-        return dict(zip(names, words, strict=True))
+        values = [_literal(word) for word in words] if name in ("tt.flip", "tt.sort") else words
+        return dict(zip(names, values, strict=True))
 
     def _parts(self, name: str) -> _Parts:
         """What follows an operation's name up to its location or the end of its line."""
@@ -327,6 +335,8 @@ class _Parser(Lexer):
                 parts.words.append(str(len(parts.operands)))
             elif first.isalpha():
                 self._keyword(token, parts)
+            elif token.isdecimal():  # the axis of Ascend's tt.sort and tt.flip
+                parts.words.append(token)
             else:
                 self.at -= 1
                 raise self.error(f"`{name}`: unexpected `{token}`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .ascend_operations import write_out
 from .copying import copy_operations
 from .ir import Block, Function, Module, Op, Value
 
@@ -35,11 +36,13 @@ class RecursionNotSupportedError(ValueError):
 
 
 def simplify(module: Module) -> None:
-    """Make the kernel the module's only function, free of unused pure operations. Works in place.
+    """Make the kernel the module's only function, in operations of every Triton, free of unused pure ones. Works in
+    place.
 
     Raises RecursionNotSupportedError.
     """
     inline_calls(module)
+    write_out(module.kernel.body)
     remove_dead_operations(module.kernel.body)
 
 

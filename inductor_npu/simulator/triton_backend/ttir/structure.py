@@ -59,12 +59,13 @@ class _Structurer:
         self._error = error
         self._reachable: dict[str, set[str]] = {}  # including itself
         self._order: list[str] = []  # the labels, each after all that it can reach
+        self._ending = "tt.return"  # the name of the operation that ends the region
         self._reach(self._entry, ())
 
     def run(self) -> Block:
         ops: list[Op] = []
         left = self._emit(self._entry, None, ops, {})
-        ops.append(Op("tt.return", left.returned, []))
+        ops.append(Op(self._ending, left.returned, []))
         return Block(self._blocks[self._entry].arguments, ops)
 
     def _reach(self, label: str, path: tuple[str, ...]) -> set[str]:
@@ -86,6 +87,7 @@ class _Structurer:
             return self._follow(terminator.attrs["successors"][0], operands, stop, ops, values)
         if terminator.name == "cf.cond_br":
             return self._condition(terminator, operands, stop, ops, values)
+        self._ending = terminator.name
         return _Exit(False, returned=operands)
 
     def _follow(self, label: str, arguments: list[Value], stop: str | None, ops: list[Op], values: Values) -> _Exit:

@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from tests.triton_features import require
+
 SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 INTEGERS = SIGNED + UNSIGNED
@@ -24,7 +26,6 @@ NUMBERS = INTEGERS + FLOATS
 DTYPES = (torch.bool, *NUMBERS)
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-TRITON_VERSION = tuple(int(part) for part in triton.__version__.split("+")[0].split(".")[:2])
 
 _TRITON_NAMES = {torch.bool: "int1", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 _source_numbers = itertools.count()
@@ -91,6 +92,8 @@ def evaluate_all(
 
     `options` are the compiler's.
     """
+    if any(tensor.dtype is torch.float64 for tensor in inputs):
+        require("masked loads of float64")
     count = inputs[0].numel()
     on_device = [tensor.to(device) for tensor in inputs]
     outputs = [torch.empty(count, dtype=dtype, device=device) for dtype in expressions.values()]

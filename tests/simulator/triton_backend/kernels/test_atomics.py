@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
+
+from tests.triton_features import require
 
 from .support import FLOATS, assert_same, compile_source, dtypes, random_values, samples, tensor_of
 
@@ -31,6 +35,8 @@ def kernel(target, values, olds, count, BLOCK: tl.constexpr):
 
 def apply(device: str, operation: str, start: torch.Tensor, values: torch.Tensor, count: int | None = None):
     """Target and old values after as many programs as `values` has rows."""
+    if values.dtype is torch.float64:
+        require("masked loads of float64")
     programs, block = values.shape
     target, olds = start.clone().to(device), torch.zeros_like(values).to(device)
     kernel = atomic_kernel(operation)
@@ -148,8 +154,12 @@ def cas_kernel(target, compare, value, olds, BLOCK: tl.constexpr):
     tl.store(olds + offsets, old)
 
 
-@pytest.mark.parametrize("dtype", dtypes(torch.int32, torch.int64, torch.uint32, torch.uint64))
+@pytest.mark.parametrize(
+    "dtype", dtypes(torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
+)
 def test_compare_and_swap(device, dtype):
+    if not dtype.is_signed:
+        require("atomic_cas of unsigned integers")
     start = samples(dtype)[:16]
     compare = torch.cat([start[:8], tensor_of([5] * 8, dtype)])
     value, olds = tensor_of(list(range(100, 116)), dtype), torch.zeros_like(start).to(device)
@@ -160,14 +170,34 @@ def test_compare_and_swap(device, dtype):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("dtype", dtypes(torch.float32, torch.float64))
+@pytest.mark.parametrize("dtype", dtypes(torch.float16, torch.bfloat16, torch.float32, torch.float64))
 def test_compare_and_swap_of_floats(device, dtype):
+    if dtype is torch.float64:
+        require("atomic_cas of float64")
     start = torch.arange(16).to(dtype)
     compare = torch.where(torch.arange(16) % 2 == 0, start, -1)
     target, olds = start.clone().to(device), torch.empty_like(start, device=device)
     cas_kernel[(1,)](target, compare.to(device), (start + 100).to(device), olds, BLOCK=16)
     assert_same(olds, start)
     assert_same(target, torch.where(torch.arange(16) % 2 == 0, start + 100, start))
+
+
+@triton.jit
+def narrow_kernel(target, BLOCK: tl.constexpr):
+    tl.atomic_add(target + tl.arange(0, BLOCK), 1)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_sums_of_narrow_integers_are_refused_by_triton_or_right(device, dtype):
+    """Upstream's Triton does not take them, Ascend's does."""
+    target = torch.full((16,), 2, dtype=dtype, device=device)
+    with contextlib.suppress(triton.CompilationError):
+        narrow_kernel[(64,)](target, BLOCK=16)
+        assert_same(target, torch.full((16,), 66, dtype=dtype))
+        return
+    with pytest.raises(triton.CompilationError, match=r"does not support u?int(8|16)"):
+        narrow_kernel[(64,)](target, BLOCK=16)
 
 
 @triton.jit

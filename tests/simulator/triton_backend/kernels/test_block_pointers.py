@@ -7,7 +7,9 @@ import torch
 import triton
 import triton.language as tl
 
-from .support import assert_same, dtypes, needs
+from tests.triton_features import needs_feature
+
+from .support import assert_same, dtypes
 
 GUARD = 77.0
 
@@ -17,11 +19,11 @@ def copy_kernel(
     source, target, rows, columns, s0, s1, ROWS: tl.constexpr, COLUMNS: tl.constexpr, ORDER0: tl.constexpr,
     ORDER1: tl.constexpr, PADDING: tl.constexpr,
 ):  # fmt: skip
-    offsets = (tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS)
-    x = tl.make_block_ptr(source, (rows, columns), (s0, s1), offsets, (ROWS, COLUMNS), (ORDER0, ORDER1))
+    row, column = tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS
+    x = tl.make_block_ptr(source, (rows, columns), (s0, s1), (row, column), (ROWS, COLUMNS), (ORDER0, ORDER1))
     tile = tl.load(x, boundary_check=(0, 1), padding_option=PADDING)
-    r = offsets[0] + tl.arange(0, ROWS)[:, None]
-    c = offsets[1] + tl.arange(0, COLUMNS)[None, :]
+    r = row + tl.arange(0, ROWS)[:, None]
+    c = column + tl.arange(0, COLUMNS)[None, :]
     tl.store(target + r * (tl.num_programs(1) * COLUMNS) + c, tile)
 
 
@@ -133,7 +135,7 @@ def descriptor_kernel(source, target, rows, columns, ROWS: tl.constexpr, COLUMNS
     y.store([r, c], x.load([r, c]) + 1)
 
 
-@needs("make_tensor_descriptor")
+@needs_feature("tensor descriptors")
 @pytest.mark.parametrize(("rows", "columns"), [(8, 16), (10, 36), (3, 4)])
 def test_tensor_descriptors_stay_in_bounds(device, rows, columns):
     x = torch.randn(rows, columns)

@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from tests.triton_features import needs_feature
+
 from .support import assert_same
 
 
@@ -296,6 +298,7 @@ def calls_kernel(source, out, flag, BLOCK: tl.constexpr):
     tl.store(out + offsets, power(square(x), 3) + pick(x, flag))
 
 
+@needs_feature("functions that call themselves")
 @pytest.mark.compiled
 @pytest.mark.parametrize("flag", [0, 1])
 def test_calls_of_other_functions(device, flag):

@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from tests.triton_features import needs_feature
+
 from .support import assert_same
 
 pytestmark = pytest.mark.compiled
@@ -45,6 +47,7 @@ def masked_assert_kernel(source, count, BLOCK: tl.constexpr):
     tl.device_assert(x >= 0, "negative", mask=offsets < count)
 
 
+@needs_feature("masks of device_assert")
 def test_masked_off_lanes_are_not_asserted(device):
     masked_assert_kernel[(1,)](torch.arange(8, dtype=torch.int32, device=device), 5, BLOCK=8, debug=True)
     torch.npu.synchronize()

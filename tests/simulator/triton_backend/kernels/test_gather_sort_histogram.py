@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from tests.triton_features import needs_feature, require
+
 from .support import assert_same, compile_source, dtypes, needs
 from .test_shapes import offsets, run
 
@@ -26,6 +28,8 @@ def gather_kernel(source, index, target, S0: tl.constexpr, S1: tl.constexpr, I0:
 )
 @pytest.mark.parametrize("dtype", dtypes(torch.float32, torch.float16, torch.int64, torch.int8))
 def test_gather_along_an_axis(device, source, index, axis, dtype):
+    if dtype is torch.int64:
+        require("gather of wide integers")
     x = torch.arange(source[0] * source[1]).reshape(source).to(dtype)
     places = torch.randint(0, source[axis], index, dtype=torch.int32)
     out = torch.empty(index, dtype=dtype, device=device)
@@ -76,7 +80,7 @@ def test_histogram(device, size, bins, dtype):
     run(device, [x], f"tl.histogram(x, {bins})", x.bincount(minlength=bins).to(torch.int32))
 
 
-@pytest.mark.skipif(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 4), reason="masks came later")
+@needs_feature("masks of histogram")
 def test_histogram_of_unmasked_values(device):
     x = torch.randint(0, 16, (128,), dtype=torch.int32)
     kernel = compile_source(

@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
+from tests.triton_features import require
+
 from .support import DTYPES, assert_same, dtypes, samples, triton_name
 
 GUARD = 77
@@ -24,6 +26,8 @@ def copy_kernel(source, target, count, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize("dtype", dtypes(*DTYPES))
 def test_every_dtype_is_copied_bit_by_bit(device, dtype):
+    if dtype is torch.float64:
+        require("masked loads of float64")
     x = samples(dtype)
     out = torch.empty_like(x, device=device)
     copy_kernel[(triton.cdiv(x.numel(), 64),)](x.to(device), out, x.numel(), BLOCK=64)
@@ -72,6 +76,8 @@ def load_other_kernel(source, target, count, other, BLOCK: tl.constexpr):
 )
 @pytest.mark.parametrize("count", [0, 1, 13, 32])
 def test_other_fills_masked_off_lanes(device, dtype, other, count):
+    if dtype is torch.float64:
+        require("masked loads of float64")
     x = torch.arange(32).to(dtype)
     out = torch.empty(32, dtype=dtype, device=device)
     load_other_kernel[(1,)](x.to(device), out, count, other, BLOCK=32)
@@ -365,6 +371,8 @@ def copy_between_addresses_kernel(
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 3), (1, 17), (1, 63), (5, 13), (8, 8)])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.float64], ids=str)
 def test_the_byte_after_the_last_element_is_never_touched(device, dtype, rows, columns):
+    if dtype is torch.float64:
+        require("masked loads of float64")
     source, target = fenced(rows * columns, dtype), fenced(rows * columns, dtype)
     source.copy_(torch.arange(rows * columns).view_as(source))
     pointers = source.data_ptr(), target.data_ptr()

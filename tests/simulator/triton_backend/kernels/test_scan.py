@@ -8,6 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
+from tests.triton_features import require
+
 from .support import assert_same, compile_source, dtypes, random_values, triton_name
 from .test_shapes import offsets
 
@@ -53,6 +55,8 @@ def test_cumsum_of_floats(device, dtype):
 @pytest.mark.parametrize("dtype", dtypes(torch.int8, torch.int32, torch.int64, torch.uint8, torch.uint32))
 def test_cumsum_of_integers(device, dtype):
     x = random_values(dtype, 8 * 32).reshape(8, 32)
+    if dtype.itemsize < 4:
+        require("sums of small integers in int32")
     wide = dtype if dtype.itemsize >= 4 else (torch.uint32 if dtype is torch.uint8 else torch.int32)
     for axis in (0, 1):
         expected = torch.from_numpy(x.numpy().cumsum(axis, dtype=triton_name(wide)))

@@ -1,0 +1,95 @@
+"""Random rounding: how much of a kernel's result is rounding error, measured by running it with other roundings.
+
+Two correct compilers add in different orders and use different functions, so their results differ by rounding errors,
+and how large those are depends on the kernel (a difference of large numbers, a long sum). They are measured as in Monte
+Carlo arithmetic: each inexact result of a float operation is moved to one of its neighbours at random. What is exact
+(small integers, products with powers of two) stays exact, so that the kernel still takes the same way.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv) (?:[a-z]+ )*(float|half) ([^,\n]+), ([^,\n]+)$", re.M)
+_INTRINSIC = r"llvm\.(?:exp|exp2|log|log2|log10|sin|cos|tan|tanh|pow|sqrt|fma)\.f32"
+_FUNCTION = re.compile(rf"= call (?:[a-z]+ )*float @({_INTRINSIC}|[a-z][a-z0-9]*f)\((float [^)\n]*)\)")
+_INTEGERS = {"float": "i32", "half": "i16"}
+
+# A neighbour of %r, away from or towards zero, by the highest bit of a linear congruential generator.
+_MOVE = """
+define internal {kind} @npu_move_{kind}({kind} %r) {{
+  %old = load i64, ptr @npu_noise
+  %product = mul i64 %old, 6364136223846793005
+  %new = add i64 %product, 1442695040888963407
+  store i64 %new, ptr @npu_noise
+  %up = icmp slt i64 %new, 0
+  %step = select i1 %up, {bits} 1, {bits} -1
+  %raw = bitcast {kind} %r to {bits}
+  %other = add {bits} %raw, %step
+  %moved = bitcast {bits} %other to {kind}
+  %size = fsub {kind} %r, %r
+  %finite = fcmp oeq {kind} %size, 0.0
+  %some = fcmp une {kind} %r, 0.0
+  %changes = and i1 %finite, %some
+  %result = select i1 %changes, {kind} %moved, {kind} %r
+  ret {kind} %result
+}}
+"""
+# In fp64 sums, products and quotients of shorter numbers are exact, or their error does not matter.
+_ARITHMETIC = """
+define internal {kind} @npu_{operation}_{kind}({kind} %x, {kind} %y) {{
+  %a = fpext {kind} %x to double
+  %b = fpext {kind} %y to double
+  %wide = {operation} double %a, %b
+  %r = {operation} {kind} %x, %y
+  %back = fpext {kind} %r to double
+  %inexact = fcmp one double %back, %wide
+  br i1 %inexact, label %move, label %keep
+move:
+  %moved = call {kind} @npu_move_{kind}({kind} %r)
+  ret {kind} %moved
+keep:
+  ret {kind} %r
+}}
+"""
+_CALL = """
+define internal float @npu_noisy_{name}({parameters}) {{
+  %r = call float @{name}({parameters})
+  %whole = call float @llvm.rint.f32(float %r)
+  %exact = fcmp oeq float %r, %whole
+  br i1 %exact, label %keep, label %move
+move:
+  %moved = call float @npu_move_float(float %r)
+  ret float %moved
+keep:
+  ret float %r
+}}
+"""
+
+
+def round_at_random(text: str) -> tuple[str, str]:
+    """LLVM IR `text` with random roundings, and the functions that it then calls. They use the global i64
+    @npu_noise.
+    """
+    kinds: set[str] = {"float"}
+    operations: set[tuple[str, str]] = set()
+    functions: dict[str, int] = {}
+
+    def operation(match: re.Match[str]) -> str:
+        name, kind, x, y = match.groups()
+        kinds.add(kind)
+        operations.add((name, kind))
+        return f"= call {kind} @npu_{name}_{kind}({kind} {x}, {kind} {y})"
+
+    def function(match: re.Match[str]) -> str:
+        functions[match[1]] = match[2].count("float ")
+        return f"= call float @npu_noisy_{match[1]}({match[2]})"
+
+    text = _FUNCTION.sub(function, _OPERATION.sub(operation, text))
+    parts = [_MOVE.format(kind=kind, bits=_INTEGERS[kind]) for kind in sorted(kinds)]
+    parts += [_ARITHMETIC.format(operation=name, kind=kind) for name, kind in sorted(operations)]
+    for name, count in sorted(functions.items()):
+        parts.append(_CALL.format(name=name, parameters=", ".join(f"float %x{at}" for at in range(count))))
+    if functions and "@llvm.rint.f32(" not in text:
+        parts.append("declare float @llvm.rint.f32(float)\n")
+    return text, "".join(parts)

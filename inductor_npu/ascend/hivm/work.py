@@ -1,0 +1,148 @@
+"""What one operation costs: the formulas of the cost model.
+
+Units: cycles of the core's clock, bytes of device memory. Sources, and what is not known, are in docs/ascend.md, "Cost
+model".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, inf
+
+from inductor_npu.target import NpuTarget
+
+from .access import BLOCK, REPEAT, footprint, rows, sizes
+from .callees import Callee, Pipe, transfer_rows
+from .guards import buffers
+from .ir import ELEMENT_BITS
+from .machine import Buffer, Known
+
+CLOCK_HZ = 1.8e9  # cube_freq=1800 in CANN's platform_config of the 910B and 910_93
+CUBE_TILE = 16  # cube_m_size, cube_n_size: the cube multiplies 16 x 32 bytes by 32 bytes x 16 a cycle
+MAX_REPEATS = 255  # of one vector instruction with rows of its own
+SCALAR_ON_CHIP = 8  # cycles of one scalar access; chosen, no source
+SCALAR_DEVICE = 64  # the same, of device memory past the scalar cache
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Cycles of each pipe, bytes of device memory, vector instructions. `exact` is False where a size had to be
+    assumed.
+    """
+
+    mte2: float = 0
+    vector: float = 0
+    mte3: float = 0
+    scalar: float = 0
+    cube: float = 0
+    read: int = 0
+    written: int = 0
+    instructions: float = 0
+    exact: bool = True
+
+    def values(self) -> tuple[float, ...]:
+        return (
+            self.mte2, self.vector, self.mte3, self.scalar, self.cube, self.read, self.written, self.instructions,
+        )  # fmt: skip
+
+
+NOTHING = Work()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """A chip's rates: `device_bytes` of device memory for each cycle of a core."""
+
+    device_bytes: float
+
+
+def rates(target: NpuTarget, cores: int) -> Rates:
+    """The rates of a core of `cores` that share device memory evenly; infinite where the bandwidth is not known."""
+    bandwidth = target.memory_bandwidth
+    return Rates(inf if bandwidth is None else bandwidth / (cores * CLOCK_HZ))
+
+
+def of_call(callee: Callee, name: str, operands: list[Known], rates: Rates) -> Work:
+    """What a call of a library function costs."""
+    views = buffers(operands)
+    if not views:
+        return NOTHING
+    if callee.pipe is Pipe.MATRIX:
+        return _matrix(operands)
+    hidden = callee.hidden(name, operands) if callee.hidden is not None else None
+    moved = 0 if hidden is None else hidden[0] or 0
+    scalar = moved * len(views[:3]) * SCALAR_ON_CHIP
+    if callee.pipe in (Pipe.MTE2, Pipe.MTE3, Pipe.FIX):
+        return _transfer(callee, operands, rates, moved, scalar)
+    whole = max((view.elements or 0 for view in views), default=0)
+    if callee.pipe is Pipe.SCALAR or (moved and moved >= whole):
+        return Work(scalar=scalar)
+    return _vector(callee, views, scalar)
+
+
+def of_access(buffer: Buffer | None, writes: bool) -> Work:
+    """What a memref.load or memref.store of one element costs."""
+    if buffer is None or buffer.space != "gm":
+        return Work(scalar=SCALAR_ON_CHIP)
+    size = -(-buffer.element_bits // 8)
+    return Work(scalar=SCALAR_DEVICE, read=0 if writes else size, written=size if writes else 0)
+
+
+def _transfer(callee: Callee, operands: list[Known], rates: Rates, moved: int, scalar: float) -> Work:
+    views = buffers(operands)
+    gm = next((view for view in views if view.space == "gm"), None)
+    if gm is None:  # filling L1
+        return Work(mte2=_bytes(views[0]) / (REPEAT * 1.0))
+    walked = transfer_rows(operands, tile=False) if callee.pipe is not Pipe.FIX else None
+    if walked is None:
+        own = rows([gm])
+        count, burst = (own.count, own.bytes(gm.element_bits)) if own else (1, 0)
+    else:
+        count, burst, _ = walked
+    size = count * burst
+    cycles = count * (-(-burst // BLOCK)) * BLOCK / rates.device_bytes
+    if moved and moved >= (gm.elements or 0):
+        cycles = 0
+    if callee.pipe is Pipe.MTE2:
+        return Work(mte2=cycles, read=size, scalar=scalar, exact=gm.exact)
+    return Work(mte3=cycles, written=size, scalar=scalar, exact=gm.exact)
+
+
+def _vector(callee: Callee, views: list[Buffer], scalar: float) -> Work:
+    on_chip = [view for view in views if view.space == "ub"]
+    scratch = len(on_chip) > 2 and callee.pipe is Pipe.VECTOR
+    largest = max(on_chip[:-1] if scratch else on_chip, key=lambda view: footprint(view) or 0, default=None)
+    if largest is None:
+        return Work(scalar=scalar)
+    walked = rows([largest])
+    if walked is None:
+        return Work(scalar=scalar, exact=False)
+    if walked.count == 1 or walked.bytes(largest.element_bits) <= BLOCK:
+        instructions, repeats = 1, -(-(footprint(largest) or 0) // REPEAT)
+    else:
+        across = -(-walked.bytes(largest.element_bits) // REPEAT)
+        instructions, repeats = across * -(-walked.count // MAX_REPEATS), across * walked.count
+    return Work(
+        vector=repeats * callee.steps,
+        instructions=ceil(instructions * callee.steps),
+        scalar=scalar,
+        exact=largest.exact,
+    )
+
+
+def _matrix(operands: list[Known]) -> Work:
+    """`mma_tile_*(a, b, first, m, k, n, c, ...)`."""
+    left = buffers(operands)[0]
+    numbers = [operand for operand in operands[3:6] if isinstance(operand, int)]
+    if len(numbers) < 3:
+        return Work(exact=False)
+    m, k, n = numbers
+    depth = BLOCK * 8 // ELEMENT_BITS[left.element]
+    return Work(cube=-(-m // CUBE_TILE) * -(-k // depth) * -(-n // CUBE_TILE))
+
+
+def _bytes(view: Buffer) -> int:
+    total = 1
+    for size in sizes(view, tile=False):
+        total *= size or 0
+    return -(-total * view.element_bits // 8)

@@ -1,0 +1,376 @@
+"""The rules: what Ascend's compiler makes wrong, slow or nothing of, and what to write instead.
+
+Each was found by compiling kernels with triton-ascend 3.2.0 and ascendnpu-ir 1.2.0 for Ascend910B3. docs/ascend.md has
+this table; `python -m inductor_npu.ascend.lint.rules` prints it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """What happens, from bad to good."""
+
+    WRONG = "wrong"  # accepted, and not what the kernel says
+    REFUSED = "refused"
+    SCALAR = "scalar"  # a loop over single elements
+    ELEMENT_DMA = "element DMA"  # transfers of single elements
+    SLOW = "slow"
+
+
+SEVERITIES = tuple(Severity)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`finds` says what is wrong with it, `before` is code that shows it; `after` is what to write instead: code, or a
+    text with code in backquotes.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    finds: str
+    before: str
+    after: str
+
+    @property
+    def advice(self) -> str:
+        """What to write instead, all code in backquotes."""
+        return _code(self.after)
+
+
+def _rules(severity: Severity, *rows: tuple[str, str, str, str, str]) -> list[Rule]:
+    return [Rule(identity, severity, *row) for identity, *row in rows]
+
+
+_ALL = [
+    *_rules(
+        Severity.WRONG,
+        (
+            "N101",
+            "reversed mask",
+            "A mask with the bound on the left does not limit the access: the whole tile is read, or read and written",
+            "tl.store(y + i, v, mask=n > i)",
+            "tl.store(y + i, v, mask=i < n)",
+        ),
+        (
+            "N102",
+            "mask made of data",
+            "A mask with a part that depends on loaded values limits nothing, its other parts neither",
+            "tl.store(y + i, v, mask=(i < n) & (v > 0))",
+            "tl.store(y + i, tl.where(v > 0, v, old), mask=i < n)",
+        ),
+        (
+            "N103",
+            "mask that is no interval",
+            (
+                "`|`, `~`, `!=`, `>`, a difference, a scaled index, two axes in one, along gathered rows: they limit "
+                "nothing. `==` is one element, without a look at whether the tile has it"
+            ),
+            "tl.load(x + i, mask=(i < a) | (i >= b))",
+            "tl.where((i < a) | (i >= b), tl.load(x + i, mask=i < n), 0.0)",
+        ),
+        (
+            "N104",
+            "random numbers",
+            "The multiplication that Philox is made of is done signed: other numbers than everywhere else; and scalar",
+            "tl.rand(seed, i)",
+            "numbers made by the host, or a Philox of 16-bit products in int32 (`& 0xFFFF`)",
+        ),
+        (
+            "N105",
+            "integer division of data",
+            "`//` of int32 tiles is a division of fp32: exact only below 2^24",
+            "v // 7",
+            "`v >> k` for powers of two; else keep values below 2^24",
+        ),
+        (
+            "N106",
+            "unsigned shift to the right",
+            "It shifts as if signed: copies of the top bit come in from the left",
+            "u >> k",
+            "(v >> k) & ((1 << (32 - k)) - 1)",
+        ),
+        (
+            "N107",
+            "remainder of floating-point numbers",
+            "It is `a - trunc(a / b) * b`: wrong where a / b is large",
+            "a % b",
+            "the same, with `a` brought down to a small multiple of `b` first",
+        ),
+        (
+            "N108",
+            "inexact library function",
+            "Ascend's `asinh` is wrong for negative numbers; `expm1`, `log1p`, `sinh`, `atanh` lose all digits near 0",
+            "libdevice.expm1(x)",
+            "tl.where(tl.abs(x) < 1e-3, x + 0.5 * x * x, tl.exp(x) - 1.0)",
+        ),
+    ),
+    *_rules(
+        Severity.REFUSED,
+        (
+            "N201",
+            "`other` that is a tile",
+            "The adapter crashes on a load whose `other` is not one number",
+            "tl.load(x + i, mask=m, other=v)",
+            "tl.where(m, tl.load(x + i, mask=m, other=0.0), v)",
+        ),
+        (
+            "N202",
+            "address that stays the same along an axis",
+            "The adapter crashes on a tile of addresses that repeat along one of its axes, and on an index times 0",
+            "tl.load(x + c[None, :] + 0 * r[:, None])",
+            "`tl.load(x + c)[None, :]`, which is spread where it is used",
+        ),
+        ("N203", "fp64", "There is no fp64", "v.to(tl.float64)", "v.to(tl.float32)"),
+        (
+            "N204",
+            "unsigned comparison or conversion",
+            "Tiles of uint16, uint32 and uint64 cannot be compared, nor converted from and to floating point",
+            "u < k",
+            "u.to(tl.int32) < k",
+        ),
+        (
+            "N205",
+            "function that Ascend's libdevice lacks",
+            "It has few functions",
+            "libdevice.fmod(a, b)",
+            "`a - tl.floor(a / b) * b`; a function of `tl` where there is one",
+        ),
+        (
+            "N206",
+            "reduction of several values",
+            "The adapter crashes on `tl.reduce` of a tuple, such as Welford's; it knows `tl.argmax` and its like",
+            "tl.reduce((mean, m2, weight), 1, welford)",
+            "`tl.sum(v, 1)` and `tl.sum(v * v, 1)`, or two passes",
+        ),
+        (
+            "N207",
+            "reduction that selects by NaN",
+            "bishengir crashes on a combine function with `a != a`",
+            "tl.reduce(v, 1, max_that_keeps_nan)",
+            "`tl.max(v, 1)`, or `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)` as the combine function",
+        ),
+        (
+            "N208",
+            "accumulator too large",
+            "The accumulator of `tl.dot` has 128 KiB",
+            "tl.dot(a, b)  # 256 x 256",
+            "tl.dot(a, b)  # 128 x 256",
+        ),
+    ),
+    *_rules(
+        Severity.SCALAR,
+        (
+            "N301",
+            "index with // or %",
+            "An address that is not a sum of axes: each element is moved by itself",
+            "tl.load(x + i // 64 + (i % 64) * s)",
+            "`tl.load(x + r[:, None] + c[None, :] * s)`, with `//` and `%` of scalars only",
+        ),
+        (
+            "N302",
+            "falling index",
+            "The address falls along an axis",
+            "tl.load(x + (n - 1 - i))",
+            "`tl.gather(row, n - 1 - i, 0)` of a row that was loaded as it lies",
+        ),
+        (
+            "N303",
+            "index that is chosen",
+            "A minimum, a maximum or a selection in an address",
+            "tl.load(x + tl.minimum(i, n - 1))",
+            "tl.load(x + i, mask=i < n)",
+        ),
+        (
+            "N304",
+            "gather of elements",
+            "Each address was loaded",
+            "tl.load(x + tl.load(index + i))",
+            "`tl.gather` of a row in the Unified Buffer, or a loop over rows with a scalar index, `tl.load(index + j)`",
+        ),
+        (
+            "N305",
+            "scatter of elements",
+            "Each address was loaded",
+            "tl.store(y + tl.load(index + i), v)",
+            "a loop over rows with a scalar index, `tl.load(index + j)`",
+        ),
+        (
+            "N306",
+            "rows of a gather that end between blocks",
+            "Rows by loaded indices are moved as rows only if a row is a multiple of 32 bytes",
+            "x + index[:, None] * 100 + c[None, :]",
+            "for j in range(rows): tl.load(x + tl.load(index + j) * 100 + c, mask=c < 100)",
+        ),
+        (
+            "N307",
+            "scan along the innermost axis",
+            "Element by element",
+            "tl.cumsum(v, 1)",
+            "tl.trans(tl.cumsum(tl.trans(v), 0))",
+        ),
+        (
+            "N308",
+            "int64 arithmetic",
+            "There is no instruction for int64",
+            "a + b  # int64",
+            "`a.to(tl.int32) + b.to(tl.int32)`, right after the load",
+        ),
+        (
+            "N309",
+            "int32 remainder",
+            "`%` of int32 tiles has no instruction",
+            "a % k",
+            "`a - (a // k) * k` below 2^24; `a & (k - 1)` for powers of two",
+        ),
+        (
+            "N310",
+            "int16 comparison",
+            "Two int16 tiles are compared element by element",
+            "a > b  # int16",
+            "a.to(tl.int32) > b.to(tl.int32)",
+        ),
+        (
+            "N311",
+            "shift by a tile",
+            "Shifts take the same amount for all elements",
+            "v << amounts",
+            "v << 3",
+        ),
+        (
+            "N312",
+            "row reduction with a scalar tail",
+            "The last 32 bytes of each row go one by one: of integers, and of products, `and`, `or`, `xor`",
+            "tl.sum(v_int32, 1)",
+            "`tl.sum(v.to(tl.float32), 1)`, exact below 2^24, or along axis 0",
+        ),
+        ("N313", "flip", "A library function that is a loop", "tl.flip(v, 0)", "tl.gather(v, n - 1 - i, 0)"),
+        (
+            "N314",
+            "histogram",
+            "A loop",
+            "tl.histogram(v, 64)",
+            "tl.sum((v[:, None] == bins[None, :]).to(tl.float32), 0)",
+        ),
+        (
+            "N315",
+            "tile whose comparison leaves a rest",
+            "Compared are 256 bytes at a time (64 fp32); what is left, or less, goes one by one",
+            "tl.arange(0, 1000)",
+            "`tl.arange(0, 1024)` with a mask",
+        ),
+        (
+            "N316",
+            "inline assembly",
+            "Once for each element; and it has to be assembly of the chip, not of a GPU",
+            "tl.inline_asm_elementwise(...)",
+            "functions of `tl`",
+        ),
+    ),
+    *_rules(
+        Severity.ELEMENT_DMA,
+        (
+            "N401",
+            "transposed access",
+            "Another axis than the innermost is the contiguous one: bursts of one element",
+            "tl.load(x + r[:, None] + c[None, :] * s)",
+            "tl.trans(tl.load(x + c[:, None] * s + r[None, :]))",
+        ),
+        (
+            "N402",
+            "strided access",
+            "Neighbours of a row lie apart",
+            "tl.load(x + 3 * i)",
+            "a contiguous load, `tl.reshape` and `tl.split`",
+        ),
+        (
+            "N403",
+            "narrow rows",
+            "Rows of less than 32 bytes that do not follow each other, or with a broadcast operand: padded to that",
+            "tl.load(x + r[:, None] * s + tl.arange(0, 4)[None, :])",
+            "a flat tile, or a loop over the narrow axis (`for j in range(4)`)",
+        ),
+        (
+            "N404",
+            "innermost axis of size 1",
+            "Every element is a row",
+            "x + r[:, None, None] * s + c[None, :, None]",
+            "x + r[:, None] * s + c[None, :]",
+        ),
+    ),
+    *_rules(
+        Severity.SLOW,
+        (
+            "N501",
+            "maximum that ignores NaN",
+            "Five instructions and three tiles more",
+            "tl.maximum(a, b)",
+            "tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+        ),
+        (
+            "N502",
+            "where instead of other",
+            "The mask becomes a tile of its own",
+            'tl.max(tl.where(m, v, -float("inf")), 1)',
+            'tl.max(tl.load(x + i, mask=m, other=-float("inf")), 1)',
+        ),
+        (
+            "N503",
+            "clamp",
+            "36 bytes an element instead of 8",
+            "tl.clamp(v, a, b)",
+            "`tl.maximum` and `tl.minimum` with `propagate_nan=tl.PropagateNan.ALL`",
+        ),
+        (
+            "N504",
+            "reduction of one row",
+            "The result goes to the scalar unit and back, in a loop for each row",
+            "tl.sum(row, 0)",
+            "`tl.sum(rows, 1)` of 4 to 16 rows at a time",
+        ),
+        (
+            "N505",
+            "while over tiles",
+            "No double buffers: transfer and arithmetic take turns",
+            "while i < n: ...; i += TILE",
+            "for i in range(first, n, TILE)",
+        ),
+        (
+            "N506",
+            "innermost stride known at run time",
+            "It vectorises only where the launch passes 1, which Triton takes as a constant; else it is N402",
+            "x + r[:, None] * stride_r + c[None, :] * stride_c",
+            "x + r[:, None] * stride_r + c[None, :]",
+        ),
+        (
+            "N507",
+            "transpose of bf16",
+            "It takes 16 KiB besides",
+            "tl.trans(v)",
+            "tl.trans(v.to(tl.float32)).to(tl.bfloat16)",
+        ),
+    ),
+]
+RULES = {rule.id: rule for rule in _ALL}
+
+
+def as_markdown() -> str:
+    """The table of docs/ascend.md."""
+    lines = ["| Rule | Severity | Finds | Because | Write instead |", "| --- | --- | --- | --- | --- |"]
+    for rule in RULES.values():
+        cells = (rule.id, rule.severity.value, f"{rule.title}: {_code(rule.before)}", rule.finds, rule.advice)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    """`text` as code, unless it says itself which part of it is."""
+    return text if "`" in text else f"`{text}`"
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")

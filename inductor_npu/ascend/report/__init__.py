@@ -1,0 +1,5 @@
+"""What a check found, and how it is shown: a table for terminals, JSON, a page."""
+
+from inductor_npu.ascend.report.model import UNKNOWN, Refusal, Report, Row
+
+__all__ = ["UNKNOWN", "Refusal", "Report", "Row"]

@@ -1,0 +1,157 @@
+"""The result of a check as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from inductor_npu.ascend.collect.collection import Omission
+from inductor_npu.ascend.hivm import Cycles, Finding, Verdict
+
+if TYPE_CHECKING:
+    from inductor_npu.ascend.execute import Agreement
+    from inductor_npu.ascend.lint import LintFinding
+
+# The verdict of a kernel that was compiled, and whose final IR the reader does not understand.
+UNKNOWN = "unknown"
+# Verdicts, from bad to good.
+VERDICTS = (Verdict.REFUSED.value, UNKNOWN, Verdict.SCALAR.value, Verdict.ELEMENT_DMA.value, Verdict.VECTOR.value)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why there is no compiled kernel: the compiler's stage and words. `crashed`: it broke rather than refuse, and the
+    folder `reproduction` has the kernel and the command.
+    """
+
+    stage: str
+    message: str
+    crashed: bool = False
+    reproduction: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One distinct kernel. What is None is not known: the kernel was refused, or it depends on data.
+
+    Bytes are of device memory in one launch, `bytes_least` what it would take to read each tensor that is read once and
+    to write each that is written once. `ub_share` is the share of the Unified Buffer that is planned, `buffers_doubled`
+    counts tiles with two buffers, so that transfer and arithmetic overlap; a kernel without a loop over tiles has none.
+    `cycles` are estimates from the compiled kernel, for the busiest core. `launches` counts those of the program.
+    `agreement` is there where the kernel was run as Ascend's compiler understood it. `lint` has what the rules find in
+    its TTIR.
+    """
+
+    kernel: str
+    key: str
+    operators: tuple[str, ...]
+    lines: tuple[str, ...]
+    launches: int
+    grid: tuple[int, int, int]
+    verdict: str
+    source: str
+    findings: tuple[Finding, ...] = ()
+    refusal: Refusal | None = None
+    ub_bytes: int | None = None
+    ub_share: float | None = None
+    buffers_doubled: int | None = None
+    loops_over_tiles: bool | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    bytes_least: int | None = None
+    vector_instructions: int | None = None
+    cycles: Cycles | None = None
+    assumptions: tuple[str, ...] = ()
+    agreement: Agreement | None = None
+    lint: tuple[LintFinding, ...] = ()
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether what Ascend's compiler understood of it does something else than the kernel on the embedded NPU."""
+        return self.agreement is not None and self.agreement.verdict.value in ("differs", "out of bounds")
+
+    @property
+    def warnings(self) -> tuple[LintFinding, ...]:
+        """Of `lint` what the verdict does not say: what is wrong on Ascend, and why a refused kernel is refused."""
+        told = ("wrong", "refused") if self.refusal is not None else ("wrong",)
+        return tuple(finding for finding in self.lint if finding.about.severity.value in told)
+
+    @property
+    def bytes_moved(self) -> int | None:
+        """Bytes read and written in one launch."""
+        if self.bytes_read is None or self.bytes_written is None:
+            return None
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def bound(self) -> str | None:
+        """The pipe that takes longest."""
+        return None if self.cycles is None else self.cycles.bound
+
+    @property
+    def longest(self) -> int | None:
+        """Cycles of that pipe in one launch."""
+        return None if self.cycles is None else int(getattr(self.cycles, self.cycles.bound))
+
+    @property
+    def cost(self) -> int | None:
+        """Cycles of that pipe in all launches of the program."""
+        return None if self.longest is None else self.longest * self.launches
+
+
+@dataclass(frozen=True)
+class Report:
+    """A checked program: its kernels, what costs most first (refused ones before all others).
+
+    `status` is the program's exit status, None where it ran in this process; `advice` says why there are no kernels, if
+    so. `versions` are those of the tools that made the report.
+    """
+
+    program: str
+    target: str
+    rows: tuple[Row, ...]
+    omissions: tuple[Omission, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    unified_buffer: int = 0
+    status: int | None = None
+    advice: str | None = None
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many kernels have each verdict, from bad to good."""
+        return {verdict: sum(row.verdict == verdict for row in self.rows) for verdict in VERDICTS}
+
+    def total(self, name: str) -> int | None:
+        """The sum of a row's number over all launches of the program; None if it is unknown for one of the compiled."""
+        known = [(getattr(row, name), row.launches) for row in self.rows if row.refusal is None]
+        return None if any(value is None for value, _ in known) else sum(value * count for value, count in known)
+
+    def table(self, width: int | None = None) -> str:
+        """The report as text, `width` characters wide (default: the terminal's)."""
+        from inductor_npu.ascend.report.table import as_text
+
+        return as_text(self, width)
+
+    def to_json(self) -> str:
+        """The report as JSON; the field "schema" counts up when a field changes its meaning or goes."""
+        from inductor_npu.ascend.report.as_json import as_json
+
+        return as_json(self)
+
+    def to_html(self) -> str:
+        """The report as one HTML page that needs nothing else."""
+        from inductor_npu.ascend.report.html import as_html
+
+        return as_html(self)
+
+
+def sorted_by_cost(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """What costs most first: refused kernels, those without an estimate by their verdict, the others by cycles."""
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (row.refusal is None, row.cost is not None, -(row.cost or 0), VERDICTS.index(row.verdict)),
+        )
+    )

@@ -1,0 +1,73 @@
+"""Watching launches: whoever observes is called in place of each launch, with the kernel's source and arguments.
+
+Off by default, and free then: only kernels that are loaded while someone observes get a function in front of their
+launcher. A kernel loaded before that is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Grid = tuple[int, int, int]
+# Called as (source, grid, arguments, launch): Triton's ASTSource or IRSource of the kernel; each run-time argument by
+# its name in the source's signature (constants included where this Triton passes them); the launch, which the observer
+# calls once. A launch is asynchronous: `torch.npu.synchronize()` waits for what it writes.
+Observer = Callable[[Any, Grid, dict[str, Any], Callable[[], None]], None]
+
+GRID_AXES = 3
+FIXED_ARGUMENTS = 9  # grid x, y, z, stream, function, packed metadata, launch metadata, enter hook, exit hook
+
+_observer: Observer | None = None
+_paused = False
+
+
+@contextlib.contextmanager
+def observe(observer: Observer) -> Iterator[None]:
+    """Calls `observer` for each launch of each kernel that is loaded inside the `with` block.
+
+    Launches that only serve to time candidates (Triton's autotuner) are not the program's and are left out. Raises
+    RuntimeError inside another `observe`.
+    """
+    global _observer
+    if _observer is not None:
+        raise RuntimeError("launches are being observed already; end the surrounding observe() first")
+    _observer = observer
+    try:
+        yield
+    finally:
+        _observer = None
+
+
+def observed(launcher: Any, source: Any) -> Any:
+    """`launcher`, or where someone observes a function in front of it that tells the observer."""
+    if _observer is None:
+        return launcher
+    names = tuple(source.signature)
+
+    def launch_observed(*args: Any) -> None:
+        if _observer is None or _paused:
+            launcher(*args)
+            return
+        grid: Grid = args[:GRID_AXES]
+        arguments = dict(zip(names, args[FIXED_ARGUMENTS:], strict=True))
+        _observer(source, grid, arguments, functools.partial(launcher, *args))
+
+    return launch_observed
+
+
+def unobserved(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, whose launches no observer sees. A kernel that is loaded by it can be observed afterwards."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        global _paused
+        outer, _paused = _paused, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _paused = outer
+
+    return run

@@ -1,0 +1,63 @@
+"""The corpus' table: what counts as worse, and that it survives being written."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus import table
+from corpus.programs import hand_written
+from corpus.table import FAILED, OMITTED, Line, worse
+from inductor_npu.ascend.hivm import Verdict
+
+VECTOR, ELEMENT, SCALAR, REFUSED = (verdict.value for verdict in Verdict)
+
+
+def lines(program: str, *verdicts: str) -> list[Line]:
+    return [Line(program, number, "relu", verdict) for number, verdict in enumerate(verdicts)]
+
+
+def test_the_same_table_is_not_worse() -> None:
+    before = [*lines("softmax", VECTOR, SCALAR), *lines("cat", REFUSED)]
+    assert worse(before, before) == []
+
+
+def test_better_verdicts_are_not_worse() -> None:
+    assert worse(lines("softmax", SCALAR, REFUSED), lines("softmax", VECTOR, SCALAR)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(VECTOR, ELEMENT), (ELEMENT, SCALAR), (SCALAR, REFUSED), (REFUSED, OMITTED), (OMITTED, FAILED)],
+)
+def test_each_step_down_is_worse(before: str, after: str) -> None:
+    (words,) = worse(lines("softmax", VECTOR, before), lines("softmax", VECTOR, after))
+    assert words.startswith("softmax: was ") and f"1 {after}" in words
+
+
+def test_more_good_kernels_are_not_worse_but_one_more_bad_one_is() -> None:
+    before = lines("softmax", VECTOR, SCALAR)
+    assert worse(before, lines("softmax", VECTOR, VECTOR, VECTOR, SCALAR)) == []
+    assert worse(before, lines("softmax", VECTOR, SCALAR, SCALAR)) != []
+
+
+def test_a_good_kernel_does_not_make_up_for_a_bad_one() -> None:
+    assert worse(lines("softmax", SCALAR, SCALAR), lines("softmax", VECTOR, REFUSED)) != []
+
+
+def test_programs_of_one_table_only_are_not_compared() -> None:
+    assert worse(lines("softmax", VECTOR), lines("cat", REFUSED)) == []
+
+
+def test_a_table_reads_back_as_it_was_written(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "FOLDER", tmp_path)
+    written = [
+        Line("norm/layer norm", 0, "native_layer_norm", VECTOR, unified_buffer="12%", cycles="100", bound="mte2"),
+        Line("scan/sort", 1, "sort", REFUSED, why='front end: "no", \\ it said'),
+    ]
+    table.write("Ascend910B3", written)
+    assert table.read("Ascend910B3") == written
+
+
+def test_the_names_of_programs_are_distinct() -> None:
+    names = [program.name for program in hand_written()]
+    assert len(names) == len(set(names)) > 200
