@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import sympy
@@ -14,9 +15,15 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu.codegen import eager_kernel, provenance
+from inductor_npu.codegen.axes import CannotSplit
+from inductor_npu.codegen.npu_kernel import NpuKernel
+from inductor_npu.codegen.shape import shape_of
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.kernel import NpuTritonKernel
 from inductor_npu.tiling import limits
+
+
+log = logging.getLogger(__name__)
 
 
 class NpuScheduling(TritonScheduling):
@@ -52,11 +59,25 @@ class NpuScheduling(TritonScheduling):
         the one before it leaves in memory. NPUs promise neither that waiting programs make way for others nor
         that memory is seen in time.
         """
+        if (shaped := self._shaped_kernel(kernel_features, kernel_kwargs)) is not None:
+            return [shaped]
         if not any(node.is_split_scan() for node in kernel_features.scheduler_nodes()):
             return super().create_kernel_choices(kernel_features, kernel_args, kernel_kwargs)
         loop = {**kernel_kwargs, "override_cooperative_reduction": False, "override_persistent_reduction": False}
         loop = V.choices.triton_kernel_kwargs(self.kernel_type, kernel_features, kernel_args, loop)
         return [self.kernel_type(*kernel_args, **loop)]
+
+    def _shaped_kernel(self, features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> NpuKernel | None:
+        """A kernel with one axis for each loop variable, if its loops have one shape."""
+        if any(features.contains_op(name) for name in ("scan", "sort", "bucketize")):
+            return None
+        try:
+            axes, plan = shape_of(list(features.scheduler_nodes()), features)
+        except CannotSplit as error:
+            log.debug("no common axes: %s", error)
+            return None
+        tiling = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
+        return NpuKernel(tiling, features=features, axes=axes, plan=plan, tiling_scores=kernel_kwargs["tiling_scores"])
 
     def generate_combo_kernel_code(
         self,

@@ -44,6 +44,11 @@ def _autotuned(
     )
 
 
+def _planned(kind: HeuristicType, triton_meta: Meta, inductor_meta: Meta, filename: Any) -> Decorator:
+    """The blocks that the code generator chose, which stand in the kernel's metadata."""
+    return _autotuned(None, [dict(inductor_meta["npu_blocks"])], kind, triton_meta, inductor_meta, filename)
+
+
 def _tiles(triton_meta: Meta, inductor_meta: Meta, *divisors: int) -> list[int]:
     """The tile that fits the Unified Buffer; with max-autotune a candidate for each of `divisors`, largest first."""
     tile = footprint.fitting_tile(inductor_meta["npu_tile"], triton_meta, inductor_meta)
@@ -62,6 +67,8 @@ def pointwise(
 ) -> Decorator:
     """Blocks of a loop without reductions: `tile` elements, the contiguous axis x first."""
     assert inductor_meta is not None, "the code generator always gives inductor_meta"
+    if "npu_blocks" in inductor_meta:
+        return _planned(HeuristicType.POINTWISE, triton_meta, inductor_meta, filename)
     blocks = [
         _pointwise_blocks(size_hints, size, inductor_meta) for size in _tiles(triton_meta, inductor_meta, 1, 2, 4)
     ]
@@ -108,6 +115,8 @@ def reduction(
 ) -> Decorator:
     """Blocks of a reduction that reads its row in a loop."""
     assert triton_meta is not None and inductor_meta is not None, "the code generator always gives both"
+    if "npu_blocks" in inductor_meta:
+        return _planned(HeuristicType.REDUCTION, triton_meta, inductor_meta, filename)
     blocks = [
         _looped_blocks(size_hints, size, reduction_hint, inductor_meta)
         for size in _tiles(triton_meta, inductor_meta, 1, 2, 4)
@@ -140,6 +149,8 @@ def persistent_reduction(
 ) -> Decorator:
     """Rows per program of a reduction whose whole row is on chip; the row's block is fixed in the kernel's source."""
     assert triton_meta is not None and inductor_meta is not None, "the code generator always gives both"
+    if "npu_blocks" in inductor_meta:
+        return _planned(HeuristicType.PERSISTENT_REDUCTION, triton_meta, inductor_meta, filename)
     blocks = [_persistent_blocks(size_hints, size, inductor_meta) for size in _tiles(triton_meta, inductor_meta, 1, 4)]
     return _autotuned(size_hints, blocks, HeuristicType.PERSISTENT_REDUCTION, triton_meta, inductor_meta, filename)
 

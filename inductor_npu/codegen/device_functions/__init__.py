@@ -1,0 +1,49 @@
+"""Functions that generated kernels call, written in Triton's own operations: the same text under upstream's Triton on
+the embedded NPU and under Ascend's on the chip.
+
+Ascend's libdevice has few functions, not in the module that Inductor's kernels name, and several lose their digits;
+integers of 64 bits and most integer divisions have no vector instruction. What is here is made of operations that
+Ascend's compiler turns into vector instructions, and takes tiles of any shape as well as single numbers.
+"""
+
+from __future__ import annotations
+
+from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
+from .int64 import (
+    add_int64,
+    at_most_int64,
+    equal_int64,
+    less_int64,
+    subtract_int64,
+    unequal_int64,
+    where_int64,
+)
+from .integers import power_of_integer, shift_left, shift_right
+from .random import normal, random_integers, random_integers_below, uniform
+from .rounding import copy_sign, fmod, remainder, round_to_even, truncate
+
+__all__ = [
+    "add_int64",
+    "at_most_int64",
+    "copy_sign",
+    "equal_int64",
+    "floor_divide",
+    "floor_remainder",
+    "fmod",
+    "less_int64",
+    "normal",
+    "power_of_integer",
+    "random_integers",
+    "random_integers_below",
+    "remainder",
+    "round_to_even",
+    "shift_left",
+    "shift_right",
+    "subtract_int64",
+    "truncate",
+    "truncating_divide",
+    "truncating_remainder",
+    "unequal_int64",
+    "uniform",
+    "where_int64",
+]

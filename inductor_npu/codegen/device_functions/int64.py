@@ -1,0 +1,102 @@
+"""int64 numbers without arithmetic of 64 bits, for which the chip has no vector instruction.
+
+What has one: `&`, `|`, `^`, and conversions from and to int32 and fp32. So a number is cut with masks into three limbs
+of 24, 24 and 16 bits, each exact in fp32.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+_LOW = tl.constexpr(2**24 - 1)
+_MIDDLE = tl.constexpr((2**24 - 1) << 24)
+_HIGH = tl.constexpr(-(2**48))
+_UP_24 = tl.constexpr(2.0**24)
+_UP_48 = tl.constexpr(2.0**48)
+
+
+@triton.jit
+def _limb(x: tl.tensor, mask: tl.constexpr) -> tl.tensor:
+    """The bits of `x` that `mask` chooses, as a number in fp32: exact for the masks above."""
+    return (x.to(tl.int64) & mask).to(tl.float32)
+
+
+@triton.jit
+def _joined(low: tl.tensor, middle: tl.tensor, high: tl.tensor) -> tl.tensor:
+    """The int64 of the limbs `low` (any int32), `middle` and `high` (from -2^25 to 2^25), with their carries."""
+    middle += low >> 24
+    high += middle >> 24
+    high = (high << 16) >> 16  # a sum wraps at 64 bits
+    upper = (high.to(tl.float32) * _UP_48).to(tl.int64)
+    centre = ((middle & _LOW).to(tl.float32) * _UP_24).to(tl.int64)
+    return upper | centre | (low & _LOW).to(tl.int64)
+
+
+@triton.jit
+def _limbs(x: tl.tensor) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """The limbs of `x` as int32, each counted in its own unit: low, middle, high. The highest has the sign."""
+    low = _limb(x, _LOW).to(tl.int32)
+    middle = (_limb(x, _MIDDLE) * (1.0 / _UP_24)).to(tl.int32)
+    high = (_limb(x, _HIGH) * (1.0 / _UP_48)).to(tl.int32)
+    return low, middle, high
+
+
+@triton.jit
+def add_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """`x + y` of integers, as int64 that wraps."""
+    x_low, x_middle, x_high = _limbs(x)
+    y_low, y_middle, y_high = _limbs(y)
+    return _joined(x_low + y_low, x_middle + y_middle, x_high + y_high)
+
+
+@triton.jit
+def subtract_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """`x - y` of integers, as int64 that wraps."""
+    x_low, x_middle, x_high = _limbs(x)
+    y_low, y_middle, y_high = _limbs(y)
+    return _joined(x_low - y_low, x_middle - y_middle, x_high - y_high)
+
+
+@triton.jit
+def where_int64(condition: tl.tensor, x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """`x` where `condition` holds, else `y`, as int64: a selection by bits."""
+    chosen = (condition.to(tl.int32) * -1).to(tl.int64)
+    other = y.to(tl.int64)
+    return other ^ ((x.to(tl.int64) ^ other) & chosen)
+
+
+@triton.jit
+def equal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """Whether two integers are equal: a number that is not 0 is not 0 in fp32 either."""
+    return (x.to(tl.int64) ^ y.to(tl.int64)).to(tl.float32) == 0.0
+
+
+@triton.jit
+def unequal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """Whether two integers differ."""
+    return (x.to(tl.int64) ^ y.to(tl.int64)).to(tl.float32) != 0.0
+
+
+@triton.jit
+def _sign_of_difference(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """A number in fp32 with the sign of `x - y`, which need not fit 64 bits.
+
+    The differences of the limbs are added with weights that let each outweigh all below it, whatever is rounded.
+    """
+    low = _limb(x, _LOW) - _limb(y, _LOW)
+    middle = _limb(x, _MIDDLE) - _limb(y, _MIDDLE)
+    high = _limb(x, _HIGH) - _limb(y, _HIGH)
+    return high * 4.0 + (middle * 2.0 + low)
+
+
+@triton.jit
+def less_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """Whether `x < y`."""
+    return _sign_of_difference(x, y) < 0.0
+
+
+@triton.jit
+def at_most_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """Whether `x <= y`."""
+    return _sign_of_difference(x, y) <= 0.0

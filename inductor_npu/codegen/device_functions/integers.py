@@ -1,0 +1,37 @@
+"""Shifts by tiles and powers of integers, of which the chip's vector unit has neither."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shift_left(x: tl.tensor, amount: tl.tensor) -> tl.tensor:
+    """`x << amount`, 0 where the amount is negative or 32 and more. int32.
+
+    The vector unit shifts all elements of a tile alike: bit by bit of the amount.
+    """
+    for bit in tl.static_range(5):
+        x = tl.where((amount & (1 << bit)) == 0, x, x << (1 << bit))
+    return tl.where((amount & -32) == 0, x, 0)
+
+
+@triton.jit
+def shift_right(x: tl.tensor, amount: tl.tensor) -> tl.tensor:
+    """`x >> amount` with copies of the sign, all of them where the amount is negative or 32 and more. int32."""
+    amount = tl.where((amount & -32) == 0, amount, 31)
+    for bit in tl.static_range(5):
+        x = tl.where((amount & (1 << bit)) == 0, x, x >> (1 << bit))
+    return x
+
+
+@triton.jit
+def power_of_integer(base: tl.tensor, exponent: tl.tensor, bits: tl.constexpr) -> tl.tensor:
+    """`base ** exponent` that wraps, for exponents from 0 to 2^bits - 1. Integers."""
+    result = base * 0 + exponent.to(base.dtype) * 0 + 1
+    for bit in tl.static_range(bits):
+        factor = tl.where((exponent & (1 << bit)) == 0, 1, base)
+        result = result * factor.to(base.dtype)
+        base = base * base
+    return result

@@ -1,0 +1,38 @@
+"""Functions that generated kernels call: Triton code in forms that Ascend's compiler vectorises and that keep PyTorch's
+meaning of NaN.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def npu_maximum(a, b):
+    """The larger of two; NaN if either is."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def npu_minimum(a, b):
+    """The smaller of two; NaN if either is."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def npu_max(x, dim: tl.constexpr):
+    """The largest along `dim`; NaN if one is."""
+    return tl.reduce(x, dim, npu_maximum)
+
+
+@triton.jit
+def npu_min(x, dim: tl.constexpr):
+    """The smallest along `dim`; NaN if one is."""
+    return tl.reduce(x, dim, npu_minimum)
+
+
+@triton.jit
+def npu_any(x, dim: tl.constexpr):
+    """Whether one along `dim` is true. As numbers: a reduction of booleans ends in a scalar loop over the rows."""
+    return tl.max(tl.where(x, 1.0, 0.0), dim) > 0.5

@@ -1,0 +1,116 @@
+"""What is known of the operands of an elementwise operation: dtype, bounds, whether 32 bits hold them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.triton import triton_type
+from torch._inductor.virtualized import V
+from torch.utils._sympy.value_ranges import ValueRanges
+
+Operand: TypeAlias = CSEVariable | int | float
+
+INT32 = torch.iinfo(torch.int32)
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def dtype_of(x: Operand) -> torch.dtype | None:
+    """The dtype of a variable, None for a Python number (which takes that of the other operand)."""
+    return x.dtype if isinstance(x, CSEVariable) else None
+
+
+def is_float(x: Operand) -> bool:
+    dtype = dtype_of(x)
+    return isinstance(x, float) if dtype is None else dtype.is_floating_point
+
+
+def is_bool(x: Operand) -> bool:
+    return isinstance(x, bool) or dtype_of(x) is torch.bool
+
+
+def is_tile(x: Operand) -> bool:
+    """Whether `x` has many elements, or may have: a single number has shape `()`."""
+    return isinstance(x, CSEVariable) and x.shape != ()
+
+
+def common_integer(*operands: Operand) -> torch.dtype | None:
+    """The dtype in which integers meet, None if an operand is floating-point or all are Python numbers."""
+    dtypes = [dtype for dtype in map(dtype_of, operands) if dtype is not None]
+    if not dtypes or any(map(is_float, operands)):
+        return None
+    common = dtypes[0]
+    for dtype in dtypes[1:]:
+        common = torch.promote_types(common, dtype)
+    return common
+
+
+def is_wide(*operands: Operand) -> bool:
+    """Whether an operation of `operands` is one of int64 tiles, for which there are no vector instructions."""
+    return common_integer(*operands) is torch.int64 and any(map(is_tile, operands))
+
+
+def bounds_of(x: Operand) -> tuple[int, int] | None:
+    """The least and the largest value that integer `x` can have, as far as it is known; None if it is floating-point.
+
+    Inductor's bounds are those of the mathematical value. What a conversion to `x`'s dtype has wrapped lies outside of
+    them, so that they count only where they lie within that dtype's own.
+    """
+    if is_float(x):
+        return None
+    if not isinstance(x, CSEVariable):
+        return int(x), int(x)
+    assert x.dtype is not None, "a variable of a Triton kernel has a dtype"
+    if x.dtype is torch.bool:
+        return 0, 1
+    limits = torch.iinfo(x.dtype)
+    lower, upper = x.bounds.lower, x.bounds.upper
+    if x.bounds.is_bool or not (lower >= limits.min and upper <= limits.max):
+        return limits.min, limits.max
+    return int(lower), int(upper)
+
+
+def value_of(x: Operand) -> int | None:
+    """The value of an integer that is a constant, else None."""
+    bounds = bounds_of(x)
+    return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
+
+
+def within(bounds: tuple[int, int] | None, lower: int, upper: int) -> bool:
+    return bounds is not None and lower <= bounds[0] and bounds[1] <= upper
+
+
+def fits_int32(*operands: Operand) -> bool:
+    """Whether 32 bits hold every value that each of `operands` can have."""
+    return all(within(bounds_of(x), INT32.min, INT32.max) for x in operands)
+
+
+def as_int32(x: Operand) -> str:
+    """Text of integer `x` as int32."""
+    return f"{x}.to(tl.int32)" if isinstance(x, CSEVariable) and x.dtype is not torch.int32 else f"{x}"
+
+
+def as_int64(x: Operand) -> str:
+    """Text of integer `x` for a function of `device_functions` that takes int64."""
+    return f"{x}" if isinstance(x, CSEVariable) else f"tl.full([], {int(x)}, tl.int64)"
+
+
+def as_fp32(x: Operand) -> str:
+    """Text of `x` as fp32."""
+    if not isinstance(x, CSEVariable):
+        return f"tl.full([], {x!r}, tl.float32)"
+    return f"{x}" if x.dtype is torch.float32 else f"{x}.to(tl.float32)"
+
+
+def from_int32(text: str, dtype: torch.dtype) -> str:
+    """Text of int32 `text` as `dtype`."""
+    return text if dtype is torch.int32 else f"({text}).to({triton_type(dtype)})"
+
+
+def new_variable(
+    text: str, dtype: torch.dtype, shape: tuple[int | str, ...], bounds: ValueRanges | None = None
+) -> CSEVariable:
+    """A variable of the kernel that is being generated: the one that `text` has already, or a new one."""
+    known = ValueRanges.unknown() if bounds is None else bounds
+    return V.kernel.cse.generate(V.kernel.compute, text, bounds=known, dtype=dtype, shape=shape)

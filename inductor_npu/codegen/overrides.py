@@ -1,0 +1,448 @@
+"""Inductor's elementwise operations as Triton text that Ascend's compiler accepts, vectorises and computes rightly.
+
+The text is the same for the chip and for the embedded NPU. It names operations of `triton.language` and functions of
+`device_functions`, not libdevice: Ascend's has other functions than Inductor expects, and loses digits in several.
+fp64, which only the embedded NPU has, is left to Inductor's own forms.
+
+Integers of 64 bits have no vector arithmetic on the chip. Where the bounds that Inductor knows show that operands and
+result fit 32 bits, the arithmetic is done there; else limb by limb. A variable's dtype is what Inductor says it is in
+either case. Single numbers (shape `()`) belong to the scalar unit, which has all of it: they keep the plain form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.triton import TritonKernelOverrides, triton_type
+from torch._inductor.utils import upcast_compute_type
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from inductor_npu.codegen.operands import (
+    HALVES,
+    INT32,
+    Operand,
+    as_fp32,
+    as_int32,
+    as_int64,
+    bounds_of,
+    common_integer,
+    dtype_of,
+    fits_int32,
+    from_int32,
+    is_bool,
+    is_float,
+    is_tile,
+    is_wide,
+    new_variable,
+    value_of,
+    within,
+)
+
+_EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
+_LARGEST_SIZE_BY_BYTES = 2**23  # of device_functions.random_integers_below
+
+
+class NpuKernelOverrides(TritonKernelOverrides):
+    """What each `ops.*` becomes inside of a kernel for an NPU.
+
+    Methods take Inductor's variables (or Python numbers) and return Triton text, or a variable where dtype, shape or
+    bounds are not those that Inductor would propagate.
+    """
+
+    @classmethod
+    def constant(cls, value: bool | float | int, dtype: torch.dtype) -> CSEVariable:
+        """A single number: it folds into the instruction, whatever the shape of the other operand."""
+        text = cls._shaped_constant(value, dtype, shape=[])
+        bounds = None if isinstance(value, float) and not math.isfinite(value) else ValueRanges.wrap(value)
+        return new_variable(text, upcast_compute_type(dtype), (), bounds)
+
+    # --- conversions
+
+    @staticmethod
+    def to_dtype(
+        x: Operand, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
+    ) -> Any:
+        """Conversions to small integers go through int32, as on the CPU; to bool by comparison with 0."""
+        if dtype is torch.bool:
+            return x if is_bool(x) else NpuKernelOverrides.ne(x, 0)
+        if dtype in (torch.uint8, torch.int8, torch.int16) and is_float(x):
+            return f"{x}.to(tl.int32).to({triton_type(dtype)})"
+        return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
+
+    # --- arithmetic
+
+    @staticmethod
+    def add(x: Operand, y: Operand) -> str:
+        return _sum(x, y, "+", "add_int64")
+
+    @staticmethod
+    def sub(x: Operand, y: Operand) -> str:
+        if isinstance(x, CSEVariable) and x == y and is_float(x):
+            # 0, and NaN for what is not finite. A difference could be fused with the product that x is, and would
+            # give that product's rounding error.
+            return f"({x} * 0.0 + 0.0)"
+        return _sum(x, y, "-", "subtract_int64")
+
+    @staticmethod
+    def mul(x: Operand, y: Operand) -> str:
+        return _sum(x, y, "*", None)
+
+    @staticmethod
+    def neg(x: Operand) -> str:
+        if is_float(x):
+            return f"({x} * -1.0)"  # Triton's minus is 0 - x: two instructions, and 0.0 for 0.0
+        return NpuKernelOverrides.sub(0, x) if is_wide(x) else f"(-{x})"
+
+    @staticmethod
+    def abs(x: Operand) -> str:
+        if not is_wide(x):
+            return f"tl.abs({x})"
+        if within(bounds_of(x), -INT32.max, INT32.max):
+            return f"tl.abs({as_int32(x)}).to(tl.int64)"
+        return f"device_functions.where_int64({_less(x, 0)}, {NpuKernelOverrides.neg(x)}, {x})"
+
+    @staticmethod
+    def relu(x: Operand) -> str:
+        dtype = dtype_of(x)
+        assert dtype is not None, "a variable of a Triton kernel has a dtype"
+        return NpuKernelOverrides.maximum(x, NpuKernelOverrides.constant(0, dtype))
+
+    @staticmethod
+    def maximum(a: Operand, b: Operand) -> str:
+        return _extreme("maximum", "|", a, b, lambda: _less(b, a))
+
+    @staticmethod
+    def minimum(a: Operand, b: Operand) -> str:
+        return _extreme("minimum", "&", a, b, lambda: _less(a, b))
+
+    @staticmethod
+    def sign(x: Operand) -> str:
+        """1, 0 or -1; 0 for NaN."""
+        dtype = dtype_of(x)
+        assert dtype is not None, "a variable of a Triton kernel has a dtype"
+        if dtype is torch.bool:
+            return f"{x}"
+        if dtype.is_floating_point:
+            return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, 0.0)).to({triton_type(dtype)})"
+        if is_wide(x) and not fits_int32(x):
+            return f"({_less(0, x)}.to(tl.int32) - {_less(x, 0)}.to(tl.int32)).to(tl.int64)"
+        return from_int32(f"tl.minimum(tl.maximum({as_int32(x)}, -1), 1)", dtype)
+
+    @staticmethod
+    def where(a: Operand, b: Operand, c: Operand) -> str:
+        if common_integer(b, c) is not torch.int64 or not any(map(is_tile, (a, b, c))):
+            return f"tl.where({a}, {b}, {c})"
+        if fits_int32(b, c):
+            return f"tl.where({a}, {as_int32(b)}, {as_int32(c)}).to(tl.int64)"
+        return f"device_functions.where_int64({a}, {as_int64(b)}, {as_int64(c)})"
+
+    # --- comparisons and logic
+
+    @staticmethod
+    def eq(a: Operand, b: Operand) -> str:
+        return _comparison("==", a, b, "equal_int64({a}, {b})", "(~({a} ^ {b}))")
+
+    @staticmethod
+    def ne(a: Operand, b: Operand) -> str:
+        return _comparison("!=", a, b, "unequal_int64({a}, {b})", "({a} ^ {b})")
+
+    @staticmethod
+    def lt(a: Operand, b: Operand) -> str:
+        return _comparison("<", a, b, "less_int64({a}, {b})", "(~{a} & {b})")
+
+    @staticmethod
+    def le(a: Operand, b: Operand) -> str:
+        return _comparison("<=", a, b, "at_most_int64({a}, {b})", "(~{a} | {b})")
+
+    @staticmethod
+    def gt(a: Operand, b: Operand) -> str:
+        return _comparison(">", a, b, "less_int64({b}, {a})", "({a} & ~{b})")
+
+    @staticmethod
+    def ge(a: Operand, b: Operand) -> str:
+        return _comparison(">=", a, b, "at_most_int64({b}, {a})", "({a} | ~{b})")
+
+    @staticmethod
+    def logical_not(a: Operand) -> str:
+        return f"(~{a})" if is_bool(a) else NpuKernelOverrides.eq(a, 0)
+
+    @staticmethod
+    def isnan(x: Operand) -> str:
+        return f"({x} != {x})"
+
+    @staticmethod
+    def isinf(x: Operand) -> str:
+        return f'(tl.abs({x}) == float("inf"))'
+
+    @staticmethod
+    def signbit(x: Operand) -> str:
+        """Whether the sign bit is set, that of -0.0 and of NaN too."""
+        dtype = dtype_of(x)
+        assert dtype is not None, "a variable of a Triton kernel has a dtype"
+        if not dtype.is_floating_point:
+            return NpuKernelOverrides.lt(x, 0)
+        return f"({x}.to(tl.int{dtype.itemsize * 8}, bitcast=True) < 0)"
+
+    # --- integer division and shifts
+
+    @staticmethod
+    def floordiv(a: Operand, b: Operand) -> Any:
+        shift = _power_of_two(b)
+        if shift is not None and _as_int32_tiles(a, b):
+            return _of_int32(f"{as_int32(a)} >> {shift}", a, b)
+        if _as_int32_tiles(a, b):
+            return _of_int32(f"device_functions.floor_divide({as_int32(a)}, {as_int32(b)})", a, b)
+        return TritonKernelOverrides.floordiv(a, b)
+
+    @staticmethod
+    def truncdiv(a: Operand, b: Operand) -> str:
+        shift = _power_of_two(b)
+        if not _as_int32_tiles(a, b):
+            return f"{a} // {b}"
+        if shift is not None and within(bounds_of(a), 0, INT32.max):
+            return _of_int32(f"{as_int32(a)} >> {shift}", a, b)
+        if _divides_in_fp32(a, b):
+            return _of_int32(f"{as_int32(a)} // {as_int32(b)}", a, b)
+        return _of_int32(f"device_functions.truncating_divide({as_int32(a)}, {as_int32(b)})", a, b)
+
+    @staticmethod
+    def mod(a: Operand, b: Operand) -> str:
+        """The remainder with the sign of `a`, as of C."""
+        if is_float(a) or is_float(b):
+            return NpuKernelOverrides.fmod(a, b)
+        if not _as_int32_tiles(a, b):
+            return f"{a} % {b}"
+        x, y = as_int32(a), as_int32(b)
+        if _power_of_two(b) is not None and within(bounds_of(a), 0, INT32.max):
+            return _of_int32(f"{x} & ({y} - 1)", a, b)
+        if _divides_in_fp32(a, b):
+            return _of_int32(f"{x} - ({x} // {y}) * {y}", a, b)
+        return _of_int32(f"device_functions.truncating_remainder({x}, {y})", a, b)
+
+    @staticmethod
+    def remainder(a: Operand, b: Operand) -> Any:
+        """The remainder with the sign of `b`, as of Python."""
+        if is_float(a) or is_float(b):
+            return _function("remainder", TritonKernelOverrides.remainder, a, b)
+        if not _as_int32_tiles(a, b):
+            return TritonKernelOverrides.remainder(a, b)
+        x, y = as_int32(a), as_int32(b)
+        if _power_of_two(b) is not None:
+            return _of_int32(f"{x} & ({y} - 1)", a, b)
+        return _of_int32(f"device_functions.floor_remainder({x}, {y})", a, b)
+
+    @staticmethod
+    def bitwise_left_shift(a: Operand, b: Operand) -> str:
+        return _shift(a, b, "<<", "shift_left")
+
+    @staticmethod
+    def bitwise_right_shift(a: Operand, b: Operand) -> str:
+        return _shift(a, b, ">>", "shift_right")
+
+    # --- rounding
+
+    @staticmethod
+    def floor(x: Operand) -> str:
+        return f"tl.floor({x})"
+
+    @staticmethod
+    def ceil(x: Operand) -> str:
+        return f"tl.ceil({x})"
+
+    @staticmethod
+    def trunc(x: Operand) -> Any:
+        return _function("truncate", TritonKernelOverrides.trunc, x)
+
+    @staticmethod
+    def round(x: Operand) -> Any:
+        return _function("round_to_even", TritonKernelOverrides.round, x)
+
+    @staticmethod
+    def copysign(x: Operand, y: Operand) -> Any:
+        return _function("copy_sign", TritonKernelOverrides.copysign, x, y)
+
+    @staticmethod
+    def fmod(a: Operand, b: Operand) -> Any:
+        return _function("fmod", TritonKernelOverrides.fmod, a, b)
+
+    # --- functions that every Triton has
+
+    @staticmethod
+    def exp(x: Operand) -> Any:
+        return _triton("exp", TritonKernelOverrides.exp, x)
+
+    @staticmethod
+    def exp2(x: Operand) -> Any:
+        return _triton("exp2", TritonKernelOverrides.exp2, x)
+
+    @staticmethod
+    def log(x: Operand) -> Any:
+        return _triton("log", TritonKernelOverrides.log, x)
+
+    @staticmethod
+    def log2(x: Operand) -> Any:
+        return _triton("log2", TritonKernelOverrides.log2, x)
+
+    @staticmethod
+    def sqrt(x: Operand) -> Any:
+        return _triton("sqrt_rn", TritonKernelOverrides.sqrt, x)
+
+    @staticmethod
+    def rsqrt(x: Operand) -> Any:
+        return _triton("rsqrt", TritonKernelOverrides.rsqrt, x)
+
+    @staticmethod
+    def sin(x: Operand) -> Any:
+        return _triton("sin", TritonKernelOverrides.sin, x)
+
+    @staticmethod
+    def cos(x: Operand) -> Any:
+        return _triton("cos", TritonKernelOverrides.cos, x)
+
+    @staticmethod
+    def erf(x: Operand) -> Any:
+        return _triton("erf", TritonKernelOverrides.erf, x)
+
+    # --- random numbers
+
+    @staticmethod
+    def rand(seed: CSEVariable, offset: CSEVariable) -> str:
+        return f"device_functions.uniform({seed}, {offset})"
+
+    @staticmethod
+    def randn(seed: CSEVariable, offset: CSEVariable) -> str:
+        return f"device_functions.normal({seed}, {offset})"
+
+    @staticmethod
+    def randint64(seed: CSEVariable, offset: CSEVariable, low: CSEVariable, high: CSEVariable) -> str:
+        first, last = value_of(low), value_of(high)
+        if first is None or last is None or last - first > _LARGEST_SIZE_BY_BYTES:
+            return f"device_functions.random_integers({seed}, {offset}, {low}, {high})"
+        number = f"device_functions.random_integers_below({seed}, {offset}, {last - first})"
+        if INT32.min <= first and last <= INT32.max:
+            return f"({number} + {first}).to(tl.int64)"
+        return f"device_functions.add_int64({number}, {low})"
+
+
+def _sum(x: Operand, y: Operand, sign: str, by_limbs: str | None) -> str:
+    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64."""
+    if not is_wide(x, y):
+        return f"{x} {sign} {y}"
+    if fits_int32(x, y) and within(_bounds(sign, x, y), INT32.min, INT32.max):
+        return f"({as_int32(x)} {sign} {as_int32(y)}).to(tl.int64)"
+    return f"{x} {sign} {y}" if by_limbs is None else f"device_functions.{by_limbs}({as_int64(x)}, {as_int64(y)})"
+
+
+def _bounds(sign: str, x: Operand, y: Operand) -> tuple[int, int] | None:
+    """The bounds of a sum, difference or product."""
+    first, second = bounds_of(x), bounds_of(y)
+    if first is None or second is None:
+        return None
+    operation = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}[sign]
+    corners = [operation(a, b) for a in first for b in second]
+    return min(corners), max(corners)
+
+
+def _less(a: Operand, b: Operand) -> str:
+    """Text of `a < b` for int64."""
+    if fits_int32(a, b):
+        return f"({as_int32(a)} < {as_int32(b)})"
+    return f"device_functions.less_int64({as_int64(a)}, {as_int64(b)})"
+
+
+def _extreme(function: str, of_bools: str, a: Operand, b: Operand, is_a: Callable[[], str]) -> str:
+    """Text of `tl.maximum` or `tl.minimum`; `is_a` gives that of whether it is `a`, for int64.
+
+    With NaN in every case: that is the chip's instruction. Any other form is selections and comparisons around it.
+    """
+    if is_float(a) or is_float(b):
+        return f"tl.{function}({a}, {b}, propagate_nan=tl.PropagateNan.ALL)"
+    if is_bool(a) and is_bool(b):
+        return f"({a} {of_bools} {b})"
+    if not is_wide(a, b):
+        return f"tl.{function}({a}, {b})"
+    if fits_int32(a, b):
+        return f"tl.{function}({as_int32(a)}, {as_int32(b)}).to(tl.int64)"
+    return f"device_functions.where_int64({is_a()}, {as_int64(a)}, {as_int64(b)})"
+
+
+def _comparison(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: str) -> str:
+    """Text of a comparison. `of_int64` is the call of device_functions for any int64, `of_bools` the logic of two."""
+    if is_bool(a) and is_bool(b):
+        return of_bools.format(a=a, b=b)
+    if is_wide(a, b):
+        if fits_int32(a, b):
+            return f"({as_int32(a)} {sign} {as_int32(b)})"
+        return "device_functions." + of_int64.format(a=as_int64(a), b=as_int64(b))
+    if common_integer(a, b) is torch.int16:  # two tiles of it are compared element by element
+        return f"({as_int32(a)} {sign} {as_int32(b)})"
+    return f"({a} {sign} {b})"
+
+
+def _power_of_two(x: Operand) -> int | None:
+    """The exponent of a constant power of two, None for anything else."""
+    value = value_of(x)
+    return value.bit_length() - 1 if value is not None and value > 0 and value & (value - 1) == 0 else None
+
+
+def _as_int32_tiles(a: Operand, b: Operand) -> bool:
+    """Whether a division is one of tiles that int32 holds, its quotient too."""
+    dtype = common_integer(a, b)
+    if dtype is None or not (is_tile(a) or is_tile(b)):
+        return False
+    return dtype is torch.int32 or (fits_int32(a, b) and within(bounds_of(a), -INT32.max, INT32.max))
+
+
+def _divides_in_fp32(a: Operand, b: Operand) -> bool:
+    """Whether `//`, which Ascend does in fp32, is right for all values that `a` and `b` can have."""
+    return all(within(bounds_of(x), -_EXACT_IN_FP32, _EXACT_IN_FP32) for x in (a, b))
+
+
+def _of_int32(text: str, *operands: Operand) -> str:
+    """Text of int32 `text` as the dtype in which the operands meet."""
+    dtype = common_integer(*operands)
+    assert dtype is not None, "operands of an integer operation have a dtype"
+    return from_int32(text, dtype)
+
+
+def _shift(a: Operand, amount: Operand, sign: str, function: str) -> str:
+    """Text of a shift; all bits go where the amount is negative or no less than their number."""
+    dtype = common_integer(a, amount)
+    assert dtype is not None, "operands of a shift are integers"
+    bits, constant = dtype.itemsize * 8, value_of(amount)
+    if constant is not None:
+        if not 0 <= constant < bits:
+            if sign == "<<":
+                return f"{a} * 0"
+            constant = bits - 1
+        if dtype is torch.int32 or not is_tile(a):
+            return f"({a} {sign} {constant})"
+        if fits_int32(a) and (sign == ">>" or within(_bounds("*", a, 2**constant), INT32.min, INT32.max) or bits < 32):
+            return from_int32(f"{as_int32(a)} {sign} {min(constant, 31)}", dtype)
+        return f"({a} {sign} {constant})"
+    if (is_tile(a) or is_tile(amount)) and (dtype is torch.int32 or bits < 32):
+        return from_int32(f"device_functions.{function}({as_int32(a)}, {as_int32(amount)})", dtype)
+    return f"({a} {sign} {amount})"
+
+
+def _function(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+    """A call of `device_functions.<name>`, which computes in fp32; Inductor's own form for fp64."""
+    return _in_fp32(f"device_functions.{name}", upstream, *operands)
+
+
+def _triton(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+    """A call of `tl.<name>` in fp32; Inductor's own form for fp64."""
+    return _in_fp32(f"tl.{name}", upstream, *operands)
+
+
+def _in_fp32(function: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+    dtypes = [dtype_of(x) for x in operands]
+    if torch.float64 in dtypes:
+        return upstream(*operands)
+    call = f"{function}({', '.join(map(as_fp32, operands))})"
+    halves = [dtype for dtype in dtypes if dtype in HALVES]
+    return f"{call}.to({triton_type(halves[0])})" if halves and torch.float32 not in dtypes else call

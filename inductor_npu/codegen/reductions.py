@@ -1,0 +1,314 @@
+"""Reductions of an NPU kernel: over whole rows in the tile, or over rows read in a loop.
+
+In a loop each lane of the tile has an accumulator of its own; lanes meet after the loop. Everything is written with
+sums, maxima and selections of tiles: Ascend's compiler refuses reductions of several values at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.codegen.simd import constant_repr
+from torch._inductor.codegen.triton import triton_acc_type, upcast_acc_dtype
+from torch._inductor.utils import DelayReplaceLine
+from torch._inductor.virtualized import OpsWrapper, V, ops
+from torch.utils._sympy.value_ranges import ValueRanges
+
+if TYPE_CHECKING:
+    from inductor_npu.codegen.npu_kernel import Address, NpuKernel
+
+# How the lanes of a tile meet; each takes a tile and a dimension.
+_MEET = {
+    "sum": "tl.sum",
+    "prod": "triton_helpers.prod",
+    "max": "kernel_library.npu_max",
+    "min": "kernel_library.npu_min",
+    "any": "kernel_library.npu_any",
+    "xor_sum": "tl.xor_sum",
+}
+
+# Positions along a reduced axis below this are exact in float32, in which Ascend's reductions are vectors to the end.
+_EXACT_IN_FLOAT32 = 1 << 24
+
+_NOT_REACHED = torch.iinfo(torch.int32).max
+
+
+class Reductions:
+    """The part of NpuKernel that reduces."""
+
+    def reduction(
+        self: NpuKernel, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any
+    ) -> Any:
+        """The reduction of `value` over all reduced axes; a tuple for those that have several results."""
+        several = value if isinstance(value, tuple) else (value,)
+        several = tuple(_in_float32(part) for part in several)
+        if src_dtype in (torch.float16, torch.bfloat16):
+            src_dtype = torch.float32
+        key = (src_dtype, reduction_type, several)
+        if key in self.cse.reduction_cache:
+            return self.cse.reduction_cache[key]
+        if reduction_type.startswith(("argmax", "argmin")):
+            result = self._position(several, reduction_type, src_dtype)
+        elif reduction_type == "welford_reduce":
+            result = self._variance(dtype, several[0])
+        elif reduction_type == "welford_combine":
+            result = self._variance_of_parts(several)
+        elif reduction_type == "online_softmax_reduce":
+            result = self._softmax(dtype, several)
+        elif reduction_type in _MEET:
+            result = self._simple(src_dtype, reduction_type, several[0])
+        else:
+            raise NotImplementedError(f"reduction {reduction_type} has no form for NPUs yet")
+        self.cse.reduction_cache[key] = result
+        self.outside_loop_vars.update(result if isinstance(result, tuple) else (result,))
+        return result
+
+    # -- one value ----------------------------------------------------------------------------------------------------
+
+    def _simple(self: NpuKernel, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
+        identity = constant_repr(ir.Reduction.default_accumulator(kind, src_dtype))
+        value = self.broadcast(value, self.reduced_axes(value), self.compute)
+        if not self.plan.loops:
+            return self._meet(kind, self.padded(value, identity), src_dtype)
+        accumulator = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
+        updated = ir.get_reduction_combine_fn(kind, src_dtype)(accumulator, value)
+        self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, value)}")
+        with self.writing_to(self.post_loop_combine):
+            return self._meet(kind, accumulator, src_dtype)
+
+    def _meet(self: NpuKernel, kind: str, value: CSEVariable, src_dtype: torch.dtype) -> CSEVariable:
+        """`value` reduced over its reduced axes, one after the other."""
+        if src_dtype == torch.bool and value.dtype != torch.bool:
+            value = self._generate(f"({value} != 0)", torch.bool, value.shape)
+        while axes := [axis for axis in self.axes_of(value.shape) if self.axis_of[axis].is_reduction]:
+            dimension = self.axes_of(value.shape).index(axes[-1])
+            shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
+            value = self._generate(f"{_MEET[kind]}({value}, {dimension})", value.dtype, shape)
+        return value
+
+    def sum_along(self: NpuKernel, value: CSEVariable, axis: str) -> CSEVariable:
+        """The sum over the part of `axis` in the tile that exists."""
+        axes = self.axes_of(value.shape)
+        if self.needs_mask(axis):
+            text = f"tl.where({self.mask_text_of(axis, axes)}, {value}, 0)"
+            value = self._generate(text, value.dtype, value.shape)
+        dimension = axes.index(axis)
+        shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
+        return self._generate(f"tl.sum({value}, {dimension})", value.dtype, shape)
+
+    # -- positions ----------------------------------------------------------------------------------------------------
+
+    def _position(self: NpuKernel, values: Sequence[CSEVariable], kind: str, src_dtype: torch.dtype) -> Any:
+        """argmax and argmin: the first position of the extreme value, or of the first NaN; or the value; or both."""
+        root = "max" if kind.startswith("argmax") else "min"
+        identity = constant_repr(ir.Reduction.default_accumulator(kind.removesuffix("_with_value").removesuffix("_value"), src_dtype))
+        value = self.broadcast(values[0], self.reduced_axes(values[0]), self.compute)
+        position = values[1] if len(values) > 1 else self._flat_position()
+        position = self.broadcast(position, self.axes_of(value.shape), self.compute)
+        if self.plan.loops:
+            best = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
+            first = self._accumulator(value.shape, torch.int32, str(_NOT_REACHED), "tl.int32")
+            better = f"({value} {'>' if root == 'max' else '<'} {best}) | ({first} == {_NOT_REACHED})"
+            if src_dtype.is_floating_point:
+                better = f"({better} | ({value} != {value})) & ({best} == {best})"
+            taken = self._generate(f"({better})", torch.bool, value.shape)
+            taken = self._generate(self._within(taken, "False", value), torch.bool, value.shape)
+            self.compute.writeline(f"{best} = tl.where({taken}, {value}, {best})")
+            self.compute.writeline(f"{first} = tl.where({taken}, {position}, {first})")
+            with self.writing_to(self.post_loop_combine):
+                return self._position_of_lanes(best, first, root, kind, src_dtype)
+        inside = self.reduced_mask(value)
+        masked = self.padded(value, identity)
+        if inside:
+            position = self._generate(f"tl.where({inside}, {position}, {_NOT_REACHED})", torch.int32, value.shape)
+        return self._position_of_lanes(masked, position, root, kind, src_dtype)
+
+    def _position_of_lanes(
+        self: NpuKernel, value: CSEVariable, position: CSEVariable, root: str, kind: str, src_dtype: torch.dtype
+    ) -> Any:
+        best = self._meet(root, value, src_dtype)
+        if kind.endswith("_value") and not kind.endswith("_with_value"):
+            return best
+        wide = self.expanded(best, self.axes_of(value.shape))
+        is_best = f"({value} == {wide})"
+        if src_dtype.is_floating_point:
+            is_best += f" | ({value} != {value})"
+        limit, number = str(_NOT_REACHED), torch.int32
+        if V.graph.sizevars.statically_known_lt(self.features.reduction_numel, _EXACT_IN_FLOAT32):
+            position = self._generate(f"{position}.to(tl.float32)", torch.float32, value.shape)
+            limit, number = f"{float(_EXACT_IN_FLOAT32)}", torch.float32
+        candidates = self._generate(f"tl.where({is_best}, {position}, {limit})", number, value.shape)
+        first = self._meet("min", candidates, number)
+        index_dtype = self.get_index_dtype_as_torch_dtype()
+        index = self._generate(f"{first}.to({self.index_dtype})", index_dtype, first.shape)
+        return (best, index) if kind.endswith("_with_value") else index
+
+    def _flat_position(self: NpuKernel) -> CSEVariable:
+        index = sum(axis.symbol * axis.stride for axis in self.axes.reduction)
+        return self.index_value(index, torch.int32)
+
+    # -- variance -----------------------------------------------------------------------------------------------------
+
+    def _variance(self: NpuKernel, dtype: torch.dtype, value: CSEVariable) -> tuple[CSEVariable, ...]:
+        """(mean, sum of squared distances from it, count)."""
+        if not self.plan.loops:
+            return self.welford_reduce_fallback(dtype, value)
+        value = self.broadcast(value, self.reduced_axes(value), self.compute)
+        mean, squares, count = (self._accumulator(value.shape, torch.float32, "0.0", "tl.float32") for _ in range(3))
+        more = self._generate(f"{count} + 1.0", torch.float32, value.shape)
+        distance = self._generate(f"{value} - {mean}", torch.float32, value.shape)
+        moved = self._generate(f"{mean} + {distance} / {more}", torch.float32, value.shape)
+        wider = self._generate(f"{squares} + {distance} * ({value} - {moved})", torch.float32, value.shape)
+        for accumulator, updated in ((mean, moved), (squares, wider), (count, more)):
+            self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, value)}")
+        with self.writing_to(self.post_loop_combine):
+            return self._variance_of_lanes(mean, squares, count)
+
+    def _variance_of_parts(self: NpuKernel, parts: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
+        axes = self.union_of_axes([part.shape for part in parts])
+        axes = self.in_tile_order({*axes, *self.reduced_axes(parts[0])})
+        mean, squares, count = (self.broadcast(part, axes, self.compute) for part in parts)
+        if not self.plan.loops:
+            return self._variance_of_lanes(*(self.padded(part, "0.0") for part in (mean, squares, count)))
+        old_mean, old_squares, old_count = (
+            self._accumulator(mean.shape, torch.float32, "0.0", "tl.float32") for _ in range(3)
+        )
+        total = self._generate(f"{old_count} + {count}", torch.float32, mean.shape)
+        share = self._generate(f"tl.where({total} == 0.0, 0.0, {count} / {total})", torch.float32, mean.shape)
+        distance = self._generate(f"{mean} - {old_mean}", torch.float32, mean.shape)
+        moved = self._generate(f"{old_mean} + {distance} * {share}", torch.float32, mean.shape)
+        wider = f"{old_squares} + {squares} + {distance} * {distance} * {old_count} * {share}"
+        wider_value = self._generate(wider, torch.float32, mean.shape)
+        for accumulator, updated in ((old_mean, moved), (old_squares, wider_value), (old_count, total)):
+            self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, mean)}")
+        with self.writing_to(self.post_loop_combine):
+            return self._variance_of_lanes(old_mean, old_squares, old_count)
+
+    def _variance_of_lanes(
+        self: NpuKernel, mean: CSEVariable, squares: CSEVariable, count: CSEVariable
+    ) -> tuple[CSEVariable, ...]:
+        axes = self.axes_of(mean.shape)
+        total = self._meet("sum", count, torch.float32)
+        weighted = self._generate(f"{mean} * {count}", torch.float32, mean.shape)
+        middle = self._meet("sum", weighted, torch.float32)
+        middle = self._generate(f"{middle} / {total}", torch.float32, middle.shape)
+        distance = self._generate(f"{mean} - {self.expanded(middle, axes)}", torch.float32, mean.shape)
+        spread = f"{squares} + {count} * {distance} * {distance}"
+        return middle, self._meet("sum", self._generate(spread, torch.float32, mean.shape), torch.float32), total
+
+    # -- softmax ------------------------------------------------------------------------------------------------------
+
+    def _softmax(self: NpuKernel, dtype: torch.dtype, values: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
+        """(largest, sum of exp(value - largest)); from values, or from such pairs of parts of the row."""
+        if not self.plan.loops and len(values) == 1:
+            return self.prepare_softmax_twopass_fallback(dtype, values[0])
+        axes = self.in_tile_order({*self.union_of_axes([v.shape for v in values]), *self.reduced_axes(values[0])})
+        value, *rest = (self.broadcast(part, axes, self.compute) for part in values)
+        if not self.plan.loops:
+            return self._softmax_of_lanes(self.padded(value, 'float("-inf")'), self.padded(rest[0], "0.0"))
+        largest = self._accumulator(value.shape, torch.float32, 'float("-inf")', "tl.float32")
+        total = self._accumulator(value.shape, torch.float32, "0.0", "tl.float32")
+        higher = self._generate(f"kernel_library.npu_maximum({largest}, {value})", torch.float32, value.shape)
+        # -inf - -inf is NaN, where nothing but -inf has been seen yet.
+        base = self._generate(f'tl.where({higher} == float("-inf"), 0.0, {higher})', torch.float32, value.shape)
+        scale = f" * {rest[0]}" if rest else ""
+        summed = f"{total} * tl.exp({largest} - {base}) + tl.exp({value} - {base}){scale}"
+        summed_value = self._generate(summed, torch.float32, value.shape)
+        self.compute.writeline(f"{total} = {self._within(summed_value, total, value)}")
+        self.compute.writeline(f"{largest} = {self._within(higher, largest, value)}")
+        with self.writing_to(self.post_loop_combine):
+            return self._softmax_of_lanes(largest, total)
+
+    def _softmax_of_lanes(self: NpuKernel, largest: CSEVariable, total: CSEVariable) -> tuple[CSEVariable, ...]:
+        highest = self._meet("max", largest, torch.float32)
+        base = self._generate(f'tl.where({highest} == float("-inf"), 0.0, {highest})', torch.float32, highest.shape)
+        base_wide = self.expanded(base, self.axes_of(largest.shape))
+        summed = self._generate(f"{total} * tl.exp({largest} - {base_wide})", torch.float32, largest.shape)
+        return highest, self._meet("sum", summed, torch.float32)
+
+    # -- tiles that reach beyond the row ------------------------------------------------------------------------------
+
+    def reduced_axes(self: NpuKernel, value: CSEVariable) -> tuple[str, ...]:
+        """The axes of `value` and all reduced axes of the tile."""
+        reduced = {axis for axis in self.plan.order if self.axis_of[axis].is_reduction}
+        return self.in_tile_order({*self.axes_of(value.shape), *reduced})
+
+    def reduced_mask(self: NpuKernel, value: CSEVariable) -> str:
+        """The part of a tile inside the reduced axes; empty if that is all of it."""
+        axes = self.axes_of(value.shape)
+        return " & ".join(
+            self.mask_text_of(axis, axes)
+            for axis in axes
+            if self.axis_of[axis].is_reduction and self.needs_mask(axis)
+        )
+
+    def padded(self: NpuKernel, value: CSEVariable, identity: str) -> CSEVariable:
+        """`value`, with `identity` beyond the end of the reduced axes."""
+        mask = self.reduced_mask(value)
+        if not mask or self.pad_load(value, identity):
+            return value
+        return self._generate(f"tl.where({mask}, {value}, {identity})", value.dtype, value.shape)
+
+    def padded_later(self: NpuKernel, line: str, address: Address, has_other: bool) -> Any:
+        """A load whose filling beyond the row is chosen by the first reduction that wants one: filling a tile while it
+        is loaded is cheaper than selecting afterwards.
+        """
+        reduced = [axis for axis in address.axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)]
+        if has_other or not reduced:
+            return line
+        cell: list[str] = []
+        self.last_cell = cell
+        return DelayReplaceLine("<OTHER>", lambda: f", other={cell[0]}" if cell else "", line[:-1] + "<OTHER>)")
+
+    def remember_padding(self: NpuKernel, value: CSEVariable, raw: CSEVariable) -> None:
+        """`value` is `raw`, as it was loaded last, in another type or order."""
+        cell = self.padding_cells.setdefault(str(raw), self.last_cell) if self.last_cell is not None else None
+        cell = self.padding_cells.get(str(raw), cell)
+        self.last_cell = None
+        if cell is not None:
+            self.padding_cells[str(value)] = cell
+
+    def pad_load(self: NpuKernel, value: CSEVariable, identity: str) -> bool:
+        """Whether `value` is a load that is, or now will be, filled with `identity`."""
+        cell = self.padding_cells.get(str(value))
+        if cell is None:
+            return False
+        if not cell:
+            cell.append(identity)
+        return cell[0] == identity
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writing_to(self: NpuKernel, buffer: IndentedBuffer) -> Iterator[None]:
+        """Operators write to `buffer` meanwhile."""
+        compute, self.compute = self.compute, buffer
+        try:
+            yield
+        finally:
+            self.compute = compute
+
+    def _generate(self: NpuKernel, text: str, dtype: Any, shape: Any) -> CSEVariable:
+        return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)
+
+    def _accumulator(self: NpuKernel, shape: Any, dtype: torch.dtype, initial: str, triton_dtype: str) -> CSEVariable:
+        name = f"_{self.cse.newvar(dtype=dtype, shape=shape)}"
+        self.body.writeline(f"{name} = tl.full([{', '.join(map(str, shape))}], {initial}, {triton_dtype})")
+        return self.create_cse_var(name, ValueRanges.unknown(), dtype, shape)
+
+    def _within(self: NpuKernel, updated: Any, old: Any, value: CSEVariable) -> str:
+        """`updated` inside the reduced axes, `old` beyond their end."""
+        mask = self.reduced_mask(value)
+        return f"tl.where({mask}, {updated}, {old})" if mask else str(updated)
+
+
+def _in_float32(value: CSEVariable) -> CSEVariable:
+    """Sums and comparisons of 16-bit floats are made in 32 bits."""
+    if value.dtype in (torch.float16, torch.bfloat16):
+        return OpsWrapper._unwrap(ops.to_dtype(value, torch.float32))
+    return value

@@ -1,0 +1,51 @@
+"""The shape of a kernel: from the loops that Inductor fused to axes and tiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+
+from inductor_npu import config, providers
+from inductor_npu.codegen.axes import Axes, hint
+from inductor_npu.codegen.trace import Trace, trace
+from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
+
+
+def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures) -> tuple[Axes, TilePlan]:
+    """The axes of a kernel made of `nodes`, and how they are tiled for the current target.
+
+    Raises axes.CannotSplit if the loops share no shape.
+    """
+    axes = Axes(nodes, features.numel, features.reduction_numel)
+    work = work_of(trace(nodes, axes), axes)
+    largest = config.reduction_tile if axes.reduction else config.pointwise_tile
+    return axes, plan(work, providers.current_target(), largest)
+
+
+def work_of(traced: Trace, axes: Axes) -> Work:
+    """What the planner needs to know of a kernel's loops."""
+    every = [*axes.pointwise, *axes.reduction]
+    name_of = {axis.symbol: axis.prefix for axis in every}
+
+    def names(symbols: Iterable[sympy.Symbol]) -> frozenset[str]:
+        return frozenset(name_of[symbol] for symbol in symbols)
+
+    accesses = []
+    for access in traced.accesses:
+        unit = access.unit_axis()
+        contiguous = name_of[unit] if unit is not None else None
+        accesses.append(
+            PlannedAccess(access.item_size, names(access.axes), contiguous, names(access.indirect), access.is_store)
+        )
+    live = [
+        Counter({(names(symbols), size): count for (symbols, size), count in moment.items()}) for moment in traced.live
+    ]
+    planned = [
+        PlannedAxis(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, isinstance(axis.length, (int, sympy.Integer)))
+        for axis in every
+    ]
+    return Work(planned, accesses, live, names(traced.nonlinear))

@@ -1,0 +1,126 @@
+"""Elementwise operators on values that have only the axes along which they differ.
+
+A row result in a kernel with tiles of [YBLOCK, XBLOCK] has the shape [YBLOCK]; used beside a tile it is written
+`tmp[:, None]`. Nothing is loaded or computed in more dimensions than it has.
+
+Conditions on indices are kept as bounds: `(x >= 64) & (x < 128)` is an access that Ascend's compiler limits to that
+part of the row, where any other mask makes it access all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSEProxy, CSEVariable
+from torch._inductor.codegen.triton import TritonCSEVariable
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.axes import affine
+
+if TYPE_CHECKING:
+    from inductor_npu.codegen.npu_kernel import NpuKernel
+
+_COMPARISONS = ("lt", "le", "gt", "ge")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """`low <= symbol < high` for each axis's symbol; either may be missing. All of them hold together.
+
+    `exact`: the condition is that and nothing else; otherwise it implies them.
+    """
+
+    low: dict[sympy.Symbol, sympy.Expr]
+    high: dict[sympy.Symbol, sympy.Expr]
+    exact: bool = True
+
+    @property
+    def symbols(self) -> list[sympy.Symbol]:
+        return [*self.low, *(symbol for symbol in self.high if symbol not in self.low)]
+
+    def and_(self, other: Bounds) -> Bounds:
+        low, high = dict(self.low), dict(self.high)
+        for symbol, bound in other.low.items():
+            low[symbol] = sympy.Max(low[symbol], bound) if symbol in low else bound
+        for symbol, bound in other.high.items():
+            high[symbol] = sympy.Min(high[symbol], bound) if symbol in high else bound
+        return Bounds(low, high, self.exact and other.exact)
+
+
+class TileOps(CSEProxy):
+    """CSEProxy that brings operands to common axes, and remembers which conditions are bounds of indices."""
+
+    kernel: NpuKernel
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bounds = self._bounds(name, args)
+        if bounds is not None and bounds.exact:
+            return self.kernel.mask_of(bounds)
+        result = super()._default(name, tuple(self._aligned(args)), kwargs)
+        if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
+            self.kernel.index_of[str(result)] = sympy.Integer(args[0])
+        if bounds is not None:
+            self.kernel.bounds_of[str(result)] = bounds
+        return result
+
+    def _aligned(self, args: Sequence[Any]) -> list[Any]:
+        axes = self.kernel.union_of_axes([arg.shape for arg in args if isinstance(arg, CSEVariable)])
+        return [self.kernel.expanded(arg, axes) if isinstance(arg, CSEVariable) else arg for arg in args]
+
+    def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
+        known = self.kernel.bounds_of
+        if name in ("logical_and", "bitwise_and", "and_"):
+            a, b = (known.get(str(arg), Bounds({}, {}, exact=False)) for arg in args)
+            both = a.and_(b)
+            return both if both.symbols else None
+        if name not in _COMPARISONS:
+            return None
+        left, right = (self._index(arg) for arg in args)
+        if left is None or right is None:
+            return None
+        # All four as "difference >= 0", over integers.
+        difference = {
+            "lt": lambda: right - left - 1,
+            "le": lambda: right - left,
+            "gt": lambda: left - right - 1,
+            "ge": lambda: left - right,
+        }[name]()
+        return self.kernel.bounds_from(difference)
+
+    def _index(self, arg: Any) -> sympy.Expr | None:
+        if isinstance(arg, int) and not isinstance(arg, bool):
+            return sympy.Integer(arg)
+        return self.kernel.index_of.get(str(arg))
+
+
+def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol], walked: Sequence[sympy.Symbol]) -> Bounds | None:
+    """`difference >= 0` as bounds of the one axis of the tile that it depends on; None if there is no such form."""
+    taken = affine(difference, [*tile, *walked])
+    inside = [symbol for symbol in tile if symbol in taken.symbols]
+    if len(inside) != 1 or inside[0] in taken.nonlinear:
+        return None
+    symbol = inside[0]
+    stride = taken.strides[symbol]
+    rest = sympy.expand(difference - stride * symbol)
+    if rest.free_symbols & set(tile):
+        return None
+    if stride == 1:
+        return Bounds({symbol: -rest}, {})
+    if stride == -1:
+        return Bounds({}, {symbol: rest + 1})
+    if isinstance(stride, sympy.Integer) and isinstance(rest, sympy.Integer):
+        if stride > 0:  # symbol >= ceil(-rest / stride)
+            return Bounds({symbol: sympy.Integer(-(int(rest) // int(stride)))}, {})
+        return Bounds({}, {symbol: sympy.Integer(int(rest) // -int(stride) + 1)})
+    return None
+
+
+def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TritonCSEVariable:
+    """A name for another view of `variable`'s value."""
+    view = V.kernel.create_cse_var(text, variable.bounds, variable.dtype or torch.float32, shape)
+    view.mask_vars = getattr(variable, "mask_vars", view.mask_vars)
+    return view

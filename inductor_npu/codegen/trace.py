@@ -1,0 +1,198 @@
+"""What a kernel will read, write and hold, found by running its loops with names instead of values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.utils import sympy_index_symbol
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.axes import Affine, Axes, affine
+
+Symbols = frozenset[sympy.Symbol]
+
+# Results of operators that give more than one value.
+_SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
+
+
+@dataclass(eq=False)
+class Value:
+    """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last."""
+
+    axes: Symbols
+    item_size: int
+    born: int
+    last_use: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store. `indirect` are the axes on which the address depends by way of loaded values."""
+
+    buffer: str
+    item_size: int
+    address: Affine
+    indirect: Symbols
+    is_store: bool
+
+    @property
+    def axes(self) -> Symbols:
+        return self.indirect.union(self.address.symbols)
+
+    def unit_axis(self) -> sympy.Symbol | None:
+        """The axis along which neighbours are neighbours in memory."""
+        for symbol, stride in self.address.strides.items():
+            if stride == 1 and symbol not in self.indirect:
+                return symbol
+        return None
+
+
+@dataclass
+class Trace:
+    """All accesses of a kernel, the axes that some index computation needs one at a time, and how many values of
+    which axes are alive at once.
+
+    `live` holds the moments of most values: how many items of how many bytes for which axes.
+    """
+
+    accesses: list[Access] = field(default_factory=list)
+    nonlinear: set[sympy.Symbol] = field(default_factory=set)
+    live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
+
+
+def trace(nodes: Sequence[Any], axes: Axes) -> Trace:
+    """Runs the bodies of `nodes` on `axes`."""
+    tracer = _Tracer(axes)
+    with V.set_ops_handler(tracer):
+        for node in nodes:
+            node._body(*axes.index_variables(node.get_ranges()))
+    return tracer.finish()
+
+
+class _Tracer(DefaultHandler):
+    def __init__(self, axes: Axes) -> None:
+        self.axes = axes
+        self.symbols = [axis.symbol for axis in (*axes.pointwise, *axes.reduction)]
+        self.reduced = frozenset(axis.symbol for axis in axes.reduction)
+        self.result = Trace()
+        self.values: list[Value] = []
+        self.stored: dict[str, Value] = {}
+        self.loaded: dict[tuple[str, sympy.Expr], Value] = {}
+        self.indirect: dict[sympy.Symbol, Value] = {}
+        self.time = 0
+
+    def finish(self) -> Trace:
+        moments: dict[int, Counter[tuple[Symbols, int]]] = {}
+        for value in self.values:
+            for time in range(value.born, value.last_use + 1):
+                moments.setdefault(time, Counter())[value.axes, value.item_size] += 1
+        for moment in moments.values():
+            if not any(moment <= other for other in self.result.live):
+                self.result.live = [other for other in self.result.live if not other <= moment] + [moment]
+        return self.result
+
+    def _new(self, axes: Symbols, dtype: torch.dtype | None = None) -> Value:
+        self.time += 1
+        # What is narrower than 4 bytes is computed in 4.
+        item_size = 4 if dtype is None else max(dtype.itemsize, 4)
+        value = Value(axes, item_size, self.time, self.time)
+        self.values.append(value)
+        return value
+
+    def _use(self, *arguments: Any) -> Symbols:
+        axes: Symbols = frozenset()
+        for argument in arguments:
+            if isinstance(argument, (tuple, list)):
+                axes |= self._use(*argument)
+            elif isinstance(argument, Value):
+                argument.last_use = self.time + 1
+                axes |= argument.axes
+        return axes
+
+    def _affine(self, index: sympy.Expr) -> tuple[Affine, Symbols]:
+        address = affine(self.axes.simplify(index), self.symbols)
+        indirect = self._use(*(self.indirect[symbol] for symbol in index.free_symbols & self.indirect.keys()))
+        self.result.nonlinear |= address.nonlinear
+        return address, indirect
+
+    def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
+        address, indirect = self._affine(index)
+        access = Access(name, V.graph.get_dtype(name).itemsize, address, indirect, is_store)
+        self.result.accesses.append(access)
+        return access
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        axes = self._use(*args, *kwargs.values())
+        dtypes = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.dtype)]
+        return self._new(axes, dtypes[0] if dtypes else None)
+
+    def frexp(self, x: Value) -> tuple[Value, Value]:
+        axes = self._use(x)
+        return self._new(axes), self._new(axes)
+
+    def constant(self, value: Any, dtype: torch.dtype) -> Value:
+        return self._new(frozenset())
+
+    def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        address, indirect = self._affine(expr)
+        return self._new(indirect.union(address.symbols))
+
+    value_expr = index_expr
+
+    def load(self, name: str, index: sympy.Expr) -> Value:
+        if name in self.stored:
+            return self.stored[name]
+        if (name, index) not in self.loaded:
+            access = self._access(name, index, is_store=False)
+            self.loaded[name, index] = self._new(access.axes, V.graph.get_dtype(name))
+        return self.loaded[name, index]
+
+    def load_seed(self, name: str, offset: Any) -> Value:
+        return self._new(frozenset())
+
+    def store(self, name: str, index: sympy.Expr, value: Value, mode: Any = None) -> None:
+        self._use(value)
+        self._access(name, index, is_store=True)
+        if mode is None:
+            self.stored[name] = value
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
+        self.store(name, index, value)
+
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        axes = self._use(value) - self.reduced
+        count = 2 if reduction_type.endswith("_with_value") else _SEVERAL.get(reduction_type, 1)
+        results = tuple(self._new(axes, dtype) for _ in range(count))
+        return results if count > 1 else results[0]
+
+    def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> tuple[Value, ...]:
+        axes = self._use(values)
+        return tuple(self._new(axes, dtype) for dtype in dtypes)
+
+    def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> tuple[Value, ...]:
+        axes = self._use(values)
+        return tuple(self._new(axes, dtype) for dtype in dtypes)
+
+    def bucketize(self, values: Value, boundaries: Any, boundary_indices: Value, *args: Any, **kwargs: Any) -> Value:
+        return self._new(self._use(values, boundary_indices))
+
+    def masked(self, mask: Value, body: Any, other: Any) -> Value:
+        result = body()
+        return self._new(self._use(mask, result))
+
+    def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
+        symbol = sympy_index_symbol(f"tmp{len(self.indirect)}")
+        self.indirect[symbol] = value if isinstance(value, Value) else self._new(frozenset())
+        return symbol
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        self._affine(expr)
+
+    def device_assert_async(self, condition: Value, message: str) -> None:
+        self._use(condition)

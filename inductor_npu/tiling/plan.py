@@ -1,0 +1,228 @@
+"""How a kernel's axes become tiles: which are dimensions of a tile, in which order, and how long its blocks are.
+
+The choice needs no timing and no compiler. Its rules, in the order in which they are applied:
+
+1. an axis that some address needs one at a time (a `//` or `%` that no split removes; an index loaded from memory, where
+   what it leads to is a row) is *walked*: a scalar loop variable, not a dimension of the tile;
+2. the innermost dimension is the axis along which most bytes lie side by side in memory;
+3. reduced axes are whole in the tile if that fits the Unified Buffer (one pass over memory), else read in a loop;
+4. other axes along which some access is contiguous come next (an on-chip transpose wants both long), then the rest from
+   the innermost outwards, until the tile is full;
+5. no tile is so large that cores stay idle, as long as it is worth a program of its own.
+
+Block lengths are powers of two, which every Triton accepts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch._inductor.runtime.runtime_utils import next_power_of_2
+
+from inductor_npu.tiling import limits
+
+# Share of the Unified Buffer that the estimate may fill: the compiler's own temporaries need the rest.
+_SHARE = 0.8
+
+# An axis shorter than this gains nothing from being the contiguous dimension of a row that an index leads to.
+_SHORTEST_ROW = 8
+
+# A transposing tile reads along one axis and writes along another: both see whole bursts.
+_TRANSPOSE_SIDE = 64
+
+# Rows that a reduction takes together, so that row results are vectors rather than single values.
+_LEAST_ROWS = 2
+
+# More dimensions than this cost compile time and padding without making bursts longer.
+_MOST_DIMENSIONS = 3
+
+
+@dataclass(frozen=True)
+class PlannedAxis:
+    """An axis as the planner sees it: `name` is unique, `length` is what a dynamic size is expected to be."""
+
+    name: str
+    length: int
+    is_reduction: bool
+    is_static: bool = True
+
+
+@dataclass(frozen=True)
+class PlannedAccess:
+    """One load or store: `axes` it depends on, the axis of stride one, the axes that reach it by loaded indices."""
+
+    item_size: int
+    axes: frozenset[str]
+    contiguous: str | None
+    indirect: frozenset[str]
+    is_store: bool
+
+
+# Values alive at one moment: how many items of how many bytes for which axes.
+Live = Counter[tuple[frozenset[str], int]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards."""
+
+    axes: Sequence[PlannedAxis]
+    accesses: Sequence[PlannedAccess]
+    live: Sequence[Live]
+    walked: frozenset[str]
+
+
+class Chip(Protocol):
+    """What the planner needs to know of a target."""
+
+    @property
+    def unified_buffer(self) -> int: ...
+    @property
+    def vector_cores(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """`order` are the tile's dimensions from the outermost inwards, with their `blocks`; `loops` the reduced axes of
+    which a program sees one block (or, if walked, one index) at a time; every other reduced axis is whole in the tile.
+    """
+
+    order: tuple[str, ...]
+    blocks: dict[str, int]
+    loops: tuple[str, ...]
+
+    @property
+    def is_persistent(self) -> bool:
+        return not self.loops
+
+
+def footprint(blocks: dict[str, int], work: Work) -> int:
+    """Estimated bytes of Unified Buffer: each access twice (while one tile is computed the next is loaded and the last is
+    stored), and the values alive at the worst moment once.
+
+    `blocks` are the lengths along the tile's dimensions; along all others a tile has one index.
+    """
+
+    def items(axes: frozenset[str]) -> int:
+        return math.prod(blocks.get(axis, 1) for axis in axes)
+
+    buffers = sum(2 * access.item_size * items(access.axes) for access in work.accesses)
+    values = max((sum(count * size * items(axes) for (axes, size), count in live.items()) for live in work.live), default=0)
+    return buffers + values
+
+
+class _Planner:
+    def __init__(self, work: Work, chip: Chip, largest_tile: int) -> None:
+        self.work, self.chip, self.largest_tile = work, chip, largest_tile
+        self.lengths = {axis.name: axis.length for axis in work.axes}
+        self.blocks: dict[str, int] = {}
+
+    def fits(self, **changed: int) -> bool:
+        blocks = {**self.blocks, **changed}
+        return (
+            math.prod(blocks.values()) <= self.largest_tile
+            and footprint(blocks, self.work) <= self.chip.unified_buffer * _SHARE
+        )
+
+    def tiles(self) -> int:
+        """Tiles of the whole kernel with the present blocks; reduced axes make none."""
+        return math.prod(
+            -(-axis.length // self.blocks.get(axis.name, 1)) for axis in self.work.axes if not axis.is_reduction
+        )
+
+    def grow(self, axis: str, most: int | None = None, for_cores: bool = False) -> None:
+        """Doubles the block of `axis` while it is shorter than the axis, fits, and, if asked, leaves every core a tile."""
+        self.blocks.setdefault(axis, 1)
+        while self.blocks[axis] < min(self.lengths[axis], most or self.lengths[axis]):
+            if not self.fits(**{axis: self.blocks[axis] * 2}):
+                return
+            if for_cores and math.prod(self.blocks.values()) >= limits.SMALLEST_TILE:
+                if self.tiles() < 2 * self.chip.vector_cores:
+                    return
+            self.blocks[axis] *= 2
+
+
+def rows_by_index(work: Work) -> frozenset[str]:
+    """The axes that only say which row is meant, by way of a loaded index: each row is read by itself."""
+    lengths = {axis.name: axis.length for axis in work.axes}
+    walked: set[str] = set()
+    for access in work.accesses:
+        row = access.contiguous
+        if access.indirect and row is not None and row not in access.indirect and lengths[row] >= _SHORTEST_ROW:
+            walked |= access.indirect
+    return frozenset(walked)
+
+
+def innermost(work: Work, among: Sequence[str]) -> str | None:
+    """Rule 2: the axis along which most bytes are contiguous; of equals the innermost."""
+    lengths = {axis.name: axis.length for axis in work.axes}
+    votes = dict.fromkeys(among, 0)
+    for access in work.accesses:
+        if access.contiguous in votes:
+            votes[access.contiguous] += access.item_size * math.prod(lengths[axis] for axis in access.axes)
+    if not votes:
+        return None
+    return max(votes, key=lambda axis: (votes[axis], among.index(axis)))
+
+
+def plan(work: Work, chip: Chip, largest_tile: int) -> TilePlan:
+    """Chooses the tile of a kernel; `largest_tile` in elements."""
+    walked = work.walked | rows_by_index(work)
+    pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in walked]
+    reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in walked]
+    walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in walked]
+    inner = innermost(work, [*pointwise, *reduction])
+    if inner is None:
+        return TilePlan((), {}, tuple(walked_reductions))
+    planner = _Planner(work, chip, largest_tile)
+    contiguous = {access.contiguous for access in work.accesses if len(access.axes) > 1}
+    crossed = [axis for axis in reversed(pointwise) if axis in contiguous and axis != inner]
+
+    if inner in pointwise:  # rows side by side are read as wide as a burst
+        planner.grow(inner, most=_TRANSPOSE_SIDE if reduction or crossed else None, for_cores=not reduction)
+    loops = _reduced(planner, pointwise[-1] if pointwise and inner in reduction else None, reduction)
+    loops += walked_reductions
+    # Rules 4 and 5.
+    for axis in crossed:
+        planner.grow(axis, most=_TRANSPOSE_SIDE)
+    for axis in [inner, *crossed, *reversed(pointwise)]:
+        dimensions = {name for name, block in planner.blocks.items() if block > 1}
+        if axis in pointwise and (axis in dimensions or len(dimensions) < _MOST_DIMENSIONS):
+            planner.grow(axis, for_cores=True)
+    return _arranged(planner, inner, pointwise, reduction, loops, [axis.name for axis in work.axes])
+
+
+def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[str]:
+    """Rule 3: blocks for the reduced axes, the innermost first, and for the `rows`; returns the axes to be looped over."""
+    static = {axis.name for axis in planner.work.axes if axis.is_static}
+    before = dict(planner.blocks)
+    for most in (_LEAST_ROWS, 1) if rows else (1,):
+        planner.blocks = dict(before)
+        if rows:
+            planner.grow(rows, most=most)
+        for axis in reversed(reduction):
+            planner.grow(axis)
+        loops = [axis for axis in reduction if axis not in static or planner.blocks[axis] < planner.lengths[axis]]
+        if not loops:
+            break
+    return loops
+
+
+def _arranged(
+    planner: _Planner, inner: str, pointwise: list[str], reduction: list[str], loops: list[str], order: list[str]
+) -> TilePlan:
+    """The plan for the planner's blocks: axes with a block of one are walked instead."""
+    blocks = {
+        axis: next_power_of_2(block)
+        for axis, block in planner.blocks.items()
+        if block > 1 or (axis in reduction and axis not in loops)
+    }
+    outer, last = (pointwise, reduction) if inner in reduction else (reduction, pointwise)
+    dimensions = [axis for axis in (*outer, *last) if axis in blocks and axis != inner]
+    if inner in blocks:
+        dimensions.append(inner)
+    return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops))
