@@ -14,6 +14,7 @@ from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
+from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.tiling import footprint, limits
 
 
@@ -25,6 +26,8 @@ class NpuTritonKernel(TritonKernel):
     - block sizes come from `inductor_npu.tiling.heuristics`, which the generated source imports under Inductor's name.
     """
 
+    overrides = NpuKernelOverrides
+
     @classmethod
     @lru_cache(None)
     def gen_common_triton_imports(cls) -> str:
@@ -32,7 +35,11 @@ class NpuTritonKernel(TritonKernel):
         heuristics.
         """
         imports = super().gen_common_triton_imports()
-        return imports + "from inductor_npu.tiling import heuristics as triton_heuristics\n"
+        return (
+            imports
+            + "from inductor_npu.codegen import device_functions\n"
+            + "from inductor_npu.tiling import heuristics as triton_heuristics\n"
+        )
 
     def should_use_persistent_reduction(self) -> bool:
         """Keep the row on chip whenever it fits, unless rows lie side by side in memory and the row is long.
