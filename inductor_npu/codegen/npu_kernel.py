@@ -209,7 +209,8 @@ class NpuKernel(Reductions, TritonKernel):
         if self.axes_of(value.shape) == tuple(axes):
             return value
         shape = self.shape_of(axes)
-        text = f"tl.broadcast_to({self.expanded(value, axes)}, [{', '.join(shape)}])"
+        whole = f"{value}{_subscript(self.axes_of(value.shape), axes)}"
+        text = f"tl.broadcast_to({whole}, [{', '.join(shape)}])"
         return self.cse.generate(buffer, text, dtype=value.dtype, shape=shape)
 
     # -- conditions on indices ----------------------------------------------------------------------------------------

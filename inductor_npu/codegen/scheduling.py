@@ -20,10 +20,15 @@ from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.shape import shape_of
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.kernel import NpuTritonKernel
+from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
 
 
 log = logging.getLogger(__name__)
+
+
+class _DoesNotFit(Exception):
+    """The tiles of a kernel need more of the Unified Buffer than was estimated."""
 
 
 class NpuScheduling(TritonScheduling):
@@ -50,6 +55,21 @@ class NpuScheduling(TritonScheduling):
     def get_backend_features(cls, device: Any) -> OrderedSet[BackendFeature]:
         return cls.backend_features
 
+    # What part of the Unified Buffer tiles may fill, as estimated: the next smaller one where the compiler disagrees.
+    _shares = (0.8, 0.4, 0.2, 0.1)
+    _share = 0.8
+
+    def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
+        """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
+        tiles, where a smaller block of the same kernel is not enough.
+        """
+        for self._share in self._shares:
+            try:
+                return super().codegen_node_schedule(kernel_features)
+            except _DoesNotFit as error:
+                log.debug("%s; trying smaller tiles", error)
+        return None
+
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
     ) -> list[TritonKernel]:
@@ -72,7 +92,7 @@ class NpuScheduling(TritonScheduling):
         if any(features.contains_op(name) for name in ("scan", "sort", "bucketize")):
             return None
         try:
-            axes, plan = shape_of(list(features.scheduler_nodes()), features)
+            axes, plan = shape_of(list(features.scheduler_nodes()), features, self._share)
         except CannotSplit as error:
             log.debug("no common axes: %s", error)
             return None
@@ -121,6 +141,9 @@ class NpuScheduling(TritonScheduling):
         a warning; with config.strict the error is raised.
         """
         failure = compile_in_process(subs_name, src_code)
+        if isinstance(failure, KernelTooLargeError) and isinstance(kernel, NpuKernel) and self._share > self._shares[-1]:
+            wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
+            raise _DoesNotFit(str(failure))
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
             super()._emit_kernel_to_wrapper(

@@ -15,15 +15,15 @@ from inductor_npu.codegen.trace import Trace, trace
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
 
 
-def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures) -> tuple[Axes, TilePlan]:
-    """The axes of a kernel made of `nodes`, and how they are tiled for the current target.
+def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -> tuple[Axes, TilePlan]:
+    """The axes of a kernel made of `nodes`, and how they are tiled for the current target; the estimate may fill `share` of the Unified Buffer.
 
     Raises axes.CannotSplit if the loops share no shape.
     """
     axes = Axes(nodes, features.numel, features.reduction_numel)
     work = work_of(trace(nodes, axes), axes)
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
-    return axes, plan(work, providers.current_target(), largest)
+    return axes, plan(work, providers.current_target(), largest, share)
 
 
 def work_of(traced: Trace, axes: Axes) -> Work:

@@ -25,9 +25,6 @@ from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.tiling import limits
 
-# Share of the Unified Buffer that the estimate may fill: the compiler's own temporaries need the rest.
-_SHARE = 0.8
-
 # An axis shorter than this gains nothing from being the contiguous dimension of a row that an index leads to.
 _SHORTEST_ROW = 8
 
@@ -116,8 +113,9 @@ def footprint(blocks: dict[str, int], work: Work) -> int:
 
 
 class _Planner:
-    def __init__(self, work: Work, chip: Chip, largest_tile: int) -> None:
+    def __init__(self, work: Work, chip: Chip, largest_tile: int, share: float) -> None:
         self.work, self.chip, self.largest_tile = work, chip, largest_tile
+        self.room = chip.unified_buffer * share
         self.lengths = {axis.name: axis.length for axis in work.axes}
         self.blocks: dict[str, int] = {}
 
@@ -125,7 +123,7 @@ class _Planner:
         blocks = {**self.blocks, **changed}
         return (
             math.prod(blocks.values()) <= self.largest_tile
-            and footprint(blocks, self.work) <= self.chip.unified_buffer * _SHARE
+            and footprint(blocks, self.work) <= self.room
         )
 
     def tiles(self) -> int:
@@ -169,8 +167,10 @@ def innermost(work: Work, among: Sequence[str]) -> str | None:
     return max(votes, key=lambda axis: (votes[axis], among.index(axis)))
 
 
-def plan(work: Work, chip: Chip, largest_tile: int) -> TilePlan:
-    """Chooses the tile of a kernel; `largest_tile` in elements."""
+def plan(work: Work, chip: Chip, largest_tile: int, share: float = 0.8) -> TilePlan:
+    """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
+    Buffer (the compiler's own temporaries need the rest).
+    """
     walked = work.walked | rows_by_index(work)
     pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in walked]
     reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in walked]
@@ -178,7 +178,7 @@ def plan(work: Work, chip: Chip, largest_tile: int) -> TilePlan:
     inner = innermost(work, [*pointwise, *reduction])
     if inner is None:
         return TilePlan((), {}, tuple(walked_reductions))
-    planner = _Planner(work, chip, largest_tile)
+    planner = _Planner(work, chip, largest_tile, share)
     contiguous = {access.contiguous for access in work.accesses if len(access.axes) > 1}
     crossed = [axis for axis in reversed(pointwise) if axis in contiguous and axis != inner]
 
