@@ -194,6 +194,8 @@ class NpuKernelOverrides(TritonKernelOverrides):
         shift = _power_of_two(b)
         if shift is not None and _as_int32_tiles(a, b):
             return _of_int32(f"{as_int32(a)} >> {shift}", a, b)
+        if _as_int32_tiles(a, b) and _divides_in_fp32(a, b) and _is_not_zero(b):
+            return _of_int32(_floor_in_fp32(a, b), a, b)
         if _as_int32_tiles(a, b):
             return _of_int32(f"device_functions.floor_divide({as_int32(a)}, {as_int32(b)})", a, b)
         return TritonKernelOverrides.floordiv(a, b)
@@ -233,6 +235,8 @@ class NpuKernelOverrides(TritonKernelOverrides):
         x, y = as_int32(a), as_int32(b)
         if _power_of_two(b) is not None:
             return _of_int32(f"{x} & ({y} - 1)", a, b)
+        if _divides_in_fp32(a, b) and _is_not_zero(b):
+            return _of_int32(f"{x} - {_floor_in_fp32(a, b)} * {y}", a, b)
         return _of_int32(f"device_functions.floor_remainder({x}, {y})", a, b)
 
     @staticmethod
@@ -306,6 +310,116 @@ class NpuKernelOverrides(TritonKernelOverrides):
     @staticmethod
     def erf(x: Operand) -> Any:
         return _triton("erf", TritonKernelOverrides.erf, x)
+
+    # --- functions that Ascend's Triton lacks, or whose digits it loses
+
+    @staticmethod
+    def expm1(x: Operand) -> Any:
+        return _function("expm1", TritonKernelOverrides.expm1, x)
+
+    @staticmethod
+    def log1p(x: Operand) -> Any:
+        return _function("log1p", TritonKernelOverrides.log1p, x)
+
+    @staticmethod
+    def tanh(x: Operand) -> Any:
+        return _function("tanh", TritonKernelOverrides.tanh, x)
+
+    @staticmethod
+    def sinh(x: Operand) -> Any:
+        return _function("sinh", TritonKernelOverrides.sinh, x)
+
+    @staticmethod
+    def cosh(x: Operand) -> Any:
+        return _function("cosh", TritonKernelOverrides.cosh, x)
+
+    @staticmethod
+    def asinh(x: Operand) -> Any:
+        return _function("asinh", TritonKernelOverrides.asinh, x)
+
+    @staticmethod
+    def acosh(x: Operand) -> Any:
+        return _function("acosh", TritonKernelOverrides.acosh, x)
+
+    @staticmethod
+    def atanh(x: Operand) -> Any:
+        return _function("atanh", TritonKernelOverrides.atanh, x)
+
+    @staticmethod
+    def tan(x: Operand) -> Any:
+        return _function("tan", TritonKernelOverrides.tan, x)
+
+    @staticmethod
+    def atan(x: Operand) -> Any:
+        return _function("atan", TritonKernelOverrides.atan, x)
+
+    @staticmethod
+    def asin(x: Operand) -> Any:
+        return _function("asin", TritonKernelOverrides.asin, x)
+
+    @staticmethod
+    def acos(x: Operand) -> Any:
+        return _function("acos", TritonKernelOverrides.acos, x)
+
+    @staticmethod
+    def erfc(x: Operand) -> Any:
+        return _function("erfc", TritonKernelOverrides.erfc, x)
+
+    @staticmethod
+    def erfcx(x: Operand) -> Any:
+        return _function("erfcx", TritonKernelOverrides.erfcx, x)
+
+    @staticmethod
+    def erfinv(x: Operand) -> Any:
+        return _function("erfinv", TritonKernelOverrides.erfinv, x)
+
+    @staticmethod
+    def lgamma(x: Operand) -> Any:
+        return _function("lgamma", TritonKernelOverrides.lgamma, x)
+
+    @staticmethod
+    def i0(x: Operand) -> Any:
+        return _function("bessel_i0", TritonKernelOverrides.i0, x)
+
+    @staticmethod
+    def i1(x: Operand) -> Any:
+        return _function("bessel_i1", TritonKernelOverrides.i1, x)
+
+    @staticmethod
+    def modified_bessel_i0(x: Operand) -> Any:
+        return _function("bessel_i0", TritonKernelOverrides.modified_bessel_i0, x)
+
+    @staticmethod
+    def modified_bessel_i1(x: Operand) -> Any:
+        return _function("bessel_i1", TritonKernelOverrides.modified_bessel_i1, x)
+
+    @staticmethod
+    def atan2(x: Operand, y: Operand) -> Any:
+        return _function("atan2", TritonKernelOverrides.atan2, x, y)
+
+    @staticmethod
+    def hypot(x: Operand, y: Operand) -> Any:
+        return _function("hypot", TritonKernelOverrides.hypot, x, y)
+
+    @staticmethod
+    def sigmoid(x: Operand) -> Any:
+        return _triton("sigmoid", TritonKernelOverrides.sigmoid, x)
+
+    @staticmethod
+    def log10(x: Operand) -> Any:
+        if dtype_of(x) is torch.float64:
+            return TritonKernelOverrides.log10(x)
+        return f"({_triton('log', TritonKernelOverrides.log, x)} * {1 / math.log(10)!r})"
+
+    @staticmethod
+    def mul_rn(x: Operand, y: Operand) -> str:
+        return f"({x} * {y})"
+
+    @classmethod
+    def pow(cls, a: Operand, b: Operand) -> Any:
+        if common_integer(a, b) is None:
+            return _function("power", super().pow, a, b)
+        return super().pow(a, b)
 
     # --- random numbers
 
@@ -400,6 +514,18 @@ def _as_int32_tiles(a: Operand, b: Operand) -> bool:
 def _divides_in_fp32(a: Operand, b: Operand) -> bool:
     """Whether `//`, which Ascend does in fp32, is right for all values that `a` and `b` can have."""
     return all(within(bounds_of(x), -_EXACT_IN_FP32, _EXACT_IN_FP32) for x in (a, b))
+
+
+def _is_not_zero(x: Operand) -> bool:
+    bounds = bounds_of(x)
+    return bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
+
+
+def _floor_in_fp32(a: Operand, b: Operand) -> str:
+    """Text of the quotient of integers that `_divides_in_fp32`, rounded down, as int32."""
+    if within(bounds_of(a), 0, _EXACT_IN_FP32) and within(bounds_of(b), 1, _EXACT_IN_FP32):
+        return f"({as_int32(a)} // {as_int32(b)})"
+    return f"tl.floor({as_fp32(a)} / {as_fp32(b)}).to(tl.int32)"
 
 
 def _of_int32(text: str, *operands: Operand) -> str:

@@ -9,6 +9,7 @@ Ascend's compiler turns into vector instructions, and takes tiles of any shape a
 from __future__ import annotations
 
 from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
+from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
 from .int64 import (
     add_int64,
     at_most_int64,
@@ -21,17 +22,37 @@ from .int64 import (
 from .integers import power_of_integer, shift_left, shift_right
 from .random import normal, random_integers, random_integers_below, uniform
 from .rounding import copy_sign, fmod, remainder, round_to_even, truncate
+from .special import bessel_i0, bessel_i1, erfc, erfcx, erfinv, lgamma
+from .trigonometric import acos, asin, atan, atan2, hypot, tan
 
 __all__ = [
+    "acos",
+    "acosh",
     "add_int64",
+    "asin",
+    "asinh",
     "at_most_int64",
+    "atan",
+    "atan2",
+    "atanh",
+    "bessel_i0",
+    "bessel_i1",
     "copy_sign",
+    "cosh",
     "equal_int64",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "expm1",
     "floor_divide",
     "floor_remainder",
     "fmod",
+    "hypot",
     "less_int64",
+    "lgamma",
+    "log1p",
     "normal",
+    "power",
     "power_of_integer",
     "random_integers",
     "random_integers_below",
@@ -39,7 +60,10 @@ __all__ = [
     "round_to_even",
     "shift_left",
     "shift_right",
+    "sinh",
     "subtract_int64",
+    "tan",
+    "tanh",
     "truncate",
     "truncating_divide",
     "truncating_remainder",

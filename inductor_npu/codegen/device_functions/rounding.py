@@ -40,8 +40,8 @@ def round_to_even(x: tl.tensor) -> tl.tensor:
 
 
 _BITS_A_ROUND = tl.constexpr(21)
-# fp32 spans 277 powers of two (2^-149 to 2^128); each round takes 21 of the quotient's bits.
-_ROUNDS = tl.constexpr(14)
+# Exponents of normal numbers differ by 253 at most; each round takes 21 of the quotient's bits.
+_ROUNDS = tl.constexpr(13)
 _UPPER_HALF = tl.constexpr(-(2**12))  # the sign, the exponent and the upper 12 of 24 bits of an fp32
 _NEAREST = tl.constexpr(1.5 * 2.0**23)  # adding it rounds to a whole number
 _NEAREST_2048 = tl.constexpr(1.5 * 2.0**34)  # to a multiple of 2^11
@@ -49,7 +49,7 @@ _NEAREST_2048 = tl.constexpr(1.5 * 2.0**34)  # to a multiple of 2^11
 
 @triton.jit
 def fmod(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    """What is left of `x` after whole multiples of `y`, with the sign of `x`. fp32; exact for normal `y`.
+    """What is left of `x` after whole multiples of `y`, with the sign of `x`. fp32, exact; NaN for subnormal `y`.
 
     `x - trunc(x / y) * y` loses everything once the quotient has more than 24 bits. Here the quotient is taken 21
     bits at a time, and each product is split into four that need no rounding.
@@ -57,7 +57,7 @@ def fmod(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     rest, divisor = tl.broadcast(tl.abs(x), tl.abs(y))
     divisor_bits = divisor.to(tl.int32, bitcast=True)
     exponent = divisor_bits >> 23
-    for _ in range(_ROUNDS):
+    for _ in tl.static_range(_ROUNDS):  # a loop would keep every intermediate tile
         shift = tl.maximum((rest.to(tl.int32, bitcast=True) >> 23) - exponent - _BITS_A_ROUND, 0)
         bits = divisor_bits + (shift << 23)
         multiple = bits.to(tl.float32, bitcast=True)
@@ -72,7 +72,7 @@ def fmod(x: tl.tensor, y: tl.tensor) -> tl.tensor:
         rest = rest - few * lower
         rest = tl.where(rest < 0.0, rest + multiple, rest)
     rest = tl.where(divisor == float("inf"), tl.abs(x), rest)
-    return with_sign_of(rest, x)
+    return with_sign_of(tl.where(exponent == 0, float("nan"), rest), x)
 
 
 @triton.jit

@@ -1,0 +1,199 @@
+"""Exponentials, logarithms, hyperbolic functions and powers of fp32, to a few units of the last place.
+
+What Triton has on both sides is exp and log. Where a formula in them would cancel, near a function's zero, there is a
+polynomial or the rounding error that was made is put back.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .rounding import with_sign_of
+
+_SMALLEST = tl.constexpr(1.1754943508222875e-38)
+_LN_2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def log1p(x: tl.tensor) -> tl.tensor:
+    """log(1 + x)."""
+    one_more = 1.0 + x
+    lost = x - (one_more - 1.0)  # what the sum has rounded away
+    divisor = tl.maximum(one_more, _SMALLEST, propagate_nan=tl.PropagateNan.ALL)  # not the 0 of x = -1
+    return tl.log(one_more) + tl.where(one_more == x, 0.0, lost / divisor)
+
+
+@triton.jit
+def expm1(x: tl.tensor) -> tl.tensor:
+    """exp(x) - 1: below 0.4 its Taylor series."""
+    series = x * (1.0 / 40320.0) + 1.0 / 5040.0
+    series = series * x + 1.0 / 720.0
+    series = series * x + 1.0 / 120.0
+    series = series * x + 1.0 / 24.0
+    series = series * x + 1.0 / 6.0
+    series = series * x + 0.5
+    series = series * (x * x) + x
+    return tl.where(tl.abs(x) < 0.4, series, tl.exp(x) - 1.0)
+
+
+@triton.jit
+def tanh(x: tl.tensor) -> tl.tensor:
+    """(exp(2 x) - 1) / (exp(2 x) + 1): below 0.625 a polynomial (Cephes, tanhf)."""
+    magnitude = tl.abs(x)
+    square = x * x
+    series = square * -5.70498872745e-3 + 2.06390887954e-2
+    series = series * square - 5.37397155531e-2
+    series = series * square + 1.33314422036e-1
+    series = series * square - 3.33332819422e-1
+    series = series * square * magnitude + magnitude
+    far = 1.0 - 2.0 / (tl.exp(magnitude + magnitude) + 1.0)
+    return with_sign_of(tl.where(magnitude < 0.625, series, far), x)
+
+
+@triton.jit
+def _half_exp(magnitude: tl.tensor) -> tl.tensor:
+    """exp(magnitude) / 2, which is finite a little further than exp is."""
+    root = tl.exp(0.5 * magnitude)
+    return (0.5 * root) * root
+
+
+@triton.jit
+def sinh(x: tl.tensor) -> tl.tensor:
+    """(exp(x) - exp(-x)) / 2: below 1 its Taylor series."""
+    magnitude = tl.abs(x)
+    square = x * x
+    series = square * (1.0 / 362880.0) + 1.0 / 5040.0
+    series = series * square + 1.0 / 120.0
+    series = series * square + 1.0 / 6.0
+    series = series * square * magnitude + magnitude
+    half = _half_exp(magnitude)
+    return with_sign_of(tl.where(magnitude < 1.0, series, half - 0.25 / half), x)
+
+
+@triton.jit
+def cosh(x: tl.tensor) -> tl.tensor:
+    """(exp(x) + exp(-x)) / 2."""
+    half = _half_exp(tl.abs(x))
+    return half + 0.25 / half
+
+
+@triton.jit
+def asinh(x: tl.tensor) -> tl.tensor:
+    """log(x + sqrt(x^2 + 1))."""
+    magnitude = tl.abs(x)
+    bounded = tl.minimum(magnitude, 1.0e4, propagate_nan=tl.PropagateNan.ALL)
+    square = bounded * bounded
+    near = log1p(bounded + square / (1.0 + tl.sqrt_rn(square + 1.0)))
+    return with_sign_of(tl.where(magnitude <= 1.0e4, near, tl.log(magnitude) + _LN_2), x)
+
+
+@triton.jit
+def acosh(x: tl.tensor) -> tl.tensor:
+    """log(x + sqrt(x^2 - 1)); NaN below 1."""
+    above = tl.where(x < 1.0, float("nan"), x - 1.0)
+    bounded = tl.minimum(above, 1.0e4, propagate_nan=tl.PropagateNan.ALL)
+    near = log1p(bounded + tl.sqrt_rn(bounded * (bounded + 2.0)))
+    return tl.where(x > 1.0e4, tl.log(x) + _LN_2, near)
+
+
+@triton.jit
+def atanh(x: tl.tensor) -> tl.tensor:
+    """log((1 + x) / (1 - x)) / 2; NaN beyond 1."""
+    magnitude = tl.abs(x)
+    return with_sign_of(0.5 * log1p((magnitude + magnitude) / (1.0 - magnitude)), x)
+
+
+_SPLIT = tl.constexpr(-(2**12))  # the sign, the exponent and the upper 12 of 24 bits of an fp32
+_ROUND = tl.constexpr(1.5 * 2.0**23)
+_ROOT_HALF = tl.constexpr(0x3F3504F3)  # bits of sqrt(1/2)
+_LN_2_HIGH = tl.constexpr(0.693359375)  # 10 bits: exact times an exponent
+_LN_2_LOW = tl.constexpr(-2.12194440054690583e-4)
+
+
+@triton.jit
+def _clamped(x: tl.tensor, limit: tl.constexpr) -> tl.tensor:
+    """`x` limited to -limit and limit."""
+    not_less = tl.maximum(x, -limit, propagate_nan=tl.PropagateNan.ALL)
+    return tl.minimum(not_less, limit, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def upper_half(x: tl.tensor) -> tl.tensor:
+    """`x` without its lower 12 bits: a product of two such numbers is exact. fp32."""
+    return (x.to(tl.int32, bitcast=True) & _SPLIT).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _log_in_two(x: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """log(x) of a positive number as a sum of two, the first with 12 bits at most, good to some 2^-34.
+
+    With m = x / 2^e between sqrt(1/2) and sqrt(2), f = m - 1 and s = f / (2 + f): log(m) = 2 s + 2/3 s^3 + ..., where
+    2 s = f - f^2/2 + s (f^2/2 + ...) has its largest terms exact.
+    """
+    subnormal = x < _SMALLEST
+    bits = tl.where(subnormal, x * 16777216.0, x).to(tl.int32, bitcast=True) - _ROOT_HALF
+    exponent = (bits >> 23).to(tl.float32)
+    mantissa = ((bits & 0x7FFFFF) + _ROOT_HALF).to(tl.float32, bitcast=True)
+    exponent = tl.where(subnormal, exponent - 24.0, exponent)
+    f = mantissa - 1.0
+    s = f / (2.0 + f)
+    square = s * s
+    # 2 s^3/3 + 2 s^5/5 + ... = s * rest
+    rest = square * (2.0 / 11.0) + 2.0 / 9.0
+    rest = rest * square + 2.0 / 7.0
+    rest = rest * square + 2.0 / 5.0
+    rest = rest * square + 2.0 / 3.0
+    rest = rest * square
+    f_upper = upper_half(f)
+    f_lower = f - f_upper
+    half_upper = 0.5 * f_upper * f_upper  # exact
+    half_lower = 0.5 * f_lower * (f + f_upper)
+    small = s * (half_upper + half_lower + rest) - half_lower
+    # exponent * ln 2 + f - half_upper + small, largest first, each rounding error put back.
+    whole = exponent * _LN_2_HIGH
+    first = whole + f
+    lost = f - (first - whole)
+    second = first - half_upper
+    lost = lost + ((first - second) - half_upper)
+    lost = lost + (small + exponent * _LN_2_LOW)
+    total = second + lost
+    high = upper_half(total)
+    return high, (second - high) + lost
+
+
+@triton.jit
+def power(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """`x ** y` as C's pow: exp(y log(x)), the logarithm and its product in two parts."""
+    high, low = _log_in_two(tl.abs(x))
+    exponent = _clamped(y, 1.0e30)
+    upper = upper_half(exponent)
+    product = upper * high  # exact
+    rest = (exponent - upper) * high + exponent * low
+    # Beyond 110 the result has overflowed, or is 0.
+    total = _clamped(product + rest, 110.0)
+    times = (total * 1.4426950408889634 + _ROUND) - _ROUND
+    remaining = (_clamped(product, 150.0) - times * _LN_2_HIGH) - times * _LN_2_LOW
+    remaining = tl.where(tl.abs(total) >= 110.0, 0.0, remaining + rest)
+    half = (times * 0.5).to(tl.int32)
+    other = times.to(tl.int32) - half
+    scale = ((half + 127) << 23).to(tl.float32, bitcast=True)
+    other_scale = ((other + 127) << 23).to(tl.float32, bitcast=True)
+    result = tl.exp(remaining) * scale * other_scale
+
+    infinite = float("inf")
+    nan = float("nan")
+    magnitude = tl.abs(x)
+    y_magnitude = tl.abs(y)
+    whole = tl.floor(y) == y
+    odd = whole & (tl.floor(0.5 * y) * 2.0 != y)
+    negative = x.to(tl.int32, bitcast=True) < 0
+    # Zero and infinity to a power that is not zero: zero or infinity.
+    grows = (magnitude > 1.0) == (y > 0.0)
+    at_end = (magnitude == 0.0) | (magnitude == infinite) | (y_magnitude == infinite)
+    result = tl.where(at_end, tl.where(grows, infinite, 0.0), result)
+    result = tl.where((magnitude == 1.0) & (y == y), 1.0, result)
+    result = tl.where(negative & odd, result * -1.0, result)
+    bad = (x < 0.0) & ~whole & (magnitude != infinite) & (y_magnitude != infinite)
+    result = tl.where(bad | (x != x) | (y != y), nan, result)
+    return tl.where((y == 0.0) | (x == 1.0), 1.0, result)
