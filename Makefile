@@ -26,6 +26,8 @@ DEVICE := $(VENV)/.device-torch-$(TORCH)
 DEVICE_SOURCES := $(wildcard inductor_npu/simulator/device/csrc/*) inductor_npu/simulator/device/build.py
 STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
 TEST := $(STRICT) $(PY) -m pytest -q
+# A process that crashes ends the run: given to a new one, the rest of its file can leave pytest-xdist waiting for ever.
+PARALLEL := -n $(JOBS) --dist loadfile --max-worker-restart 0
 
 ASCEND_PY := $(ASCEND_VENV)/bin/python
 ASCEND_READY := $(ASCEND_VENV)/.ready-torch-$(TORCH)
@@ -76,13 +78,13 @@ demo: setup
 
 # Fast tests first; those that compare a time with a limit run last, alone.
 test: setup
-	$(TEST) -n $(JOBS) --dist loadfile -m "not slow and not budget"
-	$(TEST) -n $(JOBS) --dist loadfile -m "slow and not budget"
+	$(TEST) $(PARALLEL) -m "not slow and not budget"
+	$(TEST) $(PARALLEL) -m "slow and not budget"
 	$(TEST) -m budget
 
 test-ascend: ascend-env
-	$(ASCEND_TEST) -n $(JOBS) --dist loadfile -m "not slow and not budget"
-	$(ASCEND_TEST) -n $(JOBS) --dist loadfile -m "slow and not budget"
+	$(ASCEND_TEST) $(PARALLEL) -m "not slow and not budget"
+	$(ASCEND_TEST) $(PARALLEL) -m "slow and not budget"
 
 lint: $(READY)
 	$(PY) -m ruff check .

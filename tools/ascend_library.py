@@ -3,8 +3,8 @@
 The compiler's final IR calls functions of a library that comes with it as LLVM bitcode (`meta_op.aiv.bc`). Which
 instructions such a function issues depends on sizes, strides and addresses, hardly ever on data. Here the bitcode is
 compiled for the host, with each hardware instruction replaced by a record of itself and each scalar access to on-chip
-or device memory counted, and then called. So it can be said, not guessed, which calls are loops over single elements,
-and how many vector instructions and repeats the others take.
+or device memory counted, and then called, in a process of its own (tools/host_process.py). So it can be said, not
+guessed, which calls are loops over single elements, and how many vector instructions and repeats the others take.
 
     python -m tools.ascend_library BITCODE CALLEE...      what each callee can issue, by reading its call graph
 
@@ -13,35 +13,30 @@ tests/ascend/hivm/test_library.py compares inductor_npu/ascend/hivm/guards.py wi
 
 from __future__ import annotations
 
-import ctypes
-import mmap
+import platform
 import re
+import struct
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import llvmlite.binding as llvm
 
+from tools.host_process import RECORD_WORDS, RECORDS, Argument, HostProcess, View
+
+__all__ = ["Library", "Trace", "View"]
+
 PREFIX = "_mlir_ciface_"
-RECORDS = 1 << 16
-RECORD_WORDS = 6  # instruction, then up to five operands
+# The code must not depend on which host compiles it. The least that has instructions to convert half; what the bare
+# architecture lacks, LLVM would call from a library that not every host has.
+CPU = {"x86_64": "x86-64-v3"}.get(platform.machine(), "generic")
 _DEFINE = re.compile(r'^define .*?@("?[\w.$]+"?)\(')
 _CALLED = re.compile(r'@("?[\w.$]+"?)')
+_LOCAL = re.compile(r"\s*(%\S+) = alloca (.+), align \d+$")
 _MEMORY = re.compile(r"(= load .*, ptr addrspace\(([16])\) %)|(^\s*store .*, ptr addrspace\(([16])\) %)")
-
-
-@dataclass(frozen=True)
-class View:
-    """A memref as the library sees it: sizes and strides in elements, address in bytes, space ub or gm."""
-
-    space: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    address: int = 0
-    offset: int = 0
 
 
 @dataclass
@@ -57,7 +52,10 @@ class Trace:
 
 
 class Library:
-    """The functions of one bitcode file, compiled for the host when they are first called."""
+    """The functions of one bitcode file, compiled for the host when they are first called.
+
+    The host need not know bfloat: nothing computes in it, and its values are passed as the 16 bits that they are.
+    """
 
     def __init__(self, bitcode: Path) -> None:
         llvm.initialize_native_target()
@@ -68,42 +66,25 @@ class Library:
         self._types: list[str] = []
         self._split(text)
         self._names: list[str] = []
-        self._engines: list[object] = []
-        self._ub = mmap.mmap(-1, 4 << 20)
-        self._gm = mmap.mmap(-1, 1 << 28, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._ub_base = _aligned(self._ub)
-        self._gm_base = _aligned(self._gm)
+        self._host = HostProcess()
 
     @property
     def callees(self) -> list[str]:
         """The functions that the compiler's IR can call."""
         return sorted(name[len(PREFIX) :] for name in self._functions if name.startswith(PREFIX))
 
-    def call(self, callee: str, operands: list[View | int | float]) -> Trace:
-        """Calls `callee`. Raises KeyError if there is no such function."""
-        run, engine = self._compiled(callee)
-        keep = []
-        slots = (ctypes.c_uint64 * max(len(operands), 1))()
-        for index, operand in enumerate(operands):
-            if isinstance(operand, View):
-                descriptor = self._descriptor(operand)
-                keep.append(descriptor)
-                slots[index] = ctypes.addressof(descriptor)
-            elif isinstance(operand, float):
-                ctypes.memmove(ctypes.byref(slots, index * 8), ctypes.byref(ctypes.c_float(operand)), 4)
-            else:
-                slots[index] = operand & (2**64 - 1)
-        count = ctypes.c_int64.from_address(engine.get_global_value_address("record_count"))
-        scalar = ctypes.c_int64.from_address(engine.get_global_value_address("scalar_count"))
-        count.value = scalar.value = 0
-        run(slots)
-        words = (ctypes.c_int64 * (RECORDS * RECORD_WORDS)).from_address(engine.get_global_value_address("records"))
-        trace = Trace(scalar=scalar.value)
-        if count.value > RECORDS:
-            raise OverflowError(f"{callee} issues {count.value} instructions, more than {RECORDS}")
-        for record in range(count.value):
-            first = record * RECORD_WORDS
-            trace.instructions.append((self._names[words[first]], tuple(words[first + 1 : first + RECORD_WORDS])))
+    def call(self, callee: str, operands: Sequence[Argument]) -> Trace:
+        """Calls `callee`, on memory that is all zero.
+
+        Raises KeyError if there is no such function, HostCodeError if the call does not come to its end, ValueError if
+        an operand does not lie in its memory, and OverflowError if the call issues more instructions than are recorded.
+        """
+        outcome = self._host.run(callee, self._compiled(callee), operands)
+        if outcome.count > RECORDS:
+            raise OverflowError(f"{callee} issues {outcome.count} instructions, more than {RECORDS}")
+        trace = Trace(scalar=outcome.scalar)
+        for instruction, *words in struct.iter_unpack(f"={RECORD_WORDS}q", outcome.words):
+            trace.instructions.append((self._names[instruction], tuple(words)))
         return trace
 
     def instructions(self, callee: str) -> list[str]:
@@ -112,7 +93,7 @@ class Library:
         return sorted(name.removeprefix("hivm.") for name in declared if name.startswith("hivm."))
 
     def parameters(self, callee: str) -> list[str]:
-        """The LLVM types of `callee`'s parameters. Raises KeyError."""
+        """The LLVM types of `callee`'s parameters, i16 for bfloat. Raises KeyError."""
         return _parameter_types(self._functions[PREFIX + callee][0])
 
     # ---- compiling ----
@@ -120,6 +101,8 @@ class Library:
     def _split(self, text: str) -> None:
         current: list[str] | None = None
         for line in text.splitlines():
+            if "bfloat" in line:
+                line = _without_bfloat(line)
             if line.startswith("define"):
                 name = _name(line)
                 current = self._functions[name] = [line]
@@ -157,24 +140,19 @@ class Library:
         return reached, declared
 
     @cache  # noqa: B019 - a library lives as long as the process
-    def _compiled(self, callee: str) -> tuple[Any, Any]:
+    def _compiled(self, callee: str) -> bytes:
+        """An object file that defines `run`, which calls `callee`."""
         name = PREFIX + callee
         reached, declared = self._reached(name)
-        body = [*self._types, _RUNTIME.format(words=RECORDS * RECORD_WORDS)]
+        body = [*self._types, _RUNTIME.format(records=RECORDS, words=RECORDS * RECORD_WORDS)]
         for lines in reached.values():
             body += [_define_line(lines[0]), *(_instrumented(line) for line in lines[1:])]
         body += [self._stand_in(function) for function in declared]
         body.append(_entry(name, self._functions[name][0]))
         module = llvm.parse_assembly("\n".join(body))
         module.triple = llvm.get_process_triple()
-        target = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=0
-        )
-        engine = llvm.create_mcjit_compiler(module, target)
-        engine.finalize_object()
-        self._engines.append(engine)
-        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("run"))
-        return run, engine
+        target = llvm.Target.from_default_triple().create_target_machine(cpu=CPU, opt=0)
+        return target.emit_object(module)
 
     def _stand_in(self, name: str) -> str:
         """The definition of a function that the bitcode only declares: a hardware instruction that records itself."""
@@ -201,14 +179,9 @@ class Library:
         parameters = ", ".join(f"{kind} %p{i}" for i, kind in enumerate(types))
         return f"define {result} @{name}({parameters}) {{\n" + "\n".join(body) + "\n}"
 
-    def _descriptor(self, view: View) -> ctypes.Array:
-        base = (self._ub_base if view.space == "ub" else self._gm_base) + view.address
-        rank = len(view.shape)
-        return (ctypes.c_int64 * (3 + 2 * rank))(base, base, view.offset, *view.shape, *view.strides)
-
 
 _RUNTIME = """
-@nothing = global [16 x i64] zeroinitializer
+@nothing = constant [16 x i64] zeroinitializer
 @records = global [{words} x i64] zeroinitializer
 @record_count = global i64 0
 @scalar_count = global i64 0
@@ -216,7 +189,7 @@ define void @record(i64 %n, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e) {{
   %count = load i64, ptr @record_count
   %next = add i64 %count, 1
   store i64 %next, ptr @record_count
-  %fits = icmp ult i64 %next, 65536
+  %fits = icmp ult i64 %count, {records}
   br i1 %fits, label %keep, label %done
 keep:
   %first = mul i64 %count, 6
@@ -262,7 +235,7 @@ def _parameter_types(line: str) -> list[str]:
             start = position + 1
     parts.append(inside[start:])
     for part in parts:
-        match = re.match(r"\s*(ptr(?: addrspace\(\d\))?|i\d+|float|half|bfloat|double)", part)
+        match = re.match(r"\s*(ptr(?: addrspace\(\d\))?|i\d+|float|half|double)", part)
         if match:
             types.append(match.group(1))
     return types
@@ -292,6 +265,11 @@ def _closing(text: str) -> int:
     raise ValueError(text)
 
 
+def _without_bfloat(line: str) -> str:
+    line = re.sub(r"\bbfloat\b", "i16", line)
+    return re.sub(r"\b0xR([0-9A-F]{4})\b", lambda bits: str(int(bits[1], 16)), line)
+
+
 def _define_line(line: str) -> str:
     line = re.sub(r"^define (?:weak_odr |linkonce_odr |weak |internal )?(?:dso_local )?", "define internal ", line)
     return re.sub(r"( comdat(\([^)]*\))?| #\d+| align \d+(?= \{)|personality .*(?= \{))", "", line)
@@ -304,6 +282,11 @@ def _instrumented(line: str) -> str:
     line = re.sub(r"\bptr (noundef )?null\b", "ptr @nothing", line)
     if re.search(r"(icmp \w+|phi|select i1 \S+) ptr (?!addrspace)", line):
         line = re.sub(r"\bnull\b", "@nothing", line)
+    if local := _LOCAL.match(line):
+        # The library reads the 8 bytes that a narrower number begins (a value for padding): the rest must not vary.
+        name, kind = local.groups()
+        kind = "i64" if re.fullmatch(r"i\d+|float|half", kind) else kind
+        return f"  {name} = alloca {kind}, align 8\n  store {kind} zeroinitializer, ptr {name}"
     if _MEMORY.search(line):
         return line + "\n  call void @scalar_access()"
     return line
@@ -318,11 +301,6 @@ def _entry(name: str, define: str) -> str:
         arguments.append(f"{kind} %a{i}")
     lines.append(f"  call void @{name}({', '.join(arguments)})")
     return "define void @run(ptr %slots) {\n" + "\n".join(lines) + "\n  ret void\n}"
-
-
-def _aligned(memory: mmap.mmap) -> int:
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    return -(-address // (1 << 20)) * (1 << 20)
 
 
 def main(arguments: list[str]) -> None:

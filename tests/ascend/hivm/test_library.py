@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
 
 from inductor_npu.ascend.compilation import compile_kernels
@@ -23,6 +25,7 @@ from inductor_npu.ascend.hivm.parser import parse
 from inductor_npu.ascend.hivm.verdict import Walk, arguments_environment
 from tests.ascend.hivm.cases import CASES
 from tools.ascend_library import Library, View
+from tools.host_process import HostCodeError, HostProcess
 
 pytestmark = [pytest.mark.ascend, pytest.mark.slow]
 
@@ -144,6 +147,7 @@ ONE_AXIS: dict[str, Callable[[int, Place, Place], list[Known]]] = {
         buffer((n,), (1,), 3, 0, "i1"), _one(n, s, o, 0), _one(n, s, o, 1), _one(n, s, o, 2), buffer((16,), (1,), 4),
     ],
     "broadcast_scalar_float_to_1d": lambda n, s, o: [1.0, _one(n, s, o, 2)],
+    "broadcast_scalar_bfloat16_t_to_1d": lambda n, s, o: [1, _one(n, s, o, 2, "bf16")],
     "broadcast_scalar_int64_t_to_1d": lambda n, s, o: [1, _one(n, s, o, 2, "i64")],
     "load_gm_to_ubuf_1d_float": lambda n, s, o: [
         buffer((n,), (s[0],), 0, o[0], space="gm"), _one(n, s, o, 2), 0, 0.0, 0,
@@ -231,3 +235,67 @@ def test_the_table_names_functions_that_exist(library: Library):
     debugging = re.compile(r"(assert|print|init_debug|finish_debug)")
     unknown = [name for name in library.callees if callees.find(name) is None and not debugging.match(name)]
     assert not unknown
+
+
+# ---- the host process: what goes wrong in it is an error of the call ----
+
+FUNCTIONS = """
+declare void @llvm.hivm.PIPE(i64)
+define void @_mlir_ciface_works(i64 %pipe) { call void @llvm.hivm.PIPE(i64 %pipe) ret void }
+define void @_mlir_ciface_crashes(ptr %memref) { store i32 1, ptr inttoptr (i64 8 to ptr) ret void }
+define bfloat @_mlir_ciface_passes(bfloat %x) { ret bfloat %x }
+define void @_mlir_ciface_writes(ptr %memref, i64 %at) {
+  %base = load ptr addrspace(6), ptr %memref
+  %place = getelementptr i8, ptr addrspace(6) %base, i64 %at
+  %old = load i64, ptr addrspace(6) %place
+  store i64 1, ptr addrspace(6) %place
+  call void @llvm.hivm.PIPE(i64 %old)
+  ret void
+}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Library:
+    """A library of FUNCTIONS."""
+    (tmp_path / "small.bc").write_bytes(llvm.parse_assembly(FUNCTIONS).as_bitcode())
+    return Library(tmp_path / "small.bc")
+
+
+def test_a_crash_names_the_function_and_the_next_call_works(small: Library):
+    with pytest.raises(HostCodeError, match="crashes ended its process: SIGSEGV"):
+        small.call("crashes", [View("ub", (8,), (1,))])
+    assert small.call("works", [5]).instructions == [("hivm.PIPE", (5, 0, 0, 0, 0))]
+
+
+def test_a_symbol_that_the_host_lacks_is_named():
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple().create_target_machine()
+    asks = "declare void @absent() define void @run(ptr %slots) { call void @absent() ret void }"
+    code = target.emit_object(llvm.parse_assembly(asks))
+    with pytest.raises(HostCodeError, match="needs what this host does not have: absent"):
+        HostProcess().run("asks", code, [])
+
+
+def test_values_of_bfloat_need_nothing_of_the_host(small: Library):
+    assert small.parameters("passes") == ["i16"]
+    assert small.call("passes", [0x3F80]).instructions == []
+
+
+def test_memory_is_zero_at_each_call(small: Library):
+    for _ in range(2):
+        trace = small.call("writes", [View("ub", (8,), (1,)), 16])
+        assert trace.instructions == [("hivm.PIPE", (0, 0, 0, 0, 0))]
+        assert trace.scalar == 2
+
+
+@pytest.mark.parametrize("at", [-8, 4 << 20])
+def test_an_access_outside_of_the_memory_crashes(at: int, small: Library):
+    with pytest.raises(HostCodeError, match="SIGSEGV"):
+        small.call("writes", [View("ub", (8,), (1,)), at])
+
+
+def test_an_operand_outside_of_the_memory_is_refused(small: Library):
+    with pytest.raises(ValueError, match="does not lie in"):
+        small.call("writes", [View("ub", (1 << 20, 1), (1000, 1)), 0])
