@@ -28,7 +28,7 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu import providers
-from inductor_npu.codegen import tile_ops
+from inductor_npu.codegen import listing, tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
 from inductor_npu.codegen.reductions import Reductions
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
@@ -492,14 +492,14 @@ class NpuKernel(Reductions, TritonKernel):
 
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
         """Lengths that are known, then the loop over tiles around the body."""
+        body = IndentedBuffer()
         for axis in self.axis_of.values():
             if axis.is_reduction and not self.features.is_reduction():
                 continue
             if isinstance(axis.length, (int, sympy.Integer)):
-                code.writeline(f"{axis.prefix}numel = {int(axis.length)}")
+                body.writeline(f"{axis.prefix}numel = {int(axis.length)}")
             if self.is_whole(axis.prefix):
-                code.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
-        body = IndentedBuffer()
+                body.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
         if tiles:
@@ -508,7 +508,7 @@ class NpuKernel(Reductions, TritonKernel):
         with body.indent(offset=int(bool(tiles))):
             body.splice(indices)
             body.splice(self.body)
-        self.body = body
+        self.body = listing.listed(self, body)
 
     def _write_tile_indices(self, before: IndentedBuffer, inside: IndentedBuffer) -> str:
         """Writes what the tile's number says of each axis; returns the number of tiles."""

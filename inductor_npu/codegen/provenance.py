@@ -64,11 +64,8 @@ def remember(name: str, source: str, schedule: Sequence[Any], failure: Exception
     """
     if _remembered is None:
         return
-    nodes = _graph_nodes(schedule)
-    operators = dict.fromkeys(operator for node in nodes if (operator := _operator(node)))
-    lines = dict.fromkeys(line for node in nodes if (line := _user_line(node)))
     reason = None if failure is None else f"{type(failure).__name__}: {failure}"
-    _remembered[function_text(name, source)] = Provenance(tuple(operators), tuple(lines), reason)
+    _remembered[function_text(name, source)] = Provenance(operators_of(schedule), lines_of(schedule), reason)
 
 
 def remember_user_kernel(kernel: Any) -> None:
@@ -91,6 +88,16 @@ def function_text(name: str, source: str) -> str:
     lines = source.splitlines(keepends=True)
     first = next(index for index, line in enumerate(lines) if line.startswith(f"def {name}("))
     return "".join(inspect.getblock(lines[first:]))
+
+
+def operators_of(schedule: Sequence[Any]) -> tuple[str, ...]:
+    """The operators that the scheduler's nodes `schedule` were made of, each once, in the graph's order."""
+    return tuple(dict.fromkeys(operator for node in _graph_nodes(schedule) if (operator := _operator(node))))
+
+
+def lines_of(schedule: Sequence[Any]) -> tuple[Line, ...]:
+    """The user's source lines that led to the scheduler's nodes `schedule`, each once, in the graph's order."""
+    return tuple(dict.fromkeys(line for node in _graph_nodes(schedule) if (line := _user_line(node))))
 
 
 def _graph_nodes(schedule: Sequence[Any]) -> list[Any]:

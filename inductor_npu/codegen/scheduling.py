@@ -14,7 +14,7 @@ from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.codegen import eager_kernel, provenance
+from inductor_npu.codegen import eager_kernel, listing, provenance
 from inductor_npu.codegen.axes import CannotSplit
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.shape import shape_of
@@ -123,6 +123,13 @@ class NpuScheduling(TritonScheduling):
         with inductor_config.patch(combo_kernel_per_subkernel_blocks=False):  # torch 2.11 reads the knob itself
             return [code for group in groups for code in generate(group, custom_part_algorithm, True, *args, **kwargs)]
 
+    def codegen_comment(self, node_schedule: Any, *args: Any, **kwargs: Any) -> None:
+        """The user's source lines above a launch, which may be others at each launch; then Inductor's comment."""
+        wrapper = V.graph.wrapper_code
+        for line in listing.source_lines(node_schedule):
+            wrapper.make_comment(f"{wrapper.comment} {line}")
+        super().codegen_comment(node_schedule, *args, **kwargs)
+
     def _emit_kernel_to_wrapper(
         self,
         wrapper: Any,
@@ -140,6 +147,7 @@ class NpuScheduling(TritonScheduling):
         the module gets the same loops written as eager operators under the same name and with the same arguments, and
         a warning; with config.strict the error is raised.
         """
+        src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = compile_in_process(subs_name, src_code)
         if isinstance(failure, KernelTooLargeError) and isinstance(kernel, NpuKernel) and self._share > self._shares[-1]:
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}

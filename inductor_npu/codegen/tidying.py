@@ -1,0 +1,212 @@
+"""Takes out of a kernel's text what its reader does not need: values that nothing uses, names for plain numbers.
+
+Works on finished text, statement by statement: what a line of the generator becomes (a load that got its filling later,
+a store that was dropped) is known only then.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+DtypeOf = Callable[[str], "torch.dtype | None"]
+
+# What generated code calls; of these modules only functions with one of the words change anything but their result.
+_MODULES = {"tl", "libdevice", "tl_math", "triton_helpers", "kernel_library", "scan_library", "device_functions"}
+_EFFECTS = ("store", "atomic", "assert", "print", "barrier", "asm", "lookback")
+_FUNCTIONS = {"range", "float", "int", "bool", "min", "max"}
+_METHODS = {"to"}
+
+# Types for which Triton gives a literal beside a value of that type just that type.
+_LITERAL_TYPES = {"tl.float32": torch.float32, "tl.int32": torch.int32}
+_SMALLEST_FLOAT32 = 2.0**-126
+_LARGEST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
+_EXACT_IN_FLOAT32 = 1 << 24
+
+
+def tidied(text: str, dtype_of: DtypeOf) -> str:
+    """`text`, the statements of a kernel, without what nothing uses; `dtype_of` says what it knows of a value's type.
+
+    Results stay what they were to the last bit.
+    """
+    return without_unused(with_literals(text, dtype_of))
+
+
+# -- unused values ----------------------------------------------------------------------------------------------------
+
+
+def without_unused(text: str) -> str:
+    """`text` without assignments whose value reaches no store, atomic operation or assertion, and without loops that do
+    nothing else. What feeds nothing but itself, as the accumulator of a loop, is not used either.
+    """
+    tree = ast.parse(text)
+    unused, _ = _unused(tree.body, frozenset())
+    lines = text.splitlines()
+    for node in unused:
+        first, last = node.lineno - 1, node.end_lineno or node.lineno
+        lines[first:last] = [""] * (last - first)
+    return "".join(f"{line}\n" for line in lines if line.strip())
+
+
+def _unused(nodes: Sequence[ast.stmt], after: frozenset[str]) -> tuple[list[ast.stmt], frozenset[str]]:
+    """The statements among `nodes` that are not used if the names `after` are needed after them; the names that are
+    needed before them.
+    """
+    unused: list[ast.stmt] = []
+    for node in reversed(nodes):
+        if isinstance(node, ast.For) and not node.orelse:
+            # What a round needs, the round before it has to leave.
+            needed = after
+            while True:
+                inside, before = _unused(node.body, needed)
+                if before <= needed:
+                    break
+                needed |= before
+            if all(part in inside for part in node.body) and not has_effect(node.iter):
+                unused.append(node)
+            else:
+                unused += inside
+                after |= (before - _names(node.target)) | _names(node.iter)
+            continue
+        targets, value = _assignment(node)
+        if value is None or has_effect(value):
+            after |= _names(node)
+        elif targets & after:
+            after = (after - targets) | _names(value)
+        else:
+            unused.append(node)
+    return unused, after
+
+
+def _assignment(node: ast.stmt) -> tuple[frozenset[str], ast.expr | None]:
+    """The names that a statement assigns, and what; None if it is no plain assignment of names."""
+    if isinstance(node, ast.Assign) and all(isinstance(target, (ast.Name, ast.Tuple)) for target in node.targets):
+        return frozenset(name for target in node.targets for name in _names(target)), node.value
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return frozenset({node.target.id}), node.value
+    return frozenset(), None
+
+
+def _names(node: ast.AST) -> frozenset[str]:
+    return frozenset(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
+def has_effect(expression: ast.AST) -> bool:
+    """Whether evaluating `expression` may do more than give a value; reading memory is no effect."""
+    return any(isinstance(node, ast.Call) and not _is_pure(node.func) for node in ast.walk(expression))
+
+
+def _is_pure(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in _FUNCTIONS
+    if not isinstance(function, ast.Attribute):
+        return False
+    owner = ast.unparse(function.value)
+    if owner.partition(".")[0] in _MODULES and owner.replace(".", "").isidentifier():
+        return not any(word in function.attr for word in _EFFECTS)
+    return function.attr in _METHODS
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def with_literals(text: str, dtype_of: DtypeOf) -> str:
+    """`text` with a number in place of the name of `tl.full([], number, type)` where the other operand of an arithmetic
+    operator, a comparison or a selection is known to have that type: there Triton gives the number the same one.
+    """
+    tree = ast.parse(text)
+    constants = _constants(tree)
+    edits: list[tuple[ast.Name, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+            pair = (node.left, node.right)
+        elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
+            pair = (node.left, node.comparators[0])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.where" and len(node.args) == 3:
+            pair = (node.args[1], node.args[2])
+        else:
+            continue
+        for operand, other in (pair, pair[::-1]):
+            constant = constants.get(operand.id) if isinstance(operand, ast.Name) else None
+            beside = _value_name(other)
+            if constant is None or beside is None or beside in constants or dtype_of(beside) != constant.dtype:
+                continue
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and constant.dtype != torch.float32:
+                continue
+            assert isinstance(operand, ast.Name)
+            edits.append((operand, constant.text))
+    lines = text.splitlines(keepends=True)
+    for name, literal in sorted(edits, key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True):
+        line = lines[name.lineno - 1].encode()
+        lines[name.lineno - 1] = (line[: name.col_offset] + literal.encode() + line[name.end_col_offset :]).decode()
+    return "".join(lines)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    text: str
+    dtype: torch.dtype
+
+
+def _constants(tree: ast.Module) -> dict[str, _Constant]:
+    """The names that stand for one number all the time."""
+    found: dict[str, _Constant | None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            found[name] = _constant(node.value) if name not in found else None
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
+            found.update(dict.fromkeys(_names(node.target)))
+    return {name: constant for name, constant in found.items() if constant is not None}
+
+
+def _constant(value: ast.expr) -> _Constant | None:
+    """The number of `tl.full([], number, type)` and of `tl.full([], whole number, tl.int32).to(tl.float32)`."""
+    if not isinstance(value, ast.Call) or value.keywords:
+        return None
+    if isinstance(value.func, ast.Attribute) and value.func.attr == "to" and len(value.args) == 1:
+        whole = _constant(value.func.value)
+        if whole is None or whole.dtype != torch.int32 or ast.unparse(value.args[0]) != "tl.float32":
+            return None
+        return _Constant(f"{whole.text}.0", torch.float32) if abs(int(whole.text)) <= _EXACT_IN_FLOAT32 else None
+    if ast.unparse(value.func) != "tl.full" or len(value.args) != 3 or ast.unparse(value.args[0]) != "[]":
+        return None
+    dtype = _LITERAL_TYPES.get(ast.unparse(value.args[2]))
+    number = _number(value.args[1])
+    if dtype is None or number is None:
+        return None
+    if dtype == torch.int32:
+        fits = isinstance(number, int) and -(1 << 31) <= number < 1 << 31
+    else:
+        fits = _is_normal_float32(number)
+    return _Constant(ast.unparse(value.args[1]), dtype) if fits else None
+
+
+def _number(node: ast.expr) -> int | float | None:
+    """A literal number, without names such as float("inf")."""
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    literal = node.operand if isinstance(node, ast.UnaryOp) and negative else node
+    value = literal.value if isinstance(literal, ast.Constant) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return -value if negative else value
+
+
+def _is_normal_float32(number: int | float) -> bool:
+    """Whether Triton takes a literal for float32, as it does not with what float32 cannot hold; -0.0 it takes for 0."""
+    if not isinstance(number, float):
+        return False
+    if number == 0.0:
+        return math.copysign(1.0, number) > 0
+    return _SMALLEST_FLOAT32 <= abs(number) <= _LARGEST_FLOAT32
+
+
+def _value_name(node: ast.expr) -> str | None:
+    """The name in `name` and `name[:, None]`."""
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
