@@ -88,7 +88,9 @@ def fits_int32(*operands: Operand) -> bool:
 
 def as_int32(x: Operand) -> str:
     """Text of integer `x` as int32."""
-    return f"{x}.to(tl.int32)" if isinstance(x, CSEVariable) and x.dtype is not torch.int32 else f"{x}"
+    if not isinstance(x, CSEVariable):
+        return f"tl.full([], {int(x)}, tl.int32)"
+    return f"{x}" if x.dtype is torch.int32 else f"{x}.to(tl.int32)"
 
 
 def as_int64(x: Operand) -> str:

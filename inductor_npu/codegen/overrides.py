@@ -19,6 +19,7 @@ import torch
 from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.triton import TritonKernelOverrides, triton_type
 from torch._inductor.utils import upcast_compute_type
+from torch._prims_common import dtype_to_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.operands import (
@@ -56,8 +57,10 @@ class NpuKernelOverrides(TritonKernelOverrides):
     @classmethod
     def constant(cls, value: bool | float | int, dtype: torch.dtype) -> CSEVariable:
         """A single number: it folds into the instruction, whatever the shape of the other operand."""
+        number = dtype_to_type(dtype)(value)
+        finite = not isinstance(number, float) or math.isfinite(number)
+        bounds = ValueRanges.wrap(number) if finite else ValueRanges.unknown()
         text = cls._shaped_constant(value, dtype, shape=[])
-        bounds = None if isinstance(value, float) and not math.isfinite(value) else ValueRanges.wrap(value)
         return new_variable(text, upcast_compute_type(dtype), (), bounds)
 
     # --- conversions
@@ -250,12 +253,12 @@ class NpuKernelOverrides(TritonKernelOverrides):
     # --- rounding
 
     @staticmethod
-    def floor(x: Operand) -> str:
-        return f"tl.floor({x})"
+    def floor(x: Operand) -> Any:
+        return _triton("floor", TritonKernelOverrides.floor, x)
 
     @staticmethod
-    def ceil(x: Operand) -> str:
-        return f"tl.ceil({x})"
+    def ceil(x: Operand) -> Any:
+        return _triton("ceil", TritonKernelOverrides.ceil, x)
 
     @staticmethod
     def trunc(x: Operand) -> Any:
@@ -417,9 +420,39 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @classmethod
     def pow(cls, a: Operand, b: Operand) -> Any:
-        if common_integer(a, b) is None:
+        dtype = common_integer(a, b)
+        if dtype is None:
             return _function("power", super().pow, a, b)
-        return super().pow(a, b)
+        bounds = bounds_of(b)
+        assert bounds is not None, "an exponent of an integer is one"
+        base = f"{a}.to({triton_type(dtype)})" if isinstance(a, CSEVariable) else cls.constant(a, dtype)
+        exponent = b if isinstance(b, CSEVariable) else cls.constant(b, dtype)
+        return f"device_functions.power_of_integer({base}, {exponent}, {max(bounds[1], 1).bit_length()})"
+
+    # --- parts of numbers
+
+    @staticmethod
+    def frexp(x: Operand) -> Any:
+        dtype = dtype_of(x)
+        if dtype is torch.float64 or not isinstance(x, CSEVariable) or x.shape is None:
+            return TritonKernelOverrides.frexp(x)
+        assert dtype is not None, "a variable of a Triton kernel has a dtype"
+        mantissa = _function("frexp_mantissa", TritonKernelOverrides.frexp, x)
+        exponent = f"device_functions.frexp_exponent({as_fp32(x)})"
+        shape = tuple(x.shape)
+        return new_variable(mantissa, dtype, shape), new_variable(exponent, torch.int32, shape)
+
+    @staticmethod
+    def ldexp(x: Operand, n: Operand) -> Any:
+        if dtype_of(x) is torch.float64:
+            return TritonKernelOverrides.ldexp(x, n)
+        return f"device_functions.ldexp({as_fp32(x)}, {as_int32(n)})"
+
+    @staticmethod
+    def nextafter(x: Operand, y: Operand) -> Any:
+        if {dtype_of(x), dtype_of(y)} & set(HALVES):
+            return TritonKernelOverrides.nextafter(x, y)
+        return _function("nextafter", TritonKernelOverrides.nextafter, x, y)
 
     # --- random numbers
 

@@ -20,6 +20,7 @@ from .int64 import (
     where_int64,
 )
 from .integers import power_of_integer, shift_left, shift_right
+from .parts import frexp_exponent, frexp_mantissa, ldexp, nextafter
 from .random import normal, random_integers, random_integers_below, uniform
 from .rounding import copy_sign, fmod, remainder, round_to_even, truncate
 from .special import bessel_i0, bessel_i1, erfc, erfcx, erfinv, lgamma
@@ -47,10 +48,14 @@ __all__ = [
     "floor_divide",
     "floor_remainder",
     "fmod",
+    "frexp_exponent",
+    "frexp_mantissa",
     "hypot",
+    "ldexp",
     "less_int64",
     "lgamma",
     "log1p",
+    "nextafter",
     "normal",
     "power",
     "power_of_integer",

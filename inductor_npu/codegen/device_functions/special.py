@@ -100,60 +100,81 @@ def lgamma(x: tl.tensor) -> tl.tensor:
     return tl.where(whole | (magnitude == infinite), infinite, value)
 
 
-# Chebyshev coefficients of Cephes (i0f, i1f): for exp(-x) I0(x) and exp(-x) I1(x) / x up to 8, and beyond for the
-# functions times sqrt(x).
-_I0_NEAR = tl.constexpr(
-    (
-        -1.30002500998624804212e-8, 6.04699502254191894932e-8, -2.67079385394061173391e-7, 1.11738753912010371815e-6,
-        -4.41673835845875056359e-6, 1.64484480707288970893e-5, -5.75419501008210370398e-5, 1.88502885095841655729e-4,
-        -5.76375574538582365885e-4, 1.63947561694133579842e-3, -4.32430999505057594430e-3, 1.05464603945949983183e-2,
-        -2.37374148058994688156e-2, 4.93052842396707084878e-2, -9.49010970480476444210e-2, 1.71620901522208775349e-1,
-        -3.04682672343198398683e-1, 6.76795274409476084995e-1,
-    )
-)  # fmt: skip
-_I0_FAR = tl.constexpr(
-    (
-        3.39623202570838634515e-9, 2.26666899049817806459e-8, 2.04891858946906374183e-7, 2.89137052083475648297e-6,
-        6.88975834691682398426e-5, 3.36911647825569408990e-3, 8.04490411014108831608e-1,
-    )
-)  # fmt: skip
-_I1_NEAR = tl.constexpr(
-    (
-        9.38153738649577178388e-9, -4.44505912879632808065e-8, 2.00329475355213526229e-7, -8.56872026469545474066e-7,
-        3.47025130813767847674e-6, -1.32731636560394358279e-5, 4.78156510755005422638e-5, -1.61760815825896745588e-4,
-        5.12285956168575772895e-4, -1.51357245063125314899e-3, 4.15642294431288815669e-3, -1.05640848946261981558e-2,
-        2.47264490306265168283e-2, -5.29459812080949914269e-2, 1.02643658689847095384e-1, -1.76416518357834055153e-1,
-        2.52587186443633654823e-1,
-    )
-)  # fmt: skip
-_I1_FAR = tl.constexpr(
-    (
-        -3.83538038596423702205e-9, -2.63146884688951950684e-8, -2.51223623787020892529e-7, -3.88256480887769039346e-6,
-        -1.10588938762623716291e-4, -9.76109749136146840777e-3, 7.78576235018280120474e-1,
-    )
-)  # fmt: skip
+# Sums of Chebyshev polynomials of x / 2 with the coefficients of Cephes (i0f, i1f), by Clenshaw's recurrence.
 
 
 @triton.jit
-def _chebyshev(x: tl.tensor, coefficients: tl.constexpr) -> tl.tensor:
-    """The sum of Chebyshev polynomials of x / 2, the highest coefficient first, half of the last (Clenshaw)."""
-    before = x * 0.0
-    last = before
-    previous = before
-    for index in tl.static_range(len(coefficients)):
-        previous = before
-        before = last
-        last = x * before - previous + coefficients[index]
-    return 0.5 * (last - previous)
+def _i0_near(x: tl.tensor) -> tl.tensor:
+    """exp(-z) I0(z) for z = 2 x + 4 up to 8."""
+    odd = x * -1.30002501e-08 + 6.04699502e-08
+    even = x * odd + 1.30002501e-08 - 2.67079385e-07
+    odd = x * even - odd + 1.11738754e-06
+    even = x * odd - even - 4.41673836e-06
+    odd = x * even - odd + 1.64484481e-05
+    even = x * odd - even - 5.75419501e-05
+    odd = x * even - odd + 0.000188502885
+    even = x * odd - even - 0.000576375575
+    odd = x * even - odd + 0.00163947562
+    even = x * odd - even - 0.00432431
+    odd = x * even - odd + 0.0105464604
+    even = x * odd - even - 0.0237374148
+    odd = x * even - odd + 0.0493052842
+    even = x * odd - even - 0.094901097
+    odd = x * even - odd + 0.171620902
+    even = x * odd - even - 0.304682672
+    return 0.5 * (x * even - odd - odd + 0.676795274)
+
+
+@triton.jit
+def _i0_far(x: tl.tensor) -> tl.tensor:
+    """exp(-z) sqrt(z) I0(z) for z = 32 / (x + 2) from 8 on."""
+    odd = x * 3.39623203e-09 + 2.26666899e-08
+    even = x * odd - 3.39623203e-09 + 2.04891859e-07
+    odd = x * even - odd + 2.89137052e-06
+    even = x * odd - even + 6.88975835e-05
+    odd = x * even - odd + 0.00336911648
+    return 0.5 * (x * odd - even - even + 0.804490411)
+
+
+@triton.jit
+def _i1_near(x: tl.tensor) -> tl.tensor:
+    """exp(-z) I1(z) / z for z = 2 x + 4 up to 8."""
+    odd = x * 9.38153739e-09 - 4.44505913e-08
+    even = x * odd - 9.38153739e-09 + 2.00329475e-07
+    odd = x * even - odd - 8.56872026e-07
+    even = x * odd - even + 3.47025131e-06
+    odd = x * even - odd - 1.32731637e-05
+    even = x * odd - even + 4.78156511e-05
+    odd = x * even - odd - 0.000161760816
+    even = x * odd - even + 0.000512285956
+    odd = x * even - odd - 0.00151357245
+    even = x * odd - even + 0.00415642294
+    odd = x * even - odd - 0.0105640849
+    even = x * odd - even + 0.024726449
+    odd = x * even - odd - 0.0529459812
+    even = x * odd - even + 0.102643659
+    odd = x * even - odd - 0.176416518
+    return 0.5 * (x * odd - even - even + 0.252587186)
+
+
+@triton.jit
+def _i1_far(x: tl.tensor) -> tl.tensor:
+    """exp(-z) sqrt(z) I1(z) for z = 32 / (x + 2) from 8 on."""
+    odd = x * -3.83538039e-09 - 2.63146885e-08
+    even = x * odd + 3.83538039e-09 - 2.51223624e-07
+    odd = x * even - odd - 3.88256481e-06
+    even = x * odd - even - 0.000110588939
+    odd = x * even - odd - 0.00976109749
+    return 0.5 * (x * odd - even - even + 0.778576235)
 
 
 @triton.jit
 def bessel_i0(x: tl.tensor) -> tl.tensor:
     """The modified Bessel function of the first kind, order 0."""
     z = tl.abs(x)
-    near = _chebyshev(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0, _I0_NEAR)
+    near = _i0_near(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0)
     divisor = tl.maximum(z, 8.0, propagate_nan=tl.PropagateNan.ALL)
-    far = _chebyshev(32.0 / divisor - 2.0, _I0_FAR) / tl.sqrt_rn(divisor)
+    far = _i0_far(32.0 / divisor - 2.0) / tl.sqrt_rn(divisor)
     return tl.exp(0.5 * z) * tl.where(z <= 8.0, near, far) * tl.exp(0.5 * z)
 
 
@@ -161,7 +182,7 @@ def bessel_i0(x: tl.tensor) -> tl.tensor:
 def bessel_i1(x: tl.tensor) -> tl.tensor:
     """The modified Bessel function of the first kind, order 1."""
     z = tl.abs(x)
-    near = _chebyshev(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0, _I1_NEAR) * z
+    near = _i1_near(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0) * z
     divisor = tl.maximum(z, 8.0, propagate_nan=tl.PropagateNan.ALL)
-    far = _chebyshev(32.0 / divisor - 2.0, _I1_FAR) / tl.sqrt_rn(divisor)
+    far = _i1_far(32.0 / divisor - 2.0) / tl.sqrt_rn(divisor)
     return with_sign_of(tl.exp(0.5 * z) * tl.where(z <= 8.0, near, far) * tl.exp(0.5 * z), x)
