@@ -22,7 +22,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot, constant_repr
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import TritonCSEVariable, TritonKernel, TritonKernelOverrides, triton_type
+from torch._inductor.codegen.triton import TritonCSEVariable, TritonKernel, triton_type
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -30,7 +30,9 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from inductor_npu import providers
 from inductor_npu.codegen import listing, tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
+from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.reductions import Reductions
+from inductor_npu.codegen.scans import Scans
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
 from inductor_npu.tiling.grid import NpuGrid
 from inductor_npu.tiling.plan import TilePlan
@@ -38,12 +40,8 @@ from inductor_npu.tiling.plan import TilePlan
 AxisNames = tuple[str, ...]
 
 
-class TileOverrides(TritonKernelOverrides):
+class TileOverrides(NpuKernelOverrides):
     """Operators whose text depends on the kernel's axes."""
-
-    @classmethod
-    def constant(cls, value: Any, dtype: torch.dtype) -> str:
-        return cls._shaped_constant(value, dtype, shape=[])
 
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
@@ -91,7 +89,7 @@ class Address:
     guard: str | None
 
 
-class NpuKernel(Reductions, TritonKernel):
+class NpuKernel(Reductions, Scans, TritonKernel):
     """TritonKernel with one axis for each loop variable, tiled by `plan`.
 
     A value's `shape` names its axes' blocks in the order of the tile, and only those along which it differs.
@@ -554,7 +552,7 @@ class NpuKernel(Reductions, TritonKernel):
         imports = super().gen_common_triton_imports()
         return (
             imports
-            + "from inductor_npu.codegen import kernel_library\n"
+            + "from inductor_npu.codegen import device_functions, kernel_library, scan_library\n"
             + "from inductor_npu.tiling import heuristics as triton_heuristics\n"
         )
 
