@@ -233,11 +233,7 @@ class Integers:
             return Uniform(self.b.compare(f"icmp {predicate}", x.first, y.first))
         if x.step != 1 or predicate not in ("slt", "sle"):
             return None
-        count = self.lanes.limit(y.first, x.first, width)
-        if predicate == "slt":
-            return Prefix(count)
-        one_more = self.lanes.add(count, self.b.constant("i64", 1))
-        return Prefix(one_more) if one_more.high > count.high else None
+        return Prefix(self.lanes.lanes_below(y.first, x.first, width, inclusive=predicate == "sle"))
 
 
 def _folded(predicate: str, a: Val, b: Val, spread: int) -> bool | None:

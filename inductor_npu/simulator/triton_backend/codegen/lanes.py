@@ -169,15 +169,17 @@ class Lanes:
         unit = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
         return self.b.pure("ptr", 0, f"getelementptr {unit}, {base}, {elements}", base, elements)
 
-    def limit(self, bound: Val, position: Val, width: int) -> Val:
-        """bound - position, as the number of lanes below `bound` of a chunk at `position`: clamped, outside of the
-        innermost loop, to what matters.
+    def lanes_below(self, bound: Val, position: Val, width: int, inclusive: bool = False) -> Val:
+        """How many lanes of a chunk that counts up from `position` are below `bound`, or not above it: a number that
+        may be negative or beyond the width, clamped, outside of the innermost loop, to what matters.
         """
+        # The bound itself counts before the clamp: that keeps which lanes are below, not how far they are.
+        beyond = self.b.constant("i64", -1 if inclusive else 0)
         outer, inner = position.parts or (None, position)
         near = inner.high < 1 << 30 and inner.low > -(1 << 30)
         if not near or inner.constant is not None or bound.level >= inner.level:
-            return self.difference(bound, position)
-        rest = bound if outer is None else self.difference(bound, outer)
+            return self.difference(self.difference(bound, position), beyond)
+        rest = self.difference(bound if outer is None else self.difference(bound, outer), beyond)
         low, high = inner.low, inner.high + width
         if rest.constant is None:
             rest = self.b.intrinsic("smax", ("i64", 0), (rest, self.b.constant("i64", low)))
