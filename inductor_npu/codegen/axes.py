@@ -108,13 +108,16 @@ def _product(lengths: Iterable[sympy.Expr]) -> sympy.Expr:
 class Axes:
     """The axes of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`.
 
-    `pointwise` and `reduction` list the axes from the outermost inwards. Raises CannotSplit if no axes fit all loops.
+    `pointwise` and `reduction` list the axes from the outermost inwards; with `whole_rows` there is one for reductions at
+    most. Raises CannotSplit if no axes fit all loops.
     """
 
     pointwise: list[Axis]
     reduction: list[Axis]
 
-    def __init__(self, nodes: Sequence[Any], numel: sympy.Expr, reduction_numel: sympy.Expr) -> None:
+    def __init__(
+        self, nodes: Sequence[Any], numel: sympy.Expr, reduction_numel: sympy.Expr, whole_rows: bool = False
+    ) -> None:
         sizes = V.graph.sizevars
         self.numel = sizes.simplify(numel)
         self.reduction_numel = sizes.simplify(reduction_numel)
@@ -130,10 +133,12 @@ class Axes:
         self._set_parts()
         for _ in range(_ROUNDS):
             addresses = self._addresses(nodes)
-            if not self._cut_at_divisions(addresses):
+            if not self._cut_at_divisions(addresses, self.reduction_numel if whole_rows else sympy.S.One):
                 break
             self._set_parts()
         self._merge([affine(self._in_parts(address), self._parts) for address in addresses])
+        if whole_rows and len(self.reduction) > 1:
+            raise CannotSplit(f"rows of {self.reduction_numel} elements that loops see in several dimensions")
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -172,8 +177,8 @@ class Axes:
             for position, (below, above) in enumerate(spans)
         }
 
-    def _cut_at_divisions(self, addresses: Iterable[sympy.Expr]) -> bool:
-        """Adds the cuts that make a `//` or `%` vanish; whether there were any."""
+    def _cut_at_divisions(self, addresses: Iterable[sympy.Expr], least: sympy.Expr) -> bool:
+        """Adds the cuts at multiples of `least` that make a `//` or `%` vanish; whether there were any."""
         count = len(self._cuts)
         strides = dict(zip(self._parts, self._cuts, strict=False))
         for address in addresses:
@@ -185,8 +190,10 @@ class Axes:
                         if not bound.is_positive or not step.is_positive or not _is_multiple(bound, step):
                             continue
                         length = _quotient(bound, step)
+                        cut = _product([strides[part], length])
                         if not _equal(length, sympy.S.One) and _is_multiple(self._parts[part], length):
-                            self._add_cut(_product([strides[part], length]))
+                            if _is_multiple(cut, least):
+                                self._add_cut(cut)
         return len(self._cuts) > count
 
     def _merge(self, addresses: Sequence[Affine]) -> None:

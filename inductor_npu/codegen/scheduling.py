@@ -89,8 +89,6 @@ class NpuScheduling(TritonScheduling):
 
     def _shaped_kernel(self, features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> NpuKernel | None:
         """A kernel with one axis for each loop variable, if its loops have one shape."""
-        if any(features.contains_op(name) for name in ("scan", "sort", "bucketize")):
-            return None
         try:
             axes, plan = shape_of(list(features.scheduler_nodes()), features, self._share)
         except CannotSplit as error:

@@ -20,7 +20,7 @@ def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -
 
     Raises axes.CannotSplit if the loops share no shape.
     """
-    axes = Axes(nodes, features.numel, features.reduction_numel)
+    axes = Axes(nodes, features.numel, features.reduction_numel, whole_rows=features.contains_op("sort"))
     work = work_of(trace(nodes, axes), axes)
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
     return axes, plan(work, providers.current_target(), largest, share)
@@ -48,4 +48,4 @@ def work_of(traced: Trace, axes: Axes) -> Work:
         PlannedAxis(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, isinstance(axis.length, (int, sympy.Integer)))
         for axis in every
     ]
-    return Work(planned, accesses, live, names(traced.nonlinear))
+    return Work(planned, accesses, live, names(traced.nonlinear), traced.scans, traced.sorts)

@@ -20,6 +20,10 @@ Symbols = frozenset[sympy.Symbol]
 # Results of operators that give more than one value.
 _SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
 
+# Tiles that scan_library's functions hold beside arguments and results, as Ascend's compiler arranges them.
+_TILES_OF_A_SCAN = 4
+_TILES_OF_A_SORT = 6
+
 
 @dataclass(eq=False)
 class Value:
@@ -56,7 +60,7 @@ class Access:
 @dataclass
 class Trace:
     """All accesses of a kernel, the axes that some index computation needs one at a time, and how many values of
-    which axes are alive at once.
+    which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
 
     `live` holds the moments of most values: how many items of how many bytes for which axes.
     """
@@ -64,6 +68,8 @@ class Trace:
     accesses: list[Access] = field(default_factory=list)
     nonlinear: set[sympy.Symbol] = field(default_factory=set)
     live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
+    scans: bool = False
+    sorts: bool = False
 
 
 def trace(nodes: Sequence[Any], axes: Axes) -> Trace:
@@ -172,14 +178,22 @@ class _Tracer(DefaultHandler):
         return results if count > 1 else results[0]
 
     def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> tuple[Value, ...]:
-        axes = self._use(values)
-        return tuple(self._new(axes, dtype) for dtype in dtypes)
+        self.result.scans = True
+        return self._along_rows(dtypes, values, _TILES_OF_A_SCAN)
 
     def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> tuple[Value, ...]:
-        axes = self._use(values)
-        return tuple(self._new(axes, dtype) for dtype in dtypes)
+        self.result.sorts = True
+        return self._along_rows(dtypes, values, _TILES_OF_A_SORT)
 
-    def bucketize(self, values: Value, boundaries: Any, boundary_indices: Value, *args: Any, **kwargs: Any) -> Value:
+    def _along_rows(self, dtypes: Sequence[torch.dtype], values: Any, temporaries: int) -> tuple[Value, ...]:
+        """Results as long as the reduced axes, for which so many more tiles are needed meanwhile."""
+        axes = self._use(values) | self.reduced
+        held = [self._new(axes) for _ in range(temporaries)]
+        results = tuple(self._new(axes, dtype) for dtype in dtypes)
+        self._use(values, held)
+        return results
+
+    def bucketize(self, values: Value, boundaries: Any, boundary_indices: Any, *args: Any, **kwargs: Any) -> Value:
         return self._new(self._use(values, boundary_indices))
 
     def masked(self, mask: Value, body: Any, other: Any) -> Value:

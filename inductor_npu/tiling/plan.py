@@ -65,12 +65,17 @@ Live = Counter[tuple[frozenset[str], int]]
 
 @dataclass(frozen=True)
 class Work:
-    """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards."""
+    """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards.
+
+    `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted.
+    """
 
     axes: Sequence[PlannedAxis]
     accesses: Sequence[PlannedAccess]
     live: Sequence[Live]
     walked: frozenset[str]
+    scans: bool = False
+    sorts: bool = False
 
 
 class Chip(Protocol):
@@ -171,7 +176,7 @@ def plan(work: Work, chip: Chip, largest_tile: int, share: float = 0.8) -> TileP
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """
-    walked = work.walked | rows_by_index(work)
+    walked = _in_order(work, work.walked | rows_by_index(work))
     pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in walked]
     reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in walked]
     walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in walked]
@@ -196,6 +201,18 @@ def plan(work: Work, chip: Chip, largest_tile: int, share: float = 0.8) -> TileP
     return _arranged(planner, inner, pointwise, reduction, loops, [axis.name for axis in work.axes])
 
 
+def _in_order(work: Work, walked: frozenset[str]) -> frozenset[str]:
+    """The axes to be walked where rows are scanned or sorted.
+
+    A scan goes through its reduced axes like a loop nest: no axis of the tile is outside of one that is walked, and one
+    axis is all that a tile can be scanned along. A sort needs its whole row at once.
+    """
+    reduced = [axis.name for axis in work.axes if axis.is_reduction]
+    if work.sorts:
+        return walked.difference(reduced)
+    return walked.union(reduced[:-1]) if work.scans else walked
+
+
 def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[str]:
     """Rule 3: blocks for the reduced axes, the innermost first, and for the `rows`; returns the axes to be looped over."""
     static = {axis.name for axis in planner.work.axes if axis.is_static}
@@ -206,6 +223,8 @@ def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[
             planner.grow(rows, most=most)
         for axis in reversed(reduction):
             planner.grow(axis)
+            if planner.work.sorts:
+                planner.blocks[axis] = planner.lengths[axis]
         loops = [axis for axis in reduction if axis not in static or planner.blocks[axis] < planner.lengths[axis]]
         if not loops:
             break

@@ -1,0 +1,174 @@
+"""Scans, sorts and searches of tiles, for generated kernels to call.
+
+Ascend's compiler has a vector form for running sums and products along the first axis of a tile; every other scan, and
+every sort that also tells positions, it makes a loop over single elements. Here they are loops over whole tiles: in
+step k an element of each row is picked by a masked reduction, and all rows move on together.
+
+A tile is scanned along `dim`, which is its first or its last dimension; all dimensions are powers of two.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from inductor_npu.codegen.kernel_library import npu_max
+
+
+@triton.jit
+def pick(x: tl.tensor, here: tl.tensor, dim: tl.constexpr) -> tl.tensor:
+    """The element of `x` at the one place along `dim` where `here` holds."""
+    if x.dtype.is_floating():  # the largest beside -inf: a sum would make 0.0 of -0.0
+        picked = npu_max(tl.where(here, x, float("-inf")), dim)
+    elif x.dtype == tl.int1:
+        picked = tl.max(tl.where(here, x.to(tl.int32), 0), dim) > 0
+    else:
+        picked = tl.sum(tl.where(here, x, 0), dim).to(x.dtype)
+    return picked
+
+
+@triton.jit
+def in_rows(x: tl.tensor, like: tl.tensor, dim: tl.constexpr) -> tl.tensor:
+    """`x` in two dimensions, for a tile of the shape of `like`: (rows, length), or (length, rows) where `dim` is not
+    the last.
+    """
+    length: tl.constexpr = like.shape[dim]
+    if dim + 1 == len(like.shape):
+        rows = tl.reshape(x, [like.numel // length, length])
+    else:
+        rows = tl.reshape(x, [length, like.numel // length])
+    return rows
+
+
+@triton.jit
+def in_chunks(x: tl.tensor, dim: tl.constexpr, chunk: tl.constexpr) -> tl.tensor:
+    """Rows cut in chunks: (rows * chunks, chunk), or (chunks, chunk, rows) where `dim` is not the last."""
+    length: tl.constexpr = x.shape[dim]
+    if dim + 1 == len(x.shape):
+        chunks = tl.reshape(x, [x.numel // chunk, chunk])
+    else:
+        chunks = tl.reshape(x, [length // chunk, chunk, x.numel // length])
+    return chunks
+
+
+@triton.jit
+def positions(like: tl.tensor, dim: tl.constexpr, period: tl.constexpr) -> tl.tensor:
+    """Each element's position along `dim`, modulo `period`, in a flat tile; float32, in which Ascend compares fastest.
+
+    Not an index that is broadcast: along the first dimension that would be a column, which takes a block an element.
+    """
+    flat = tl.arange(0, like.numel)
+    if dim + 1 < len(like.shape):
+        flat = flat >> tl.standard._log2(like.numel // like.shape[dim])
+    return (flat & (period - 1)).to(tl.float32)
+
+
+@triton.jit
+def _sum(a: tl.tensor, b: tl.tensor) -> tl.tensor:
+    return a + b
+
+
+@triton.jit
+def _product(a: tl.tensor, b: tl.tensor) -> tl.tensor:
+    return a * b
+
+
+@triton.jit
+def _along_first(x: tl.tensor, multiplies: tl.constexpr) -> tl.tensor:
+    if multiplies:
+        result = tl.associative_scan(x, 0, _product)
+    else:
+        result = tl.associative_scan(x, 0, _sum)
+    return result
+
+
+@triton.jit
+def cumulative(x: tl.tensor, dim: tl.constexpr, multiplies: tl.constexpr) -> tl.tensor:
+    """A running sum, or product, along `dim`: along the first dimension of a tile that is turned if need be.
+
+    A tile of few rows is cut in chunks, so that the rows of the turned tile have a block of 32 bytes.
+    """
+    length: tl.constexpr = x.shape[dim]
+    rows: tl.constexpr = x.numel // length
+    if dim + 1 < len(x.shape):
+        result = _along_first(x, multiplies)
+    else:
+        chunks: tl.constexpr = 1 if rows >= 8 else length if length <= 8 // rows else 8 // rows
+        chunk: tl.constexpr = length // chunks
+        turned = tl.permute(tl.reshape(x, [rows * chunks, chunk]), [1, 0])
+        result = tl.reshape(tl.permute(_along_first(turned, multiplies), [1, 0]), [rows, length])
+        if chunks > 1:
+            n = tl.reshape(positions(x, dim, length), [rows, length])
+            for k in range(chunk, length, chunk):
+                before = tl.expand_dims(pick(result, n == k - 1, 1), 1)
+                after = before * result if multiplies else before + result
+                result = tl.where((n >= k) & (n < k + chunk), after, result)
+        result = tl.reshape(result, x.shape)
+    return result
+
+
+@triton.jit
+def sort_with_index(
+    x: tl.tensor, index: tl.tensor, length: tl.tensor, dim: tl.constexpr, descending: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor]:
+    """The first `length` elements of `x` along `dim` in order, and `index` in the same order. Equal elements stay in
+    order; NaN is larger than all others.
+
+    An element's place is the number of elements that belong before it.
+    """
+    axis: tl.constexpr = 1 if dim + 1 == len(x.shape) else 0
+    rows = in_rows(x, x, dim)
+    indices = in_rows(index, x, dim)
+    n = in_rows(positions(x, dim, x.shape[dim]), x, dim)
+    place = tl.zeros(rows.shape, tl.float32)
+    for k in range(length):
+        other = tl.expand_dims(pick(rows, n == k, axis), axis)
+        equal = other == rows
+        if descending:
+            before = other > rows
+            if x.dtype.is_floating():
+                before = before | ((other != other) & (rows == rows))
+        else:
+            before = other < rows
+            if x.dtype.is_floating():
+                before = before | ((other == other) & (rows != rows))
+        if x.dtype.is_floating():
+            equal = equal | ((other != other) & (rows != rows))
+        place = place + tl.where(before | (equal & (n > k)), 1.0, 0.0)
+    place = tl.where(n < length, place, -1.0)
+    sorted_rows = rows
+    sorted_indices = indices
+    for k in range(length):
+        here = place == k
+        sorted_rows = tl.where(n == k, tl.expand_dims(pick(rows, here, axis), axis), sorted_rows)
+        sorted_indices = tl.where(n == k, tl.expand_dims(pick(indices, here, axis), axis), sorted_indices)
+    return tl.reshape(sorted_rows, x.shape), tl.reshape(sorted_indices, x.shape)
+
+
+@triton.jit
+def bucketize(
+    x: tl.tensor,
+    boundaries: tl.tensor,
+    first: tl.tensor,
+    mask: tl.tensor,
+    length: tl.tensor,
+    stride: tl.tensor,
+    dtype: tl.constexpr,
+    right: tl.constexpr,
+) -> tl.tensor:
+    """How many of the `length` ascending boundaries from `boundaries + first` on lie below each element of `x`, or with
+    `right` not above it; NaN lies above all.
+
+    Every boundary is compared with the whole tile: a binary search would load an element of memory for each lane.
+    """
+    count = tl.zeros((x + first).shape, tl.int32)
+    for k in range(length):
+        bound = tl.load(boundaries + (first + k * stride), mask)
+        if right:
+            below = x >= bound
+        else:
+            below = x > bound
+        if x.dtype.is_floating():
+            below = below | (x != x)
+        count = count + tl.where(below, 1, 0)
+    return count.to(dtype)
