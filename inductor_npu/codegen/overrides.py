@@ -76,6 +76,10 @@ class NpuKernelOverrides(TritonKernelOverrides):
             return f"{x}.to(tl.int32).to({triton_type(dtype)})"
         return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
 
+    @staticmethod
+    def trunc_to_int(a: Operand, dtype: torch.dtype) -> Any:
+        return NpuKernelOverrides.to_dtype(a, dtype)  # a conversion truncates
+
     # --- arithmetic
 
     @staticmethod
@@ -201,6 +205,8 @@ class NpuKernelOverrides(TritonKernelOverrides):
             return _of_int32(_floor_in_fp32(a, b), a, b)
         if _as_int32_tiles(a, b):
             return _of_int32(f"device_functions.floor_divide({as_int32(a)}, {as_int32(b)})", a, b)
+        if is_wide(a, b):
+            return f"device_functions.floor_divide_int64({as_int64(a)}, {as_int64(b)})"
         return TritonKernelOverrides.floordiv(a, b)
 
     @staticmethod

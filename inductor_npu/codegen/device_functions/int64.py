@@ -100,3 +100,17 @@ def less_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
 def at_most_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     """Whether `x <= y`."""
     return _sign_of_difference(x, y) <= 0.0
+
+
+@triton.jit
+def floor_divide_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """`x / y` rounded down; 0 where `y` is 0. Element by element on the chip."""
+    x = x.to(tl.int64)
+    y = y.to(tl.int64)
+    zero = tl.full([], 0, tl.int64)
+    is_zero = equal_int64(y, zero)
+    divisor = where_int64(is_zero, zero + 1, y)
+    quotient = x // divisor
+    rest = x - quotient * divisor
+    over = unequal_int64(rest, zero) & less_int64(rest ^ divisor, zero)
+    return where_int64(is_zero, zero, quotient - over.to(tl.int64))
