@@ -96,7 +96,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def mul(x: Operand, y: Operand) -> str:
-        return _sum(x, y, "*", None)
+        return _sum(x, y, "*", "multiply_int64")
 
     @staticmethod
     def neg(x: Operand) -> str:
@@ -481,13 +481,13 @@ class NpuKernelOverrides(TritonKernelOverrides):
         return f"device_functions.add_int64({number}, {low})"
 
 
-def _sum(x: Operand, y: Operand, sign: str, by_limbs: str | None) -> str:
+def _sum(x: Operand, y: Operand, sign: str, by_limbs: str) -> str:
     """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64."""
     if not is_wide(x, y):
         return f"{x} {sign} {y}"
     if fits_int32(x, y) and within(_bounds(sign, x, y), INT32.min, INT32.max):
         return f"({as_int32(x)} {sign} {as_int32(y)}).to(tl.int64)"
-    return f"{x} {sign} {y}" if by_limbs is None else f"device_functions.{by_limbs}({as_int64(x)}, {as_int64(y)})"
+    return f"device_functions.{by_limbs}({as_int64(x)}, {as_int64(y)})"
 
 
 def _bounds(sign: str, x: Operand, y: Operand) -> tuple[int, int] | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .integers import upper_product
+
 _LOW = tl.constexpr(2**24 - 1)
 _MIDDLE = tl.constexpr((2**24 - 1) << 24)
 _HIGH = tl.constexpr(-(2**48))
@@ -56,6 +58,23 @@ def subtract_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     x_low, x_middle, x_high = _limbs(x)
     y_low, y_middle, y_high = _limbs(y)
     return _joined(x_low - y_low, x_middle - y_middle, x_high - y_high)
+
+
+@triton.jit
+def _halves(x: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """The lower and the upper 32 bits of `x`, as int32."""
+    low, middle, high = _limbs(x)
+    return low | (middle << 24), (middle >> 8) | (high << 16)
+
+
+@triton.jit
+def multiply_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """`x * y` of integers, as int64 that wraps."""
+    x_lower, x_upper = _halves(x)
+    y_lower, y_upper = _halves(y)
+    lower = x_lower * y_lower
+    upper = upper_product(x_lower, y_lower) + x_lower * y_upper + x_upper * y_lower
+    return _joined(lower & _LOW, ((lower >> 24) & 0xFF) | ((upper & 0xFFFF) << 8), upper >> 16)
 
 
 @triton.jit

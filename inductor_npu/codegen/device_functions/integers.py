@@ -1,4 +1,4 @@
-"""Shifts by tiles and powers of integers, of which the chip's vector unit has neither."""
+"""Shifts by tiles, powers and the upper half of products of int32, none of which the chip's vector unit has."""
 
 from __future__ import annotations
 
@@ -35,3 +35,21 @@ def power_of_integer(base: tl.tensor, exponent: tl.tensor, bits: tl.constexpr) -
         result = result * factor.to(base.dtype)
         base = base * base
     return result
+
+
+_HALF = tl.constexpr(0xFFFF)
+
+
+@triton.jit
+def upper_product(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    """The upper 32 bits of the product of `x` and `y`, both unsigned, as int32. `x` may be a constant.
+
+    Made of products of 16 bits: each fits 32, and so do their sums in this order.
+    """
+    x_low = x & _HALF
+    x_high = (x >> 16) & _HALF
+    y_low = y & _HALF
+    y_high = (y >> 16) & _HALF
+    first = x_high * y_low + (((x_low * y_low) >> 16) & _HALF)
+    second = x_low * y_high + (first & _HALF)
+    return x_high * y_high + ((first >> 16) & _HALF) + ((second >> 16) & _HALF)

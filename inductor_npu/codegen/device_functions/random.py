@@ -1,8 +1,7 @@
 """Random numbers: Philox 4x32-10, with the values of Triton's own `tl.rand`, `tl.randn` and `tl.randint4x`.
 
-Triton multiplies unsigned numbers of 32 bits to 64; Ascend's compiler does that element by element, and signed. Here a
-product is made of those of 16 bits, in int32 that wraps: each fits 32 bits. Right shifts copy the sign on the chip,
-whatever the type, so that each is followed by a mask.
+Triton multiplies unsigned numbers of 32 bits to 64; Ascend's compiler does that element by element, and signed. Here
+all is int32 that wraps. Right shifts copy the sign on the chip, whatever the type: a mask follows each.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-_HALF = tl.constexpr(0xFFFF)
+from .integers import upper_product
 
 
 def _signed(value: int) -> int:
@@ -27,18 +26,6 @@ _TO_UNIT = tl.constexpr(4.6566127342e-10)  # Triton's: the largest int32 times i
 
 
 @triton.jit
-def _upper(factor: tl.constexpr, x: tl.tensor) -> tl.tensor:
-    """The upper 32 bits of the unsigned product of `factor` and `x`. int32."""
-    factor_low: tl.constexpr = factor & _HALF
-    factor_high: tl.constexpr = (factor >> 16) & _HALF
-    low = x & _HALF
-    high = (x >> 16) & _HALF
-    first = factor_high * low + ((factor_low * low >> 16) & _HALF)
-    second = factor_low * high + (first & _HALF)
-    return factor_high * high + ((first >> 16) & _HALF) + ((second >> 16) & _HALF)
-
-
-@triton.jit
 def _philox(seed: tl.tensor, offset: tl.tensor) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
     """Four int32 for each `offset`. `seed` is one int64."""
     seed = seed.to(tl.int64)
@@ -50,8 +37,8 @@ def _philox(seed: tl.tensor, offset: tl.tensor) -> tuple[tl.tensor, tl.tensor, t
     c3 = c1
     for _ in tl.static_range(_ROUNDS):
         before_0, before_2 = c0, c2
-        c0 = _upper(_ROUND_B, before_2) ^ c1 ^ key_0
-        c2 = _upper(_ROUND_A, before_0) ^ c3 ^ key_1
+        c0 = upper_product(_ROUND_B, before_2) ^ c1 ^ key_0
+        c2 = upper_product(_ROUND_A, before_0) ^ c3 ^ key_1
         c1 = before_2 * _ROUND_B
         c3 = before_0 * _ROUND_A
         key_0 += _KEY_A
