@@ -12,7 +12,6 @@ either case. Single numbers (shape `()`) belong to the scalar unit, which has al
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +21,21 @@ from torch._inductor.utils import upcast_compute_type
 from torch._prims_common import dtype_to_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from inductor_npu.codegen.operand_forms import (
+    are_int32_tiles,
+    comparison_text,
+    divides_in_fp32,
+    extreme_text,
+    floor_in_fp32,
+    function_text,
+    is_not_zero,
+    less_text,
+    of_int32,
+    power_of_two,
+    shift_text,
+    sum_text,
+    triton_text,
+)
 from inductor_npu.codegen.operands import (
     HALVES,
     INT32,
@@ -43,7 +57,6 @@ from inductor_npu.codegen.operands import (
     within,
 )
 
-_EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
 _LARGEST_SIZE_BY_BYTES = 2**23  # of device_functions.random_integers_below
 
 
@@ -84,7 +97,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def add(x: Operand, y: Operand) -> str:
-        return _sum(x, y, "+", "add_int64")
+        return sum_text(x, y, "+", "add_int64")
 
     @staticmethod
     def sub(x: Operand, y: Operand) -> str:
@@ -92,11 +105,11 @@ class NpuKernelOverrides(TritonKernelOverrides):
             # 0, and NaN for what is not finite. A difference could be fused with the product that x is, and would
             # give that product's rounding error.
             return f"({x} * 0.0 + 0.0)"
-        return _sum(x, y, "-", "subtract_int64")
+        return sum_text(x, y, "-", "subtract_int64")
 
     @staticmethod
     def mul(x: Operand, y: Operand) -> str:
-        return _sum(x, y, "*", "multiply_int64")
+        return sum_text(x, y, "*", "multiply_int64")
 
     @staticmethod
     def neg(x: Operand) -> str:
@@ -110,7 +123,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
             return f"tl.abs({x})"
         if within(bounds_of(x), -INT32.max, INT32.max):
             return f"tl.abs({as_int32(x)}).to(tl.int64)"
-        return f"device_functions.where_int64({_less(x, 0)}, {NpuKernelOverrides.neg(x)}, {x})"
+        return f"device_functions.where_int64({less_text(x, 0)}, {NpuKernelOverrides.neg(x)}, {x})"
 
     @staticmethod
     def relu(x: Operand) -> str:
@@ -120,11 +133,11 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def maximum(a: Operand, b: Operand) -> str:
-        return _extreme("maximum", "|", a, b, lambda: _less(b, a))
+        return extreme_text("maximum", "|", a, b, lambda: less_text(b, a))
 
     @staticmethod
     def minimum(a: Operand, b: Operand) -> str:
-        return _extreme("minimum", "&", a, b, lambda: _less(a, b))
+        return extreme_text("minimum", "&", a, b, lambda: less_text(a, b))
 
     @staticmethod
     def sign(x: Operand) -> str:
@@ -136,7 +149,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
         if dtype.is_floating_point:
             return f"tl.where({x} > 0, 1.0, tl.where({x} < 0, -1.0, 0.0)).to({triton_type(dtype)})"
         if is_wide(x) and not fits_int32(x):
-            return f"({_less(0, x)}.to(tl.int32) - {_less(x, 0)}.to(tl.int32)).to(tl.int64)"
+            return f"({less_text(0, x)}.to(tl.int32) - {less_text(x, 0)}.to(tl.int32)).to(tl.int64)"
         return from_int32(f"tl.minimum(tl.maximum({as_int32(x)}, -1), 1)", dtype)
 
     @staticmethod
@@ -151,27 +164,27 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def eq(a: Operand, b: Operand) -> str:
-        return _comparison("==", a, b, "equal_int64({a}, {b})", "(~({a} ^ {b}))")
+        return comparison_text("==", a, b, "equal_int64({a}, {b})", "(~({a} ^ {b}))")
 
     @staticmethod
     def ne(a: Operand, b: Operand) -> str:
-        return _comparison("!=", a, b, "unequal_int64({a}, {b})", "({a} ^ {b})")
+        return comparison_text("!=", a, b, "unequal_int64({a}, {b})", "({a} ^ {b})")
 
     @staticmethod
     def lt(a: Operand, b: Operand) -> str:
-        return _comparison("<", a, b, "less_int64({a}, {b})", "(~{a} & {b})")
+        return comparison_text("<", a, b, "less_int64({a}, {b})", "(~{a} & {b})")
 
     @staticmethod
     def le(a: Operand, b: Operand) -> str:
-        return _comparison("<=", a, b, "at_most_int64({a}, {b})", "(~{a} | {b})")
+        return comparison_text("<=", a, b, "at_most_int64({a}, {b})", "(~{a} | {b})")
 
     @staticmethod
     def gt(a: Operand, b: Operand) -> str:
-        return _comparison(">", a, b, "less_int64({b}, {a})", "({a} & ~{b})")
+        return comparison_text(">", a, b, "less_int64({b}, {a})", "({a} & ~{b})")
 
     @staticmethod
     def ge(a: Operand, b: Operand) -> str:
-        return _comparison(">=", a, b, "at_most_int64({b}, {a})", "({a} | ~{b})")
+        return comparison_text(">=", a, b, "at_most_int64({b}, {a})", "({a} | ~{b})")
 
     @staticmethod
     def logical_not(a: Operand) -> str:
@@ -198,227 +211,227 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def floordiv(a: Operand, b: Operand) -> Any:
-        shift = _power_of_two(b)
-        if shift is not None and _as_int32_tiles(a, b):
-            return _of_int32(f"{as_int32(a)} >> {shift}", a, b)
-        if _as_int32_tiles(a, b) and _divides_in_fp32(a, b) and _is_not_zero(b):
-            return _of_int32(_floor_in_fp32(a, b), a, b)
-        if _as_int32_tiles(a, b):
-            return _of_int32(f"device_functions.floor_divide({as_int32(a)}, {as_int32(b)})", a, b)
+        shift = power_of_two(b)
+        if shift is not None and are_int32_tiles(a, b):
+            return of_int32(f"{as_int32(a)} >> {shift}", a, b)
+        if are_int32_tiles(a, b) and divides_in_fp32(a, b) and is_not_zero(b):
+            return of_int32(floor_in_fp32(a, b), a, b)
+        if are_int32_tiles(a, b):
+            return of_int32(f"device_functions.floor_divide({as_int32(a)}, {as_int32(b)})", a, b)
         if is_wide(a, b):
             return f"device_functions.floor_divide_int64({as_int64(a)}, {as_int64(b)})"
         return TritonKernelOverrides.floordiv(a, b)
 
     @staticmethod
     def truncdiv(a: Operand, b: Operand) -> str:
-        shift = _power_of_two(b)
-        if not _as_int32_tiles(a, b):
+        shift = power_of_two(b)
+        if not are_int32_tiles(a, b):
             return f"{a} // {b}"
         if shift is not None and within(bounds_of(a), 0, INT32.max):
-            return _of_int32(f"{as_int32(a)} >> {shift}", a, b)
-        if _divides_in_fp32(a, b):
-            return _of_int32(f"{as_int32(a)} // {as_int32(b)}", a, b)
-        return _of_int32(f"device_functions.truncating_divide({as_int32(a)}, {as_int32(b)})", a, b)
+            return of_int32(f"{as_int32(a)} >> {shift}", a, b)
+        if divides_in_fp32(a, b):
+            return of_int32(f"{as_int32(a)} // {as_int32(b)}", a, b)
+        return of_int32(f"device_functions.truncating_divide({as_int32(a)}, {as_int32(b)})", a, b)
 
     @staticmethod
     def mod(a: Operand, b: Operand) -> str:
         """The remainder with the sign of `a`, as of C."""
         if is_float(a) or is_float(b):
             return NpuKernelOverrides.fmod(a, b)
-        if not _as_int32_tiles(a, b):
+        if not are_int32_tiles(a, b):
             return f"{a} % {b}"
         x, y = as_int32(a), as_int32(b)
-        if _power_of_two(b) is not None and within(bounds_of(a), 0, INT32.max):
-            return _of_int32(f"{x} & ({y} - 1)", a, b)
-        if _divides_in_fp32(a, b):
-            return _of_int32(f"{x} - ({x} // {y}) * {y}", a, b)
-        return _of_int32(f"device_functions.truncating_remainder({x}, {y})", a, b)
+        if power_of_two(b) is not None and within(bounds_of(a), 0, INT32.max):
+            return of_int32(f"{x} & ({y} - 1)", a, b)
+        if divides_in_fp32(a, b):
+            return of_int32(f"{x} - ({x} // {y}) * {y}", a, b)
+        return of_int32(f"device_functions.truncating_remainder({x}, {y})", a, b)
 
     @staticmethod
     def remainder(a: Operand, b: Operand) -> Any:
         """The remainder with the sign of `b`, as of Python."""
         if is_float(a) or is_float(b):
-            return _function("remainder", TritonKernelOverrides.remainder, a, b)
-        if not _as_int32_tiles(a, b):
+            return function_text("remainder", TritonKernelOverrides.remainder, a, b)
+        if not are_int32_tiles(a, b):
             return TritonKernelOverrides.remainder(a, b)
         x, y = as_int32(a), as_int32(b)
-        if _power_of_two(b) is not None:
-            return _of_int32(f"{x} & ({y} - 1)", a, b)
-        if _divides_in_fp32(a, b) and _is_not_zero(b):
-            return _of_int32(f"{x} - {_floor_in_fp32(a, b)} * {y}", a, b)
-        return _of_int32(f"device_functions.floor_remainder({x}, {y})", a, b)
+        if power_of_two(b) is not None:
+            return of_int32(f"{x} & ({y} - 1)", a, b)
+        if divides_in_fp32(a, b) and is_not_zero(b):
+            return of_int32(f"{x} - {floor_in_fp32(a, b)} * {y}", a, b)
+        return of_int32(f"device_functions.floor_remainder({x}, {y})", a, b)
 
     @staticmethod
     def bitwise_left_shift(a: Operand, b: Operand) -> str:
-        return _shift(a, b, "<<", "shift_left")
+        return shift_text(a, b, "<<", "shift_left")
 
     @staticmethod
     def bitwise_right_shift(a: Operand, b: Operand) -> str:
-        return _shift(a, b, ">>", "shift_right")
+        return shift_text(a, b, ">>", "shift_right")
 
     # --- rounding
 
     @staticmethod
     def floor(x: Operand) -> Any:
-        return _triton("floor", TritonKernelOverrides.floor, x)
+        return triton_text("floor", TritonKernelOverrides.floor, x)
 
     @staticmethod
     def ceil(x: Operand) -> Any:
-        return _triton("ceil", TritonKernelOverrides.ceil, x)
+        return triton_text("ceil", TritonKernelOverrides.ceil, x)
 
     @staticmethod
     def trunc(x: Operand) -> Any:
-        return _function("truncate", TritonKernelOverrides.trunc, x)
+        return function_text("truncate", TritonKernelOverrides.trunc, x)
 
     @staticmethod
     def round(x: Operand) -> Any:
-        return _function("round_to_even", TritonKernelOverrides.round, x)
+        return function_text("round_to_even", TritonKernelOverrides.round, x)
 
     @staticmethod
     def copysign(x: Operand, y: Operand) -> Any:
-        return _function("copy_sign", TritonKernelOverrides.copysign, x, y)
+        return function_text("copy_sign", TritonKernelOverrides.copysign, x, y)
 
     @staticmethod
     def fmod(a: Operand, b: Operand) -> Any:
-        return _function("fmod", TritonKernelOverrides.fmod, a, b)
+        return function_text("fmod", TritonKernelOverrides.fmod, a, b)
 
     # --- functions that every Triton has
 
     @staticmethod
     def exp(x: Operand) -> Any:
-        return _triton("exp", TritonKernelOverrides.exp, x)
+        return triton_text("exp", TritonKernelOverrides.exp, x)
 
     @staticmethod
     def exp2(x: Operand) -> Any:
-        return _triton("exp2", TritonKernelOverrides.exp2, x)
+        return triton_text("exp2", TritonKernelOverrides.exp2, x)
 
     @staticmethod
     def log(x: Operand) -> Any:
-        return _triton("log", TritonKernelOverrides.log, x)
+        return triton_text("log", TritonKernelOverrides.log, x)
 
     @staticmethod
     def log2(x: Operand) -> Any:
-        return _triton("log2", TritonKernelOverrides.log2, x)
+        return triton_text("log2", TritonKernelOverrides.log2, x)
 
     @staticmethod
     def sqrt(x: Operand) -> Any:
-        return _triton("sqrt_rn", TritonKernelOverrides.sqrt, x)
+        return triton_text("sqrt_rn", TritonKernelOverrides.sqrt, x)
 
     @staticmethod
     def rsqrt(x: Operand) -> Any:
-        return _triton("rsqrt", TritonKernelOverrides.rsqrt, x)
+        return triton_text("rsqrt", TritonKernelOverrides.rsqrt, x)
 
     @staticmethod
     def sin(x: Operand) -> Any:
-        return _triton("sin", TritonKernelOverrides.sin, x)
+        return triton_text("sin", TritonKernelOverrides.sin, x)
 
     @staticmethod
     def cos(x: Operand) -> Any:
-        return _triton("cos", TritonKernelOverrides.cos, x)
+        return triton_text("cos", TritonKernelOverrides.cos, x)
 
     @staticmethod
     def erf(x: Operand) -> Any:
-        return _triton("erf", TritonKernelOverrides.erf, x)
+        return triton_text("erf", TritonKernelOverrides.erf, x)
 
     # --- functions that Ascend's Triton lacks, or whose digits it loses
 
     @staticmethod
     def expm1(x: Operand) -> Any:
-        return _function("expm1", TritonKernelOverrides.expm1, x)
+        return function_text("expm1", TritonKernelOverrides.expm1, x)
 
     @staticmethod
     def log1p(x: Operand) -> Any:
-        return _function("log1p", TritonKernelOverrides.log1p, x)
+        return function_text("log1p", TritonKernelOverrides.log1p, x)
 
     @staticmethod
     def tanh(x: Operand) -> Any:
-        return _function("tanh", TritonKernelOverrides.tanh, x)
+        return function_text("tanh", TritonKernelOverrides.tanh, x)
 
     @staticmethod
     def sinh(x: Operand) -> Any:
-        return _function("sinh", TritonKernelOverrides.sinh, x)
+        return function_text("sinh", TritonKernelOverrides.sinh, x)
 
     @staticmethod
     def cosh(x: Operand) -> Any:
-        return _function("cosh", TritonKernelOverrides.cosh, x)
+        return function_text("cosh", TritonKernelOverrides.cosh, x)
 
     @staticmethod
     def asinh(x: Operand) -> Any:
-        return _function("asinh", TritonKernelOverrides.asinh, x)
+        return function_text("asinh", TritonKernelOverrides.asinh, x)
 
     @staticmethod
     def acosh(x: Operand) -> Any:
-        return _function("acosh", TritonKernelOverrides.acosh, x)
+        return function_text("acosh", TritonKernelOverrides.acosh, x)
 
     @staticmethod
     def atanh(x: Operand) -> Any:
-        return _function("atanh", TritonKernelOverrides.atanh, x)
+        return function_text("atanh", TritonKernelOverrides.atanh, x)
 
     @staticmethod
     def tan(x: Operand) -> Any:
-        return _function("tan", TritonKernelOverrides.tan, x)
+        return function_text("tan", TritonKernelOverrides.tan, x)
 
     @staticmethod
     def atan(x: Operand) -> Any:
-        return _function("atan", TritonKernelOverrides.atan, x)
+        return function_text("atan", TritonKernelOverrides.atan, x)
 
     @staticmethod
     def asin(x: Operand) -> Any:
-        return _function("asin", TritonKernelOverrides.asin, x)
+        return function_text("asin", TritonKernelOverrides.asin, x)
 
     @staticmethod
     def acos(x: Operand) -> Any:
-        return _function("acos", TritonKernelOverrides.acos, x)
+        return function_text("acos", TritonKernelOverrides.acos, x)
 
     @staticmethod
     def erfc(x: Operand) -> Any:
-        return _function("erfc", TritonKernelOverrides.erfc, x)
+        return function_text("erfc", TritonKernelOverrides.erfc, x)
 
     @staticmethod
     def erfcx(x: Operand) -> Any:
-        return _function("erfcx", TritonKernelOverrides.erfcx, x)
+        return function_text("erfcx", TritonKernelOverrides.erfcx, x)
 
     @staticmethod
     def erfinv(x: Operand) -> Any:
-        return _function("erfinv", TritonKernelOverrides.erfinv, x)
+        return function_text("erfinv", TritonKernelOverrides.erfinv, x)
 
     @staticmethod
     def lgamma(x: Operand) -> Any:
-        return _function("lgamma", TritonKernelOverrides.lgamma, x)
+        return function_text("lgamma", TritonKernelOverrides.lgamma, x)
 
     @staticmethod
     def i0(x: Operand) -> Any:
-        return _function("bessel_i0", TritonKernelOverrides.i0, x)
+        return function_text("bessel_i0", TritonKernelOverrides.i0, x)
 
     @staticmethod
     def i1(x: Operand) -> Any:
-        return _function("bessel_i1", TritonKernelOverrides.i1, x)
+        return function_text("bessel_i1", TritonKernelOverrides.i1, x)
 
     @staticmethod
     def modified_bessel_i0(x: Operand) -> Any:
-        return _function("bessel_i0", TritonKernelOverrides.modified_bessel_i0, x)
+        return function_text("bessel_i0", TritonKernelOverrides.modified_bessel_i0, x)
 
     @staticmethod
     def modified_bessel_i1(x: Operand) -> Any:
-        return _function("bessel_i1", TritonKernelOverrides.modified_bessel_i1, x)
+        return function_text("bessel_i1", TritonKernelOverrides.modified_bessel_i1, x)
 
     @staticmethod
     def atan2(x: Operand, y: Operand) -> Any:
-        return _function("atan2", TritonKernelOverrides.atan2, x, y)
+        return function_text("atan2", TritonKernelOverrides.atan2, x, y)
 
     @staticmethod
     def hypot(x: Operand, y: Operand) -> Any:
-        return _function("hypot", TritonKernelOverrides.hypot, x, y)
+        return function_text("hypot", TritonKernelOverrides.hypot, x, y)
 
     @staticmethod
     def sigmoid(x: Operand) -> Any:
-        return _triton("sigmoid", TritonKernelOverrides.sigmoid, x)
+        return triton_text("sigmoid", TritonKernelOverrides.sigmoid, x)
 
     @staticmethod
     def log10(x: Operand) -> Any:
         if dtype_of(x) is torch.float64:
             return TritonKernelOverrides.log10(x)
-        return f"({_triton('log', TritonKernelOverrides.log, x)} * {1 / math.log(10)!r})"
+        return f"({triton_text('log', TritonKernelOverrides.log, x)} * {1 / math.log(10)!r})"
 
     @staticmethod
     def mul_rn(x: Operand, y: Operand) -> str:
@@ -428,7 +441,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
     def pow(cls, a: Operand, b: Operand) -> Any:
         dtype = common_integer(a, b)
         if dtype is None:
-            return _function("power", super().pow, a, b)
+            return function_text("power", super().pow, a, b)
         bounds = bounds_of(b)
         assert bounds is not None, "an exponent of an integer is one"
         base = f"{a}.to({triton_type(dtype)})" if isinstance(a, CSEVariable) else cls.constant(a, dtype)
@@ -443,7 +456,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
         if dtype is torch.float64 or not isinstance(x, CSEVariable) or x.shape is None:
             return TritonKernelOverrides.frexp(x)
         assert dtype is not None, "a variable of a Triton kernel has a dtype"
-        mantissa = _function("frexp_mantissa", TritonKernelOverrides.frexp, x)
+        mantissa = function_text("frexp_mantissa", TritonKernelOverrides.frexp, x)
         exponent = f"device_functions.frexp_exponent({as_fp32(x)})"
         shape = tuple(x.shape)
         return new_variable(mantissa, dtype, shape), new_variable(exponent, torch.int32, shape)
@@ -458,7 +471,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
     def nextafter(x: Operand, y: Operand) -> Any:
         if {dtype_of(x), dtype_of(y)} & set(HALVES):
             return TritonKernelOverrides.nextafter(x, y)
-        return _function("nextafter", TritonKernelOverrides.nextafter, x, y)
+        return function_text("nextafter", TritonKernelOverrides.nextafter, x, y)
 
     # --- random numbers
 
@@ -479,135 +492,3 @@ class NpuKernelOverrides(TritonKernelOverrides):
         if INT32.min <= first and last <= INT32.max:
             return f"({number} + {first}).to(tl.int64)"
         return f"device_functions.add_int64({number}, {low})"
-
-
-def _sum(x: Operand, y: Operand, sign: str, by_limbs: str) -> str:
-    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64."""
-    if not is_wide(x, y):
-        return f"{x} {sign} {y}"
-    if fits_int32(x, y) and within(_bounds(sign, x, y), INT32.min, INT32.max):
-        return f"({as_int32(x)} {sign} {as_int32(y)}).to(tl.int64)"
-    return f"device_functions.{by_limbs}({as_int64(x)}, {as_int64(y)})"
-
-
-def _bounds(sign: str, x: Operand, y: Operand) -> tuple[int, int] | None:
-    """The bounds of a sum, difference or product."""
-    first, second = bounds_of(x), bounds_of(y)
-    if first is None or second is None:
-        return None
-    operation = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}[sign]
-    corners = [operation(a, b) for a in first for b in second]
-    return min(corners), max(corners)
-
-
-def _less(a: Operand, b: Operand) -> str:
-    """Text of `a < b` for int64."""
-    if fits_int32(a, b):
-        return f"({as_int32(a)} < {as_int32(b)})"
-    return f"device_functions.less_int64({as_int64(a)}, {as_int64(b)})"
-
-
-def _extreme(function: str, of_bools: str, a: Operand, b: Operand, is_a: Callable[[], str]) -> str:
-    """Text of `tl.maximum` or `tl.minimum`; `is_a` gives that of whether it is `a`, for int64.
-
-    With NaN in every case: that is the chip's instruction. Any other form is selections and comparisons around it.
-    """
-    if is_float(a) or is_float(b):
-        return f"tl.{function}({a}, {b}, propagate_nan=tl.PropagateNan.ALL)"
-    if is_bool(a) and is_bool(b):
-        return f"({a} {of_bools} {b})"
-    if not is_wide(a, b):
-        return f"tl.{function}({a}, {b})"
-    if fits_int32(a, b):
-        return f"tl.{function}({as_int32(a)}, {as_int32(b)}).to(tl.int64)"
-    return f"device_functions.where_int64({is_a()}, {as_int64(a)}, {as_int64(b)})"
-
-
-def _comparison(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: str) -> str:
-    """Text of a comparison. `of_int64` is the call of device_functions for any int64, `of_bools` the logic of two."""
-    if is_bool(a) and is_bool(b):
-        return of_bools.format(a=a, b=b)
-    if is_wide(a, b):
-        if fits_int32(a, b):
-            return f"({as_int32(a)} {sign} {as_int32(b)})"
-        return "device_functions." + of_int64.format(a=as_int64(a), b=as_int64(b))
-    if common_integer(a, b) is torch.int16:  # two tiles of it are compared element by element
-        return f"({as_int32(a)} {sign} {as_int32(b)})"
-    return f"({a} {sign} {b})"
-
-
-def _power_of_two(x: Operand) -> int | None:
-    """The exponent of a constant power of two, None for anything else."""
-    value = value_of(x)
-    return value.bit_length() - 1 if value is not None and value > 0 and value & (value - 1) == 0 else None
-
-
-def _as_int32_tiles(a: Operand, b: Operand) -> bool:
-    """Whether a division is one of tiles that int32 holds, its quotient too."""
-    dtype = common_integer(a, b)
-    if dtype is None or not (is_tile(a) or is_tile(b)):
-        return False
-    return dtype is torch.int32 or (fits_int32(a, b) and within(bounds_of(a), -INT32.max, INT32.max))
-
-
-def _divides_in_fp32(a: Operand, b: Operand) -> bool:
-    """Whether `//`, which Ascend does in fp32, is right for all values that `a` and `b` can have."""
-    return all(within(bounds_of(x), -_EXACT_IN_FP32, _EXACT_IN_FP32) for x in (a, b))
-
-
-def _is_not_zero(x: Operand) -> bool:
-    bounds = bounds_of(x)
-    return bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
-
-
-def _floor_in_fp32(a: Operand, b: Operand) -> str:
-    """Text of the quotient of integers that `_divides_in_fp32`, rounded down, as int32."""
-    if within(bounds_of(a), 0, _EXACT_IN_FP32) and within(bounds_of(b), 1, _EXACT_IN_FP32):
-        return f"({as_int32(a)} // {as_int32(b)})"
-    return f"tl.floor({as_fp32(a)} / {as_fp32(b)}).to(tl.int32)"
-
-
-def _of_int32(text: str, *operands: Operand) -> str:
-    """Text of int32 `text` as the dtype in which the operands meet."""
-    dtype = common_integer(*operands)
-    assert dtype is not None, "operands of an integer operation have a dtype"
-    return from_int32(text, dtype)
-
-
-def _shift(a: Operand, amount: Operand, sign: str, function: str) -> str:
-    """Text of a shift; all bits go where the amount is negative or no less than their number."""
-    dtype = common_integer(a, amount)
-    assert dtype is not None, "operands of a shift are integers"
-    bits, constant = dtype.itemsize * 8, value_of(amount)
-    if constant is not None:
-        if not 0 <= constant < bits:
-            if sign == "<<":
-                return f"{a} * 0"
-            constant = bits - 1
-        if dtype is torch.int32 or not is_tile(a):
-            return f"({a} {sign} {constant})"
-        if fits_int32(a) and (sign == ">>" or within(_bounds("*", a, 2**constant), INT32.min, INT32.max) or bits < 32):
-            return from_int32(f"{as_int32(a)} {sign} {min(constant, 31)}", dtype)
-        return f"({a} {sign} {constant})"
-    if (is_tile(a) or is_tile(amount)) and (dtype is torch.int32 or bits < 32):
-        return from_int32(f"device_functions.{function}({as_int32(a)}, {as_int32(amount)})", dtype)
-    return f"({a} {sign} {amount})"
-
-
-def _function(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
-    """A call of `device_functions.<name>`, which computes in fp32; Inductor's own form for fp64."""
-    return _in_fp32(f"device_functions.{name}", upstream, *operands)
-
-
-def _triton(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
-    """A call of `tl.<name>` in fp32; Inductor's own form for fp64."""
-    return _in_fp32(f"tl.{name}", upstream, *operands)
-
-
-def _in_fp32(function: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
-    dtypes = [dtype_of(x) for x in operands]
-    if torch.float64 in dtypes:
-        return upstream(*operands)
-    call = f"{function}({', '.join(map(as_fp32, operands))})"
-    halves = [dtype for dtype in dtypes if dtype in HALVES]
-    return f"{call}.to({triton_type(halves[0])})" if halves and torch.float32 not in dtypes else call

@@ -1,0 +1,163 @@
+"""Texts of operations in the form that the dtypes and the bounds of their operands allow; see `overrides`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor.codegen.triton import triton_type
+
+from inductor_npu.codegen.operands import (
+    HALVES,
+    INT32,
+    Operand,
+    as_fp32,
+    as_int32,
+    as_int64,
+    bounds_of,
+    common_integer,
+    dtype_of,
+    fits_int32,
+    from_int32,
+    is_bool,
+    is_float,
+    is_tile,
+    is_wide,
+    value_of,
+    within,
+)
+
+_EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
+
+
+def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> str:
+    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64."""
+    if not is_wide(x, y):
+        return f"{x} {sign} {y}"
+    if fits_int32(x, y) and within(_bounds(sign, x, y), INT32.min, INT32.max):
+        return f"({as_int32(x)} {sign} {as_int32(y)}).to(tl.int64)"
+    return f"device_functions.{by_limbs}({as_int64(x)}, {as_int64(y)})"
+
+
+def _bounds(sign: str, x: Operand, y: Operand) -> tuple[int, int] | None:
+    """The bounds of a sum, difference or product."""
+    first, second = bounds_of(x), bounds_of(y)
+    if first is None or second is None:
+        return None
+    operation = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}[sign]
+    corners = [operation(a, b) for a in first for b in second]
+    return min(corners), max(corners)
+
+
+def less_text(a: Operand, b: Operand) -> str:
+    """Text of `a < b` for int64."""
+    if fits_int32(a, b):
+        return f"({as_int32(a)} < {as_int32(b)})"
+    return f"device_functions.less_int64({as_int64(a)}, {as_int64(b)})"
+
+
+def extreme_text(function: str, of_bools: str, a: Operand, b: Operand, is_a: Callable[[], str]) -> str:
+    """Text of `tl.maximum` or `tl.minimum`; `is_a` gives that of whether it is `a`, for int64.
+
+    With NaN in every case: that is the chip's instruction. Any other form is selections and comparisons around it.
+    """
+    if is_float(a) or is_float(b):
+        return f"tl.{function}({a}, {b}, propagate_nan=tl.PropagateNan.ALL)"
+    if is_bool(a) and is_bool(b):
+        return f"({a} {of_bools} {b})"
+    if not is_wide(a, b):
+        return f"tl.{function}({a}, {b})"
+    if fits_int32(a, b):
+        return f"tl.{function}({as_int32(a)}, {as_int32(b)}).to(tl.int64)"
+    return f"device_functions.where_int64({is_a()}, {as_int64(a)}, {as_int64(b)})"
+
+
+def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: str) -> str:
+    """Text of a comparison. `of_int64` is the call of device_functions for any int64, `of_bools` the logic of two."""
+    if is_bool(a) and is_bool(b):
+        return of_bools.format(a=a, b=b)
+    if is_wide(a, b):
+        if fits_int32(a, b):
+            return f"({as_int32(a)} {sign} {as_int32(b)})"
+        return "device_functions." + of_int64.format(a=as_int64(a), b=as_int64(b))
+    if common_integer(a, b) is torch.int16:  # two tiles of it are compared element by element
+        return f"({as_int32(a)} {sign} {as_int32(b)})"
+    return f"({a} {sign} {b})"
+
+
+def power_of_two(x: Operand) -> int | None:
+    """The exponent of a constant power of two, None for anything else."""
+    value = value_of(x)
+    return value.bit_length() - 1 if value is not None and value > 0 and value & (value - 1) == 0 else None
+
+
+def are_int32_tiles(a: Operand, b: Operand) -> bool:
+    """Whether a division is one of tiles that int32 holds, its quotient too."""
+    dtype = common_integer(a, b)
+    if dtype is None or not (is_tile(a) or is_tile(b)):
+        return False
+    return dtype is torch.int32 or (fits_int32(a, b) and within(bounds_of(a), -INT32.max, INT32.max))
+
+
+def divides_in_fp32(a: Operand, b: Operand) -> bool:
+    """Whether `//`, which Ascend does in fp32, is right for all values that `a` and `b` can have."""
+    return all(within(bounds_of(x), -_EXACT_IN_FP32, _EXACT_IN_FP32) for x in (a, b))
+
+
+def is_not_zero(x: Operand) -> bool:
+    bounds = bounds_of(x)
+    return bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
+
+
+def floor_in_fp32(a: Operand, b: Operand) -> str:
+    """Text of the quotient of integers that `divides_in_fp32`, rounded down, as int32."""
+    if within(bounds_of(a), 0, _EXACT_IN_FP32) and within(bounds_of(b), 1, _EXACT_IN_FP32):
+        return f"({as_int32(a)} // {as_int32(b)})"
+    return f"tl.floor({as_fp32(a)} / {as_fp32(b)}).to(tl.int32)"
+
+
+def of_int32(text: str, *operands: Operand) -> str:
+    """Text of int32 `text` as the dtype in which the operands meet."""
+    dtype = common_integer(*operands)
+    assert dtype is not None, "operands of an integer operation have a dtype"
+    return from_int32(text, dtype)
+
+
+def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
+    """Text of a shift; all bits go where the amount is negative or no less than their number."""
+    dtype = common_integer(a, amount)
+    assert dtype is not None, "operands of a shift are integers"
+    bits, constant = dtype.itemsize * 8, value_of(amount)
+    if constant is not None:
+        if not 0 <= constant < bits:
+            if sign == "<<":
+                return f"{a} * 0"
+            constant = bits - 1
+        if dtype is torch.int32 or not is_tile(a):
+            return f"({a} {sign} {constant})"
+        if fits_int32(a) and (sign == ">>" or within(_bounds("*", a, 2**constant), INT32.min, INT32.max) or bits < 32):
+            return from_int32(f"{as_int32(a)} {sign} {min(constant, 31)}", dtype)
+        return f"({a} {sign} {constant})"
+    if (is_tile(a) or is_tile(amount)) and (dtype is torch.int32 or bits < 32):
+        return from_int32(f"device_functions.{function}({as_int32(a)}, {as_int32(amount)})", dtype)
+    return f"({a} {sign} {amount})"
+
+
+def function_text(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+    """A call of `device_functions.<name>`, which computes in fp32; Inductor's own form for fp64."""
+    return _in_fp32(f"device_functions.{name}", upstream, *operands)
+
+
+def triton_text(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+    """A call of `tl.<name>` in fp32; Inductor's own form for fp64."""
+    return _in_fp32(f"tl.{name}", upstream, *operands)
+
+
+def _in_fp32(function: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+    dtypes = [dtype_of(x) for x in operands]
+    if torch.float64 in dtypes:
+        return upstream(*operands)
+    call = f"{function}({', '.join(map(as_fp32, operands))})"
+    halves = [dtype for dtype in dtypes if dtype in HALVES]
+    return f"{call}.to({triton_type(halves[0])})" if halves and torch.float32 not in dtypes else call
