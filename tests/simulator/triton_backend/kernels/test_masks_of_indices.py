@@ -36,7 +36,7 @@ LEAST = {torch.int32: -(1 << 31), torch.int64: -(1 << 63)}
 OUTSIDE = -1e9
 
 QUICK = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,
@@ -126,14 +126,21 @@ def _along(extent: int, axis: int, rank: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
+@pytest.mark.parametrize(
+    "difference", ["i1 {} i0", "i1 - i0 {} 0", "i1 + (-1) * i0 {} 0", "(i1 + -i0).to(tl.int64) {} 0"]
+)
+def test_a_triangle_of_a_square_tile(device, difference, comparison):
+    Selected(device, difference.format(comparison), (64, 64), axis=1, n=0).check()
+
+
+@pytest.mark.parametrize("comparison", ["<", "<=", "=="])
 @pytest.mark.parametrize("negation", NEGATIONS)
-def test_a_triangle_of_a_square_tile(device, comparison, negation):
-    condition = negation.format(f"i1 - i0 {comparison} 0")
-    Selected(device, condition, (64, 64), axis=1, n=0).check()
+def test_a_triangle_that_is_negated(device, negation, comparison):
+    Selected(device, negation.format(f"i1 + (-1) * i0 {comparison} 0"), (64, 64), axis=1, n=0).check()
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
-@pytest.mark.parametrize("length", [8, 16, 32, 64, 128])
+@pytest.mark.parametrize("length", [8, 32, 128])
 def test_a_bound_that_an_argument_gives(device, comparison, length):
     """Before the tile, at its first element, at a vector's border, inside of a vector, at its end, beyond it."""
     for n in (-40, -1, 0, 1, 7, 8, 9, length - 1, length, length + 40):
@@ -148,10 +155,10 @@ def test_a_bound_at_the_ends_of_its_type(device, comparison, dtype):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("comparison", ["<", "<=", ">="])
+@pytest.mark.parametrize("comparison", ["<", "<="])
 def test_every_axis_of_tiles_of_every_rank(device, comparison, shape):
     for axis in range(len(shape)):
-        for other in range(len(shape)):
+        for other in {axis, (axis + 1) % len(shape)}:
             bound = f"i{other} + p" if other != axis else "3 + p"
             Selected(device, f"i{axis} {comparison} {bound}", shape, axis, n=0).check()
 
@@ -161,7 +168,7 @@ def conditions(draw, rank: int):
     """A comparison of two sums of indices, negated or not, perhaps joined with another."""
 
     def term() -> str:
-        name = draw(st.sampled_from([*(f"i{axis}" for axis in range(rank)), "p", "n"]))
+        name = draw(st.sampled_from([*(f"i{axis}" for axis in range(rank)), "i0.to(tl.int64)", "p", "n"]))
         return draw(st.sampled_from(["{}", "{} * 2", "-{}", "({} + 5)", "({} - 70)"])).format(name)
 
     def comparison() -> str:
