@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.triton import triton_type
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.operands import (
     HALVES,
@@ -144,20 +147,36 @@ def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
     return f"({a} {sign} {amount})"
 
 
-def function_text(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
-    """A call of `device_functions.<name>`, which computes in fp32; Inductor's own form for fp64."""
-    return _in_fp32(f"device_functions.{name}", upstream, *operands)
+def function_text(
+    name: str, upstream: Callable[..., Any], *operands: Operand, constants: Sequence[int | None] = ()
+) -> Any:
+    """A call of `device_functions.<name>`, which computes in fp32, with `constants` as its last arguments; Inductor's
+    own form for fp64.
+    """
+    return _in_fp32(f"device_functions.{name}", upstream, operands, constants)
 
 
 def triton_text(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
     """A call of `tl.<name>` in fp32; Inductor's own form for fp64."""
-    return _in_fp32(f"tl.{name}", upstream, *operands)
+    return _in_fp32(f"tl.{name}", upstream, operands, ())
 
 
-def _in_fp32(function: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
+def _in_fp32(
+    function: str, upstream: Callable[..., Any], operands: Sequence[Operand], constants: Sequence[int | None]
+) -> Any:
     dtypes = [dtype_of(x) for x in operands]
     if torch.float64 in dtypes:
         return upstream(*operands)
-    call = f"{function}({', '.join(map(as_fp32, operands))})"
+    call = f"{function}({', '.join([*map(as_fp32, operands), *map(str, constants)])})"
     halves = [dtype for dtype in dtypes if dtype in HALVES]
     return f"{call}.to({triton_type(halves[0])})" if halves and torch.float32 not in dtypes else call
+
+
+def bits_of_quotient(divisor: Operand) -> int:
+    """How many bits a quotient of finite fp32 numbers by `divisor` can have before the point: 253, unless it is a
+    constant.
+    """
+    bounds = divisor.bounds if isinstance(divisor, CSEVariable) else ValueRanges.wrap(divisor)
+    if not bounds.is_singleton() or not 2.0**-126 <= abs(float(bounds.lower)) < math.inf:
+        return 253
+    return 127 - (math.frexp(float(bounds.lower))[1] - 1)

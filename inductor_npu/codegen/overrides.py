@@ -23,6 +23,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.operand_forms import (
     are_int32_tiles,
+    bits_of_quotient,
     comparison_text,
     divides_in_fp32,
     extreme_text,
@@ -251,7 +252,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
     def remainder(a: Operand, b: Operand) -> Any:
         """The remainder with the sign of `b`, as of Python."""
         if is_float(a) or is_float(b):
-            return function_text("remainder", TritonKernelOverrides.remainder, a, b)
+            return function_text("remainder", TritonKernelOverrides.remainder, a, b, constants=[bits_of_quotient(b)])
         if not are_int32_tiles(a, b):
             return TritonKernelOverrides.remainder(a, b)
         x, y = as_int32(a), as_int32(b)
@@ -293,7 +294,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def fmod(a: Operand, b: Operand) -> Any:
-        return function_text("fmod", TritonKernelOverrides.fmod, a, b)
+        return function_text("fmod", TritonKernelOverrides.fmod, a, b, constants=[bits_of_quotient(b)])
 
     # --- functions that every Triton has
 

@@ -164,6 +164,16 @@ def test_remainders_of_large_quotients_are_exact() -> None:
         torch.testing.assert_close(found[normal], wanted[normal], rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("divisor", [1.0, -0.3, 6.283185307179586, 1e-30, 1e30])
+def test_remainders_of_constants_are_exact(divisor: float) -> None:
+    bits = torch.randint(-(2**31), 2**31 - 1, (20000,), dtype=torch.int64).to(torch.int32)
+    x, y = bits.view(torch.float32), torch.tensor(divisor)
+    actual = compiled(lambda x: (torch.fmod(x, divisor), torch.remainder(x, divisor)), x)
+    for found, exact in zip(actual, ("fmod", "mod")):
+        wanted = torch.from_numpy(numpy_remainder(exact, x, y))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
 def numpy_remainder(name: str, x: torch.Tensor, y: torch.Tensor):
     import numpy as np
 

@@ -40,16 +40,17 @@ def round_to_even(x: tl.tensor) -> tl.tensor:
 
 
 _BITS_A_ROUND = tl.constexpr(21)
-# Exponents of normal numbers differ by 253 at most; each round takes 21 of the quotient's bits.
-_ROUNDS = tl.constexpr(13)
+_BITS = tl.constexpr(253)  # by which exponents of normal numbers differ at most
 _UPPER_HALF = tl.constexpr(-(2**12))  # the sign, the exponent and the upper 12 of 24 bits of an fp32
 _NEAREST = tl.constexpr(1.5 * 2.0**23)  # adding it rounds to a whole number
 _NEAREST_2048 = tl.constexpr(1.5 * 2.0**34)  # to a multiple of 2^11
 
 
 @triton.jit
-def fmod(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+def fmod(x: tl.tensor, y: tl.tensor, bits: tl.constexpr = _BITS) -> tl.tensor:
     """What is left of `x` after whole multiples of `y`, with the sign of `x`. fp32, exact; NaN for subnormal `y`.
+
+    `bits` is how many the quotient can have before the point.
 
     `x - trunc(x / y) * y` loses everything once the quotient has more than 24 bits. Here the quotient is taken 21
     bits at a time, and each product is split into four that need no rounding.
@@ -57,11 +58,11 @@ def fmod(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     rest, divisor = tl.broadcast(tl.abs(x), tl.abs(y))
     divisor_bits = divisor.to(tl.int32, bitcast=True)
     exponent = divisor_bits >> 23
-    for _ in tl.static_range(_ROUNDS):  # a loop would keep every intermediate tile
+    for _ in tl.static_range(bits // _BITS_A_ROUND + 1):  # a loop would keep every intermediate tile
         shift = tl.maximum((rest.to(tl.int32, bitcast=True) >> 23) - exponent - _BITS_A_ROUND, 0)
-        bits = divisor_bits + (shift << 23)
-        multiple = bits.to(tl.float32, bitcast=True)
-        upper = (bits & _UPPER_HALF).to(tl.float32, bitcast=True)
+        scaled = divisor_bits + (shift << 23)
+        multiple = scaled.to(tl.float32, bitcast=True)
+        upper = (scaled & _UPPER_HALF).to(tl.float32, bitcast=True)
         lower = multiple - upper
         quotient = (rest / multiple + _NEAREST) - _NEAREST
         many = (quotient + _NEAREST_2048) - _NEAREST_2048
@@ -76,7 +77,7 @@ def fmod(x: tl.tensor, y: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def remainder(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+def remainder(x: tl.tensor, y: tl.tensor, bits: tl.constexpr = _BITS) -> tl.tensor:
     """What is left of `x` after whole multiples of `y`, with the sign of `y`, as in Python. fp32."""
-    rest = fmod(x, y)
+    rest = fmod(x, y, bits)
     return tl.where((rest != 0.0) & ((rest < 0.0) != (y < 0.0)), rest + y, rest)
