@@ -8,7 +8,7 @@ import re
 import pytest
 
 from corpus.check import program_names
-from corpus.collecting import Collected, collect
+from corpus.collecting import collect
 from inductor_npu.providers import DEFAULT_TARGET, current_target
 from inductor_npu.target import get_target
 from tests.codegen.golden_programs import PROGRAMS, sources_of
@@ -74,25 +74,29 @@ def metadata_of(module: str) -> dict[str, object]:
     return ast.literal_eval(text)
 
 
+# Programs that divide integers themselves: what they divide is loaded.
+DIVIDING = {
+    "integer/int64 remainder": "% of 64-bit integers, which no float holds",
+    "image/max pool 2": "the backward pass takes apart a position that the forward pass stored",
+    "image/max pool 3 stride 2": "the backward pass takes apart a position that the forward pass stored",
+}
+
+
 @pytest.mark.slow
 @pytest.mark.compiled
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sample", [True, False], ids=["sample", "all"])
 def test_no_kernel_of_the_corpus_divides_a_vector_or_starts_more_programs_than_cores(sample: bool):
-    programs = collect(program_names(sample, DEFAULT_TARGET), DEFAULT_TARGET, jobs=2, on_done=lambda: None)
-    assert violations(programs) == []
+    names = program_names(sample, DEFAULT_TARGET)
+    programs = collect(names, DEFAULT_TARGET, jobs=2, on_done=lambda: None)
+    kernels = [(program.program, kernel) for program in programs for kernel in program.collection.kernels]
+    tiled = [(program, kernel) for program, kernel in kernels if is_tiled(kernel.source.text)]
+    assert len(tiled) > len(names) / 2, "hardly a program has a kernel"
 
-
-def violations(programs: list[Collected]) -> list[str]:
-    """What the tiled kernels of `programs` do that they should not, a line each."""
     cores = get_target(DEFAULT_TARGET).vector_cores
-    found = []
-    for program in programs:
-        for kernel in program.collection.kernels:
-            if not is_tiled(kernel.source.text):
-                continue
-            where = f"{program.program}: {kernel.source.name}"
-            x, y, z = kernel.launch.grid
-            if x > cores or y != 1 or z != 1:
-                found.append(f"{where}: a grid of {x} x {y} x {z} on {cores} cores")
-            found += [f"{where}: {division.line}" for division in divisions(kernel.source.text)]
-    return found
+    grids = [(program, kernel.source.name, kernel.launch.grid) for program, kernel in tiled]
+    assert [launch for launch in grids if launch[2][0] > cores or launch[2][1:] != (1, 1)] == []
+
+    found = [(program, division) for program, kernel in tiled for division in divisions(kernel.source.text)]
+    assert [line for line in found if line[0] not in DIVIDING or not line[1].of_data] == []
+    assert {program for program, _ in found} == DIVIDING.keys() & {*names}, "take what divides no more off the list"
