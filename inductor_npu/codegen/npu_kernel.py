@@ -31,6 +31,7 @@ from inductor_npu import providers
 from inductor_npu.codegen import listing, tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
 from inductor_npu.codegen.overrides import NpuKernelOverrides
+from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.reductions import Reductions
 from inductor_npu.codegen.scans import Scans
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
@@ -112,8 +113,7 @@ class NpuKernel(Reductions, Scans, TritonKernel):
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
         self.limited_loads: dict[str, tuple[str, Any]] = {}
-        self.padding_cells: dict[str, list[str]] = {}
-        self.last_cell: list[str] | None = None
+        self.paddings = Paddings()
         kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
@@ -336,27 +336,31 @@ class NpuKernel(Reductions, Scans, TritonKernel):
         if _is_scalar_argument(name):
             wide = dtype in (torch.float16, torch.bfloat16)
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
-        address = self.address(index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index)
+        address = self.address(
+            index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index
+        )
         mask = self.mask_text(address.axes, address.bounded)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self._load_mask is not None:
             other = f", other={constant_repr(self._load_other or 0)}"
         buffer = self._buffer_of(address)
-        raw = self.cse.generate(
-            buffer, self.padded_later(f"{line}{other})", address, bool(other)), dtype=dtype, shape=self.shape_of(address.axes)
-        )
+        text = self.padded_later(f"{line}{other})", address, bool(other))
+        raw = self.cse.generate(buffer, text, dtype=dtype, shape=self.shape_of(address.axes))
+        self.paddings.loaded(raw)
         value = self._computable(raw, dtype, buffer)
         value = self._to_tile_order(value, address.axes, buffer)
         if self._load_mask is not None:
             self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
-        self.remember_padding(value, raw)
+        self.paddings.same(value, raw)
         if not self.inside_reduction or not {*address.axes, *self._walked(index)} & {*self.plan.loops}:
             self.outside_loop_vars.update((raw, value))
         return value
 
     def _walked(self, index: sympy.Expr) -> set[str]:
-        return {axis.prefix for axis in self.axis_of.values() if axis.symbol in self.simplify_indexing(index).free_symbols}
+        return {
+            axis.prefix for axis in self.axis_of.values() if axis.symbol in self.simplify_indexing(index).free_symbols
+        }
 
     def _buffer_of(self, address: Address) -> IndentedBuffer:
         """Where a load belongs: after the values that it needs."""

@@ -7,6 +7,7 @@ sums, maxima and selections of tiles: Ascend's compiler refuses reductions of se
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from torch._inductor import ir
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.codegen.triton import triton_acc_type, upcast_acc_dtype
-from torch._inductor.utils import DelayReplaceLine
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -41,9 +41,7 @@ _NOT_REACHED = torch.iinfo(torch.int32).max
 class Reductions:
     """The part of NpuKernel that reduces."""
 
-    def reduction(
-        self: NpuKernel, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any
-    ) -> Any:
+    def reduction(self: NpuKernel, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
         """The reduction of `value` over all reduced axes; a tuple for those that have several results."""
         several = value if isinstance(value, tuple) else (value,)
         several = tuple(_in_float32(part) for part in several)
@@ -71,10 +69,13 @@ class Reductions:
     # -- one value ----------------------------------------------------------------------------------------------------
 
     def _simple(self: NpuKernel, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
-        identity = constant_repr(ir.Reduction.default_accumulator(kind, src_dtype))
+        identity = ir.Reduction.default_accumulator(kind, src_dtype)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         if not self.plan.loops:
-            return self._meet(kind, self.padded(value, identity), src_dtype)
+            result = self._meet(kind, self.padded(value, identity), src_dtype)
+            if kind == "max":
+                self.paddings.is_maximum(result, value)
+            return result
         accumulator = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
         updated = ir.get_reduction_combine_fn(kind, src_dtype)(accumulator, value)
         self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, value)}")
@@ -106,13 +107,13 @@ class Reductions:
     def _position(self: NpuKernel, values: Sequence[CSEVariable], kind: str, src_dtype: torch.dtype) -> Any:
         """argmax and argmin: the first position of the extreme value, or of the first NaN; or the value; or both."""
         root = "max" if kind.startswith("argmax") else "min"
-        identity = constant_repr(ir.Reduction.default_accumulator(kind.removesuffix("_with_value").removesuffix("_value"), src_dtype))
+        identity = ir.Reduction.default_accumulator(f"arg{root}", src_dtype)
         value = self.broadcast(values[0], self.reduced_axes(values[0]), self.compute)
         position = values[1] if len(values) > 1 else self._flat_position()
         position = self.broadcast(position, self.axes_of(value.shape), self.compute)
         if self.plan.loops:
             best = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
-            first = self._accumulator(value.shape, torch.int32, str(_NOT_REACHED), "tl.int32")
+            first = self._accumulator(value.shape, torch.int32, _NOT_REACHED, "tl.int32")
             better = f"({value} {'>' if root == 'max' else '<'} {best}) | ({first} == {_NOT_REACHED})"
             if src_dtype.is_floating_point:
                 better = f"({better} | ({value} != {value})) & ({best} == {best})"
@@ -159,7 +160,7 @@ class Reductions:
         if not self.plan.loops:
             return self.welford_reduce_fallback(dtype, value)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
-        mean, squares, count = (self._accumulator(value.shape, torch.float32, "0.0", "tl.float32") for _ in range(3))
+        mean, squares, count = (self._accumulator(value.shape, torch.float32, 0.0, "tl.float32") for _ in range(3))
         more = self._generate(f"{count} + 1.0", torch.float32, value.shape)
         distance = self._generate(f"{value} - {mean}", torch.float32, value.shape)
         moved = self._generate(f"{mean} + {distance} / {more}", torch.float32, value.shape)
@@ -174,9 +175,9 @@ class Reductions:
         axes = self.in_tile_order({*axes, *self.reduced_axes(parts[0])})
         mean, squares, count = (self.broadcast(part, axes, self.compute) for part in parts)
         if not self.plan.loops:
-            return self._variance_of_lanes(*(self.padded(part, "0.0") for part in (mean, squares, count)))
+            return self._variance_of_lanes(*(self.padded(part, 0.0) for part in (mean, squares, count)))
         old_mean, old_squares, old_count = (
-            self._accumulator(mean.shape, torch.float32, "0.0", "tl.float32") for _ in range(3)
+            self._accumulator(mean.shape, torch.float32, 0.0, "tl.float32") for _ in range(3)
         )
         total = self._generate(f"{old_count} + {count}", torch.float32, mean.shape)
         share = self._generate(f"tl.where({total} == 0.0, 0.0, {count} / {total})", torch.float32, mean.shape)
@@ -210,9 +211,9 @@ class Reductions:
         axes = self.in_tile_order({*self.union_of_axes([v.shape for v in values]), *self.reduced_axes(values[0])})
         value, *rest = (self.broadcast(part, axes, self.compute) for part in values)
         if not self.plan.loops:
-            return self._softmax_of_lanes(self.padded(value, 'float("-inf")'), self.padded(rest[0], "0.0"))
-        largest = self._accumulator(value.shape, torch.float32, 'float("-inf")', "tl.float32")
-        total = self._accumulator(value.shape, torch.float32, "0.0", "tl.float32")
+            return self._softmax_of_lanes(self.padded(value, -math.inf), self.padded(rest[0], 0.0))
+        largest = self._accumulator(value.shape, torch.float32, -math.inf, "tl.float32")
+        total = self._accumulator(value.shape, torch.float32, 0.0, "tl.float32")
         higher = self._generate(f"kernel_library.npu_maximum({largest}, {value})", torch.float32, value.shape)
         # -inf - -inf is NaN, where nothing but -inf has been seen yet.
         base = self._generate(f'tl.where({higher} == float("-inf"), 0.0, {higher})', torch.float32, value.shape)
@@ -242,45 +243,20 @@ class Reductions:
         """The part of a tile inside the reduced axes; empty if that is all of it."""
         axes = self.axes_of(value.shape)
         return " & ".join(
-            self.mask_text_of(axis, axes)
-            for axis in axes
-            if self.axis_of[axis].is_reduction and self.needs_mask(axis)
+            self.mask_text_of(axis, axes) for axis in axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)
         )
 
-    def padded(self: NpuKernel, value: CSEVariable, identity: str) -> CSEVariable:
+    def padded(self: NpuKernel, value: CSEVariable, identity: float) -> CSEVariable:
         """`value`, with `identity` beyond the end of the reduced axes."""
         mask = self.reduced_mask(value)
-        if not mask or self.pad_load(value, identity):
+        if not mask or self.paddings.fill(value, identity):
             return value
-        return self._generate(f"tl.where({mask}, {value}, {identity})", value.dtype, value.shape)
+        return self._generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
 
     def padded_later(self: NpuKernel, line: str, address: Address, has_other: bool) -> Any:
-        """A load whose filling beyond the row is chosen by the first reduction that wants one: filling a tile while it
-        is loaded is cheaper than selecting afterwards.
-        """
+        """A load whose filling beyond the row is chosen by the first reduction that wants one."""
         reduced = [axis for axis in address.axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)]
-        if has_other or not reduced:
-            return line
-        cell: list[str] = []
-        self.last_cell = cell
-        return DelayReplaceLine("<OTHER>", lambda: f", other={cell[0]}" if cell else "", line[:-1] + "<OTHER>)")
-
-    def remember_padding(self: NpuKernel, value: CSEVariable, raw: CSEVariable) -> None:
-        """`value` is `raw`, as it was loaded last, in another type or order."""
-        cell = self.padding_cells.setdefault(str(raw), self.last_cell) if self.last_cell is not None else None
-        cell = self.padding_cells.get(str(raw), cell)
-        self.last_cell = None
-        if cell is not None:
-            self.padding_cells[str(value)] = cell
-
-    def pad_load(self: NpuKernel, value: CSEVariable, identity: str) -> bool:
-        """Whether `value` is a load that is, or now will be, filled with `identity`."""
-        cell = self.padding_cells.get(str(value))
-        if cell is None:
-            return False
-        if not cell:
-            cell.append(identity)
-        return cell[0] == identity
+        return self.paddings.load(line) if reduced and not has_other else line
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -296,9 +272,11 @@ class Reductions:
     def _generate(self: NpuKernel, text: str, dtype: Any, shape: Any) -> CSEVariable:
         return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)
 
-    def _accumulator(self: NpuKernel, shape: Any, dtype: torch.dtype, initial: str, triton_dtype: str) -> CSEVariable:
+    def _accumulator(self: NpuKernel, shape: Any, dtype: torch.dtype, initial: float, triton_dtype: str) -> CSEVariable:
         name = f"_{self.cse.newvar(dtype=dtype, shape=shape)}"
-        self.body.writeline(f"{name} = tl.full([{', '.join(map(str, shape))}], {initial}, {triton_dtype})")
+        self.body.writeline(
+            f"{name} = tl.full([{', '.join(map(str, shape))}], {constant_repr(initial)}, {triton_dtype})"
+        )
         return self.create_cse_var(name, ValueRanges.unknown(), dtype, shape)
 
     def _within(self: NpuKernel, updated: Any, old: Any, value: CSEVariable) -> str:

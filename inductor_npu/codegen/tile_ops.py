@@ -63,6 +63,7 @@ class TileOps(CSEProxy):
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             self.kernel.index_of[str(result)] = sympy.Integer(args[0])
+        self.kernel.paddings.computed(name, args, result)
         if bounds is not None:
             self.kernel.bounds_of[str(result)] = bounds
         return result
