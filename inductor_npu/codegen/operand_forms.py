@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.triton import triton_type
+from torch._inductor.shape_propagation import broadcast_shapes_for_args
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.operands import (
@@ -27,6 +28,7 @@ from inductor_npu.codegen.operands import (
     is_float,
     is_tile,
     is_wide,
+    new_variable,
     value_of,
     within,
 )
@@ -34,12 +36,17 @@ from inductor_npu.codegen.operands import (
 _EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
 
 
-def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> str:
-    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64."""
+def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> Any:
+    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64.
+
+    Inductor follows the bounds of indices only; where int32 holds all, the result is a variable that has them.
+    """
     if not is_wide(x, y):
         return f"{x} {sign} {y}"
-    if fits_int32(x, y) and within(_bounds(sign, x, y), INT32.min, INT32.max):
-        return f"({as_int32(x)} {sign} {as_int32(y)}).to(tl.int64)"
+    bounds = _bounds(sign, x, y)
+    if fits_int32(x, y) and bounds is not None and within(bounds, INT32.min, INT32.max):
+        text = f"({as_int32(x)} {sign} {as_int32(y)}).to(tl.int64)"
+        return new_variable(text, torch.int64, broadcast_shapes_for_args([x, y]), ValueRanges(*bounds))
     return f"device_functions.{by_limbs}({as_int64(x)}, {as_int64(y)})"
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import torch
 from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.triton import triton_type
+from torch._inductor.shape_propagation import BlockShapeType
 from torch._inductor.virtualized import V
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -111,7 +112,7 @@ def from_int32(text: str, dtype: torch.dtype) -> str:
 
 
 def new_variable(
-    text: str, dtype: torch.dtype, shape: tuple[int | str, ...], bounds: ValueRanges | None = None
+    text: str, dtype: torch.dtype, shape: BlockShapeType, bounds: ValueRanges | None = None
 ) -> CSEVariable:
     """A variable of the kernel that is being generated: the one that `text` has already, or a new one."""
     known = ValueRanges.unknown() if bounds is None else bounds

@@ -88,6 +88,9 @@ class NpuKernelOverrides(TritonKernelOverrides):
             return x if is_bool(x) else NpuKernelOverrides.ne(x, 0)
         if dtype in (torch.uint8, torch.int8, torch.int16) and is_float(x):
             return f"{x}.to(tl.int32).to({triton_type(dtype)})"
+        bounds = bounds_of(x)
+        if dtype is torch.int64 and bounds is not None and isinstance(x, CSEVariable) and x.dtype is not torch.int64:
+            return new_variable(f"{x}.to(tl.int64)", dtype, x.shape, ValueRanges(*bounds))
         return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
 
     @staticmethod
@@ -97,11 +100,11 @@ class NpuKernelOverrides(TritonKernelOverrides):
     # --- arithmetic
 
     @staticmethod
-    def add(x: Operand, y: Operand) -> str:
+    def add(x: Operand, y: Operand) -> Any:
         return sum_text(x, y, "+", "add_int64")
 
     @staticmethod
-    def sub(x: Operand, y: Operand) -> str:
+    def sub(x: Operand, y: Operand) -> Any:
         if isinstance(x, CSEVariable) and x == y and is_float(x):
             # 0, and NaN for what is not finite. A difference could be fused with the product that x is, and would
             # give that product's rounding error.
@@ -109,11 +112,11 @@ class NpuKernelOverrides(TritonKernelOverrides):
         return sum_text(x, y, "-", "subtract_int64")
 
     @staticmethod
-    def mul(x: Operand, y: Operand) -> str:
+    def mul(x: Operand, y: Operand) -> Any:
         return sum_text(x, y, "*", "multiply_int64")
 
     @staticmethod
-    def neg(x: Operand) -> str:
+    def neg(x: Operand) -> Any:
         if is_float(x):
             return f"({x} * -1.0)"  # Triton's minus is 0 - x: two instructions, and 0.0 for 0.0
         return NpuKernelOverrides.sub(0, x) if is_wide(x) else f"(-{x})"

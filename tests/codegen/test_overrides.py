@@ -260,11 +260,11 @@ def test_float64_keeps_its_digits() -> None:
 
 
 def test_int64_arithmetic_that_fits_int32_is_done_there() -> None:
-    """A comparison of 64 bits works element by element on the chip; bounds of indices show that 32 do."""
+    """Numbers of 64 bits have no vector arithmetic on the chip; bounds of what is counted show that 32 do."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        position = torch.arange(x.shape[0], device=x.device)
-        return torch.where(position < 5, x, x + (position * 3 - 7).clamp(min=2))
+        count = (x > 0).long() + (x > 1).long() * 3
+        return torch.where(count < 2, x, x + count)
 
     x = torch.randn(N)
     assert_same(function, x)
