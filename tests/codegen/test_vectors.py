@@ -79,6 +79,7 @@ DIVIDING = {
     "integer/int64 remainder": "% of 64-bit integers, which no float holds",
     "image/max pool 2": "the backward pass takes apart a position that the forward pass stored",
     "image/max pool 3 stride 2": "the backward pass takes apart a position that the forward pass stored",
+    "model/resnet": "the backward pass of max pooling, as above",
 }
 
 
