@@ -147,6 +147,14 @@ def _tied_parameters(root: Any) -> list[list[tuple[Any, str]]]:
     return [found for found in places.values() if len(found) > 1]
 
 
+def _name_our_grid() -> None:
+    from torch._inductor.runtime import triton_heuristics
+
+    from inductor_npu.tiling.grid import NpuGrid
+
+    triton_heuristics.NpuGrid = NpuGrid  # type: ignore[attr-defined]
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -187,6 +195,14 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch.nn.modules.module",
         apply=_keep_parameters_tied,
+    ),
+    Patch(
+        symbol="torch._inductor.runtime.triton_heuristics.NpuGrid",
+        reason="a kernel's metadata names the class of its grid, and GridExpr.from_meta looks that name up among the "
+        "globals of its module: a name is added there, nothing is replaced.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.runtime.triton_heuristics",
+        apply=_name_our_grid,
     ),
 )
 

@@ -129,7 +129,9 @@ class Axes:
             for divisor, length in self._loops(node.get_ranges()):
                 for cut in (divisor, _product([divisor, length])):
                     if not self._add_cut(cut):
-                        raise CannotSplit(f"{node.get_name()} has the shape {node.get_ranges()}, which no cut at {cut} fits")
+                        raise CannotSplit(
+                            f"{node.get_name()} has the shape {node.get_ranges()}, which no cut at {cut} fits"
+                        )
         self._set_parts()
         for _ in range(_ROUNDS):
             addresses = self._addresses(nodes)
@@ -191,9 +193,9 @@ class Axes:
                             continue
                         length = _quotient(bound, step)
                         cut = _product([strides[part], length])
-                        if not _equal(length, sympy.S.One) and _is_multiple(self._parts[part], length):
-                            if _is_multiple(cut, least):
-                                self._add_cut(cut)
+                        is_split = not _equal(length, sympy.S.One) and _is_multiple(self._parts[part], length)
+                        if is_split and _is_multiple(cut, least):
+                            self._add_cut(cut)
         return len(self._cuts) > count
 
     def _merge(self, addresses: Sequence[Affine]) -> None:

@@ -9,30 +9,30 @@ import triton.language as tl
 
 
 @triton.jit
-def npu_maximum(a, b):
+def npu_maximum(a: tl.tensor, b: tl.tensor) -> tl.tensor:
     """The larger of two; NaN if either is."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def npu_minimum(a, b):
+def npu_minimum(a: tl.tensor, b: tl.tensor) -> tl.tensor:
     """The smaller of two; NaN if either is."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def npu_max(x, dim: tl.constexpr):
+def npu_max(x: tl.tensor, dim: tl.constexpr) -> tl.tensor:
     """The largest along `dim`; NaN if one is."""
     return tl.reduce(x, dim, npu_maximum)
 
 
 @triton.jit
-def npu_min(x, dim: tl.constexpr):
+def npu_min(x: tl.tensor, dim: tl.constexpr) -> tl.tensor:
     """The smallest along `dim`; NaN if one is."""
     return tl.reduce(x, dim, npu_minimum)
 
 
 @triton.jit
-def npu_any(x, dim: tl.constexpr):
+def npu_any(x: tl.tensor, dim: tl.constexpr) -> tl.tensor:
     """Whether one along `dim` is true. As numbers: a reduction of booleans ends in a scalar loop over the rows."""
     return tl.max(tl.where(x, 1.0, 0.0), dim) > 0.5

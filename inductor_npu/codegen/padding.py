@@ -1,8 +1,8 @@
 """What stands in a tile beyond the end of a row.
 
-A reduction must not see those lanes. To fill them while a tile is loaded costs little; to select afterwards costs a mask
-and a tile of the Unified Buffer. So a load's filling stays open until a reduction wants one, and is then carried through
-the operators between: with -inf loaded for the maximum of a softmax, exp(x - maximum) is 0, as its sum wants.
+A reduction must not see those lanes. To fill them while a tile is loaded costs little; to select afterwards costs a
+mask and a tile of the Unified Buffer. So a load's filling stays open until a reduction wants one, and is then carried
+through the operators between: with -inf loaded for the maximum of a softmax, exp(x - maximum) is 0, as its sum wants.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.simd import constant_repr
@@ -40,7 +40,7 @@ class Result:
     operands: tuple[Filling, ...]
 
 
-Filling = Union[Load, Result, float, None]
+Filling = Load | Result | float | None
 
 
 _OPERATORS: dict[str, Callable[..., float | None]] = {

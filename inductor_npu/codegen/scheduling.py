@@ -15,14 +15,13 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu.codegen import eager_kernel, listing, provenance
+from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.axes import CannotSplit
+from inductor_npu.codegen.kernel import NpuTritonKernel
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.shape import shape_of
-from inductor_npu.codegen.async_compile import compile_in_process
-from inductor_npu.codegen.kernel import NpuTritonKernel
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
-
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +62,13 @@ class NpuScheduling(TritonScheduling):
         """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
         tiles, where a smaller block of the same kernel is not enough.
         """
-        for self._share in self._shares:
+        for share in self._shares:
+            self._share = share
             try:
-                return super().codegen_node_schedule(kernel_features)
+                super().codegen_node_schedule(kernel_features)
+                return
             except _DoesNotFit as error:
                 log.debug("%s; trying smaller tiles", error)
-        return None
 
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
@@ -147,7 +147,11 @@ class NpuScheduling(TritonScheduling):
         """
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = compile_in_process(subs_name, src_code)
-        if isinstance(failure, KernelTooLargeError) and isinstance(kernel, NpuKernel) and self._share > self._shares[-1]:
+        if (
+            isinstance(failure, KernelTooLargeError)
+            and isinstance(kernel, NpuKernel)
+            and self._share > self._shares[-1]
+        ):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
             raise _DoesNotFit(str(failure))
         provenance.remember(subs_name, src_code, node_schedule, failure)

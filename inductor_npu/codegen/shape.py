@@ -16,7 +16,9 @@ from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work,
 
 
 def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -> tuple[Axes, TilePlan]:
-    """The axes of a kernel made of `nodes`, and how they are tiled for the current target; the estimate may fill `share` of the Unified Buffer.
+    """The axes of a kernel made of `nodes`, and how they are tiled for the current target.
+
+    The estimated tile may fill `share` of the Unified Buffer.
 
     Raises axes.CannotSplit if the loops share no shape.
     """
@@ -45,7 +47,9 @@ def work_of(traced: Trace, axes: Axes) -> Work:
         Counter({(names(symbols), size): count for (symbols, size), count in moment.items()}) for moment in traced.live
     ]
     planned = [
-        PlannedAxis(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, isinstance(axis.length, (int, sympy.Integer)))
+        PlannedAxis(
+            axis.prefix, max(1, hint(axis.length)), axis.is_reduction, isinstance(axis.length, (int, sympy.Integer))
+        )
         for axis in every
     ]
     return Work(planned, accesses, live, names(traced.nonlinear), traced.scans, traced.sorts)

@@ -2,8 +2,8 @@
 
 The choice needs no timing and no compiler. Its rules, in the order in which they are applied:
 
-1. an axis that some address needs one at a time (a `//` or `%` that no split removes; an index loaded from memory, where
-   what it leads to is a row) is *walked*: a scalar loop variable, not a dimension of the tile;
+1. an axis that some address needs one at a time (a `//` or `%` that no split removes; an index loaded from memory,
+   where what it leads to is a row) is *walked*: a scalar loop variable, not a dimension of the tile;
 2. the innermost dimension is the axis along which most bytes lie side by side in memory;
 3. reduced axes are whole in the tile if that fits the Unified Buffer (one pass over memory), else read in a loop;
 4. other axes along which some access is contiguous come next (an on-chip transpose wants both long), then the rest from
@@ -103,8 +103,8 @@ class TilePlan:
 
 
 def footprint(blocks: dict[str, int], work: Work) -> int:
-    """Estimated bytes of Unified Buffer: each access twice (while one tile is computed the next is loaded and the last is
-    stored), and the values alive at the worst moment once.
+    """Estimated bytes of Unified Buffer: each access twice (while one tile is computed the next is loaded and the last
+    is stored), and the values alive at the worst moment once.
 
     `blocks` are the lengths along the tile's dimensions; along all others a tile has one index.
     """
@@ -113,7 +113,9 @@ def footprint(blocks: dict[str, int], work: Work) -> int:
         return math.prod(blocks.get(axis, 1) for axis in axes)
 
     buffers = sum(2 * access.item_size * items(access.axes) for access in work.accesses)
-    values = max((sum(count * size * items(axes) for (axes, size), count in live.items()) for live in work.live), default=0)
+    values = max(
+        (sum(count * size * items(axes) for (axes, size), count in live.items()) for live in work.live), default=0
+    )
     return buffers + values
 
 
@@ -126,10 +128,7 @@ class _Planner:
 
     def fits(self, **changed: int) -> bool:
         blocks = {**self.blocks, **changed}
-        return (
-            math.prod(blocks.values()) <= self.largest_tile
-            and footprint(blocks, self.work) <= self.room
-        )
+        return math.prod(blocks.values()) <= self.largest_tile and footprint(blocks, self.work) <= self.room
 
     def tiles(self) -> int:
         """Tiles of the whole kernel with the present blocks; reduced axes make none."""
@@ -138,14 +137,14 @@ class _Planner:
         )
 
     def grow(self, axis: str, most: int | None = None, for_cores: bool = False) -> None:
-        """Doubles the block of `axis` while it is shorter than the axis, fits, and, if asked, leaves every core a tile."""
+        """Doubles the block of `axis` while it is shorter than the axis, fits, and if asked leaves all cores a tile."""
         self.blocks.setdefault(axis, 1)
         while self.blocks[axis] < min(self.lengths[axis], most or self.lengths[axis]):
             if not self.fits(**{axis: self.blocks[axis] * 2}):
                 return
-            if for_cores and math.prod(self.blocks.values()) >= limits.SMALLEST_TILE:
-                if self.tiles() < 2 * self.chip.vector_cores:
-                    return
+            is_worth_a_program = math.prod(self.blocks.values()) >= limits.SMALLEST_TILE
+            if for_cores and is_worth_a_program and self.tiles() < 2 * self.chip.vector_cores:
+                return
             self.blocks[axis] *= 2
 
 
@@ -214,7 +213,7 @@ def _in_order(work: Work, walked: frozenset[str]) -> frozenset[str]:
 
 
 def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[str]:
-    """Rule 3: blocks for the reduced axes, the innermost first, and for the `rows`; returns the axes to be looped over."""
+    """Rule 3: blocks for the reduced axes, the innermost first, and for the `rows`; returns the axes to loop over."""
     static = {axis.name for axis in planner.work.axes if axis.is_static}
     before = dict(planner.blocks)
     for most in (_LEAST_ROWS, 1) if rows else (1,):
