@@ -16,13 +16,23 @@ from inductor_npu.codegen.kernel_library import npu_max
 
 
 @triton.jit
+def _pick(x: tl.tensor, here: tl.tensor, dim: tl.constexpr) -> tl.tensor:
+    return npu_max(tl.where(here, x, float("-inf")), dim)  # a sum would make 0.0 of -0.0
+
+
+@triton.jit
 def pick(x: tl.tensor, here: tl.tensor, dim: tl.constexpr) -> tl.tensor:
     """The element of `x` at the one place along `dim` where `here` holds."""
-    if x.dtype.is_floating():  # the largest beside -inf: a sum would make 0.0 of -0.0
-        picked = npu_max(tl.where(here, x, float("-inf")), dim)
-    elif x.dtype == tl.int1:
-        picked = tl.max(tl.where(here, x.to(tl.int32), 0), dim) > 0
-    else:
+    bits: tl.constexpr = x.dtype.primitive_bitwidth
+    if x.dtype.is_floating():
+        picked = _pick(x, here, dim)
+    elif bits < 32:  # sums of integers along rows are scalar at the end of each
+        picked = _pick(x.to(tl.float32), here, dim).to(tl.int32).to(x.dtype)
+    elif bits == 32:
+        upper = _pick((x.to(tl.int32) >> 16).to(tl.float32), here, dim).to(tl.int32)
+        lower = _pick((x.to(tl.int32) & 0xFFFF).to(tl.float32), here, dim).to(tl.int32)
+        picked = ((upper << 16) | lower).to(x.dtype)
+    else:  # no vector form
         picked = tl.sum(tl.where(here, x, 0), dim).to(x.dtype)
     return picked
 
@@ -86,25 +96,33 @@ def _along_first(x: tl.tensor, multiplies: tl.constexpr) -> tl.tensor:
 def cumulative(x: tl.tensor, dim: tl.constexpr, multiplies: tl.constexpr) -> tl.tensor:
     """A running sum, or product, along `dim`: along the first dimension of a tile that is turned if need be.
 
-    A tile of few rows is cut in chunks, so that the rows of the turned tile have a block of 32 bytes.
+    A tile of few rows is cut in chunks, so that the rows of the turned tile are blocks of 32 bytes.
     """
     length: tl.constexpr = x.shape[dim]
     rows: tl.constexpr = x.numel // length
     if dim + 1 < len(x.shape):
         result = _along_first(x, multiplies)
     else:
-        chunks: tl.constexpr = 1 if rows >= 8 else length if length <= 8 // rows else 8 // rows
+        chunks: tl.constexpr = 1 if rows >= 8 or length < 8 else 8
         chunk: tl.constexpr = length // chunks
         turned = tl.permute(tl.reshape(x, [rows * chunks, chunk]), [1, 0])
         result = tl.reshape(tl.permute(_along_first(turned, multiplies), [1, 0]), [rows, length])
         if chunks > 1:
             n = tl.reshape(positions(x, dim, length), [rows, length])
-            for k in range(chunk, length, chunk):
+            for later in range(1, chunks):  # the last chunk first: what comes before it is still its neighbour's alone
+                k = length - later * chunk
                 before = tl.expand_dims(pick(result, n == k - 1, 1), 1)
                 after = before * result if multiplies else before + result
-                result = tl.where((n >= k) & (n < k + chunk), after, result)
+                result = tl.where(n >= k, after, result)
         result = tl.reshape(result, x.shape)
     return result
+
+
+@triton.jit
+def last(x: tl.tensor, count: tl.tensor, dim: tl.constexpr) -> tl.tensor:
+    """The last of the first `count` elements of `x` along `dim`, or of all if there are fewer."""
+    n = tl.reshape(positions(x, dim, x.shape[dim]), x.shape)
+    return pick(x, n == tl.minimum(count, x.shape[dim]) - 1, dim)
 
 
 @triton.jit
@@ -114,27 +132,27 @@ def sort_with_index(
     """The first `length` elements of `x` along `dim` in order, and `index` in the same order. Equal elements stay in
     order; NaN is larger than all others.
 
-    An element's place is the number of elements that belong before it.
+    An element's place is the number of elements that belong before it. NaN counts as inf that comes after, or in
+    descending order before, all other elements that are inf.
     """
     axis: tl.constexpr = 1 if dim + 1 == len(x.shape) else 0
     rows = in_rows(x, x, dim)
     indices = in_rows(index, x, dim)
     n = in_rows(positions(x, dim, x.shape[dim]), x, dim)
+    key, order = rows, n
+    if x.dtype.is_floating():
+        # Tests for NaN are made on the tile: one on what was picked, a value a row, would be scalar.
+        key = tl.where(rows == rows, rows, float("inf"))
+        order = tl.where(rows == rows, n, n - x.shape[dim] if descending else n + x.shape[dim])
     place = tl.zeros(rows.shape, tl.float32)
     for k in range(length):
-        other = tl.expand_dims(pick(rows, n == k, axis), axis)
-        equal = other == rows
-        if descending:
-            before = other > rows
-            if x.dtype.is_floating():
-                before = before | ((other != other) & (rows == rows))
-        else:
-            before = other < rows
-            if x.dtype.is_floating():
-                before = before | ((other == other) & (rows != rows))
+        other = tl.expand_dims(pick(key, n == k, axis), axis)
+        other_order = k
         if x.dtype.is_floating():
-            equal = equal | ((other != other) & (rows != rows))
-        place = place + tl.where(before | (equal & (n > k)), 1.0, 0.0)
+            other_order = tl.expand_dims(pick(order, n == k, axis), axis)
+        before = other > key if descending else other < key
+        before = before | ((other == key) & (order > other_order))
+        place = place + tl.where(before, 1.0, 0.0)
     place = tl.where(n < length, place, -1.0)
     sorted_rows = rows
     sorted_indices = indices

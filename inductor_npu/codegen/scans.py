@@ -28,12 +28,15 @@ Combine = Callable[[Values, Values], Sequence[Any]]
 _SELECTING = frozenset(
     {
         *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "logical_and", "logical_or", "logical_not"),
-        *("where", "maximum", "minimum"),
+        *("bitwise_and", "bitwise_or", "bitwise_not", "where", "maximum", "minimum"),
     }
 )
 
 # Ascend's compiler has a vector form of these along the first axis.
 _CUMULATIVE = {("add",): False, ("mul",): True}
+
+_EXACT_IN_FLOAT32 = 1 << 24
+_INT32 = torch.iinfo(torch.int32)
 
 # Boundaries up to which comparing each with the whole tile is cheaper than a binary search that loads elements.
 _MOST_BOUNDARIES = 1024
@@ -56,9 +59,10 @@ def {{name}}({parts}, dim: tl.constexpr):
     if length > chunk:
         axis: tl.constexpr = 1 if dim + 1 == len(part0.shape) else 0
         m = scan_library.in_rows(scan_library.positions(part0, dim, length), part0, dim)
-        for k in range(chunk, length, chunk):
+        for later in range(1, length // chunk):
+            k = length - later * chunk
             before = m == k - 1
-            here = (m >= k) & (m < k + chunk)
+            here = m >= k
             {combined} = {combine}({lasts}, {tiles})
             {tiles} = {taken}
     return {results}
@@ -75,17 +79,14 @@ class Scans:
         axes = self.in_tile_order({axis for value in values for axis in self.reduced_axes(value)})
         scanned = [axis for axis in axes if self.axis_of[axis].is_reduction]
         assert len(scanned) <= 1, "the planner leaves one axis of a scan in the tile"
-        # The position that an operator keeps needs no 64 bits, which Ascend computes one by one.
+        combine, operators = self._combine(combine_fn, dtypes)
+        # Ascend computes 64-bit integers one by one: those that stay in range are scanned in 32 bits.
         narrow = tuple(
-            torch.int32
-            if dtype == torch.int64 and value.dtype == torch.int32 and str(value) in self.index_of
-            else dtype
+            self._narrow(value, operators) if dtype == torch.int64 else dtype
             for value, dtype in zip(values, dtypes, strict=True)
         )
-        combine, operators = self._combine(combine_fn, narrow)
-        if narrow != dtypes and not _SELECTING.issuperset(operators):
-            narrow = dtypes
-            combine, operators = self._combine(combine_fn, dtypes)
+        if narrow != dtypes:
+            combine, operators = self._combine(combine_fn, narrow)
         inputs = [
             self.broadcast(self._in_type(value, dtype), axes, self.compute)
             for value, dtype in zip(values, narrow, strict=True)
@@ -103,6 +104,20 @@ class Scans:
         for place, result in enumerate(results):
             self.cse.put(f"{key}, {place}", result)
         return tuple(results)
+
+    def _narrow(self: NpuKernel, value: CSEVariable, operators: Sequence[str]) -> torch.dtype:
+        """The type that holds every scan of an int64 with these operators: positions that are chosen, counts."""
+        lowest, highest = value.bounds.lower, value.bounds.upper
+        if not (isinstance(lowest, sympy.Integer) and isinstance(highest, sympy.Integer)):
+            return torch.int64
+        most = max(abs(int(lowest)), abs(int(highest)))
+        if list(operators) == ["add"]:
+            counts = V.graph.sizevars.statically_known_leq(self.features.reduction_numel * most, _INT32.max)
+            return torch.int32 if counts else torch.int64
+        if most > _INT32.max or not _SELECTING.issuperset(operators):
+            return torch.int64
+        has_bits = any(name.startswith("bitwise") for name in operators)
+        return torch.int32 if has_bits or most >= _EXACT_IN_FLOAT32 else torch.float32
 
     def _in_type(self: NpuKernel, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
         if value.dtype == dtype:
@@ -178,11 +193,8 @@ class Scans:
         if axis is None:
             return str(value)
         axes = self.axes_of(value.shape)
-        end = f"{axis}numel"
-        if axis in self.plan.loops:
-            end = f"tl.minimum({axis}offset + {self.block(axis)}, {end})"
-        index = self.expanded(self.index_value(self.axis_of[axis].symbol, torch.int32), axes)
-        return f"scan_library.pick({value}, {index} == {end} - 1, {axes.index(axis)})"
+        count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+        return f"scan_library.last({value}, {count}, {axes.index(axis)})"
 
     def _combine(self: NpuKernel, combine_fn: Combine, dtypes: Sequence[torch.dtype]) -> tuple[str, list[str]]:
         """The name of a function of the kernel that combines two lists of values, and its operators."""
@@ -292,5 +304,5 @@ def _listed(values: Sequence[Any]) -> str:
     return ", ".join(map(str, values))
 
 
-def _zero(dtype: torch.dtype) -> str:
-    return "False" if dtype == torch.bool else "0.0" if dtype.is_floating_point else "0"
+def _zero(dtype: torch.dtype) -> float:
+    return False if dtype == torch.bool else 0.0 if dtype.is_floating_point else 0
