@@ -33,7 +33,7 @@ _SELECTING = frozenset(
 )
 
 # Ascend's compiler has a vector form of these along the first axis.
-_CUMULATIVE = {("add",): False, ("mul",): True}
+_CUMULATIVE: dict[tuple[str, ...], bool] = {("add",): False, ("mul",): True}
 
 _EXACT_IN_FLOAT32 = 1 << 24
 _INT32 = torch.iinfo(torch.int32)
@@ -221,7 +221,8 @@ class Scans:
     @contextmanager
     def _apart(self: NpuKernel, buffer: IndentedBuffer) -> Iterator[None]:
         """Operators write to `buffer` meanwhile, and know of no value from before."""
-        cse, self.cse = self.cse, CSE(name_prefix="value")
+        cse = self.cse
+        self.cse = CSE(name_prefix="value")
         try:
             with self.writing_to(buffer):
                 yield
@@ -274,9 +275,7 @@ class Scans:
         )
         if sorter is not None or not V.graph.sizevars.statically_known_leq(length, _MOST_BOUNDARIES):
             values = self.broadcast(values, axes, self.compute)
-            return super().bucketize(  # type: ignore[misc]
-                values, boundaries, first, indexing_dtype, right, sorter, sorter_indices
-            )
+            return super().bucketize(values, boundaries, first, indexing_dtype, right, sorter, sorter_indices)
         mask = "None"
         if isinstance(first, CSEVariable) and (own := self.axes_of(first.shape)):
             around = axes[axes.index(own[0]) :]
