@@ -492,6 +492,11 @@ class NpuKernel(Reductions, Scans, TritonKernel):
             if self.needs_mask(prefix):
                 self.body.writeline(f"{prefix}mask = {symbol} < {prefix}numel")
 
+    @property
+    def add_persistent_rblock(self) -> bool:
+        """Never: what a reduction keeps on chip is the plan's choice."""
+        return False
+
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
         """Lengths that are known, then the loop over tiles around the body."""
         body = IndentedBuffer()

@@ -84,6 +84,8 @@ class NpuKernelOverrides(TritonKernelOverrides):
         x: Operand, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
     ) -> Any:
         """Conversions to small integers go through int32, as on the CPU; to bool by comparison with 0."""
+        if isinstance(x, str):  # an index, of which nothing but the text is known
+            return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
         if dtype is torch.bool:
             return x if is_bool(x) else NpuKernelOverrides.ne(x, 0)
         if dtype in (torch.uint8, torch.int8, torch.int16) and is_float(x):
