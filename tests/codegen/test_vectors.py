@@ -80,6 +80,8 @@ DIVIDING = {
     "image/max pool 2": "the backward pass takes apart a position that the forward pass stored",
     "image/max pool 3 stride 2": "the backward pass takes apart a position that the forward pass stored",
     "model/resnet": "the backward pass of max pooling, as above",
+    "example/digits": "the backward pass of max pooling, as above",
+    "operator/nn.functional.fractional_max_pool3d": "looks up the position of the largest in a loaded window",
 }
 
 
