@@ -152,7 +152,7 @@ def _name_our_grid() -> None:
 
     from inductor_npu.tiling.grid import NpuGrid
 
-    triton_heuristics.NpuGrid = NpuGrid  # type: ignore[attr-defined]
+    triton_heuristics.NpuGrid = NpuGrid
 
 
 PATCHES: tuple[Patch, ...] = (

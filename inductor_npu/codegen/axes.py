@@ -108,8 +108,8 @@ def _product(lengths: Iterable[sympy.Expr]) -> sympy.Expr:
 class Axes:
     """The axes of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`.
 
-    `pointwise` and `reduction` list the axes from the outermost inwards; with `whole_rows` there is one for reductions at
-    most. Raises CannotSplit if no axes fit all loops.
+    `pointwise` and `reduction` list the axes from the outermost inwards; with `whole_rows` there is at most one for
+    reductions. Raises CannotSplit if no axes fit all loops.
     """
 
     pointwise: list[Axis]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._inductor import ir
@@ -19,16 +19,15 @@ from torch._inductor.codegen.triton import triton_acc_type, upcast_acc_dtype
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.value_ranges import ValueRanges
 
-if TYPE_CHECKING:
-    from inductor_npu.codegen.npu_kernel import Address, NpuKernel
+from inductor_npu.codegen.tile_kernel import Address, TileKernel
 
 # How the lanes of a tile meet; each takes a tile and a dimension.
 _MEET = {
     "sum": "tl.sum",
     "prod": "triton_helpers.prod",
-    "max": "kernel_library.npu_max",
-    "min": "kernel_library.npu_min",
-    "any": "kernel_library.npu_any",
+    "max": "device_functions.largest",
+    "min": "device_functions.smallest",
+    "any": "device_functions.any_true",
     "xor_sum": "tl.xor_sum",
 }
 
@@ -38,10 +37,10 @@ _EXACT_IN_FLOAT32 = 1 << 24
 _NOT_REACHED = torch.iinfo(torch.int32).max
 
 
-class Reductions:
-    """The part of NpuKernel that reduces."""
+class Reductions(TileKernel):
+    """A kernel of tiles that reduces."""
 
-    def reduction(self: NpuKernel, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
         """The reduction of `value` over all reduced axes; a tuple for those that have several results."""
         several = value if isinstance(value, tuple) else (value,)
         several = tuple(_in_float32(part) for part in several)
@@ -68,7 +67,7 @@ class Reductions:
 
     # -- one value ----------------------------------------------------------------------------------------------------
 
-    def _simple(self: NpuKernel, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
+    def _simple(self, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
         identity = ir.Reduction.default_accumulator(kind, src_dtype)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         if not self.plan.loops:
@@ -82,7 +81,7 @@ class Reductions:
         with self.writing_to(self.post_loop_combine):
             return self._meet(kind, accumulator, src_dtype)
 
-    def _meet(self: NpuKernel, kind: str, value: CSEVariable, src_dtype: torch.dtype) -> CSEVariable:
+    def _meet(self, kind: str, value: CSEVariable, src_dtype: torch.dtype) -> CSEVariable:
         """`value` reduced over its reduced axes, one after the other."""
         if src_dtype == torch.bool and value.dtype != torch.bool:
             value = self._generate(f"({value} != 0)", torch.bool, value.shape)
@@ -92,7 +91,7 @@ class Reductions:
             value = self._generate(f"{_MEET[kind]}({value}, {dimension})", value.dtype, shape)
         return value
 
-    def sum_along(self: NpuKernel, value: CSEVariable, axis: str) -> CSEVariable:
+    def sum_along(self, value: CSEVariable, axis: str) -> CSEVariable:
         """The sum over the part of `axis` in the tile that exists."""
         axes = self.axes_of(value.shape)
         if self.needs_mask(axis):
@@ -104,7 +103,7 @@ class Reductions:
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    def _position(self: NpuKernel, values: Sequence[CSEVariable], kind: str, src_dtype: torch.dtype) -> Any:
+    def _position(self, values: Sequence[CSEVariable], kind: str, src_dtype: torch.dtype) -> Any:
         """argmax and argmin: the first position of the extreme value, or of the first NaN; or the value; or both."""
         root = "max" if kind.startswith("argmax") else "min"
         identity = ir.Reduction.default_accumulator(f"arg{root}", src_dtype)
@@ -130,7 +129,7 @@ class Reductions:
         return self._position_of_lanes(masked, position, root, kind, src_dtype)
 
     def _position_of_lanes(
-        self: NpuKernel, value: CSEVariable, position: CSEVariable, root: str, kind: str, src_dtype: torch.dtype
+        self, value: CSEVariable, position: CSEVariable, root: str, kind: str, src_dtype: torch.dtype
     ) -> Any:
         best = self._meet(root, value, src_dtype)
         if kind.endswith("_value") and not kind.endswith("_with_value"):
@@ -149,13 +148,13 @@ class Reductions:
         index = self._generate(f"{first}.to({self.index_dtype})", index_dtype, first.shape)
         return (best, index) if kind.endswith("_with_value") else index
 
-    def _flat_position(self: NpuKernel) -> CSEVariable:
+    def _flat_position(self) -> CSEVariable:
         index = sum(axis.symbol * axis.stride for axis in self.axes.reduction)
         return self.index_value(index, torch.int32)
 
     # -- variance -----------------------------------------------------------------------------------------------------
 
-    def _variance(self: NpuKernel, dtype: torch.dtype, value: CSEVariable) -> tuple[CSEVariable, ...]:
+    def _variance(self, dtype: torch.dtype, value: CSEVariable) -> tuple[CSEVariable, ...]:
         """(mean, sum of squared distances from it, count)."""
         if not self.plan.loops:
             return self.welford_reduce_fallback(dtype, value)
@@ -170,7 +169,7 @@ class Reductions:
         with self.writing_to(self.post_loop_combine):
             return self._variance_of_lanes(mean, squares, count)
 
-    def _variance_of_parts(self: NpuKernel, parts: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
+    def _variance_of_parts(self, parts: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
         axes = self.union_of_axes([part.shape for part in parts])
         axes = self.in_tile_order({*axes, *self.reduced_axes(parts[0])})
         mean, squares, count = (self.broadcast(part, axes, self.compute) for part in parts)
@@ -191,7 +190,7 @@ class Reductions:
             return self._variance_of_lanes(old_mean, old_squares, old_count)
 
     def _variance_of_lanes(
-        self: NpuKernel, mean: CSEVariable, squares: CSEVariable, count: CSEVariable
+        self, mean: CSEVariable, squares: CSEVariable, count: CSEVariable
     ) -> tuple[CSEVariable, ...]:
         axes = self.axes_of(mean.shape)
         total = self._meet("sum", count, torch.float32)
@@ -204,7 +203,7 @@ class Reductions:
 
     # -- softmax ------------------------------------------------------------------------------------------------------
 
-    def _softmax(self: NpuKernel, dtype: torch.dtype, values: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
+    def _softmax(self, dtype: torch.dtype, values: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
         """(largest, sum of exp(value - largest)); from values, or from such pairs of parts of the row."""
         if not self.plan.loops and len(values) == 1:
             return self.prepare_softmax_twopass_fallback(dtype, values[0])
@@ -214,7 +213,7 @@ class Reductions:
             return self._softmax_of_lanes(self.padded(value, -math.inf), self.padded(rest[0], 0.0))
         largest = self._accumulator(value.shape, torch.float32, -math.inf, "tl.float32")
         total = self._accumulator(value.shape, torch.float32, 0.0, "tl.float32")
-        higher = self._generate(f"kernel_library.npu_maximum({largest}, {value})", torch.float32, value.shape)
+        higher = self._generate(f"device_functions.larger({largest}, {value})", torch.float32, value.shape)
         # -inf - -inf is NaN, where nothing but -inf has been seen yet.
         base = self._generate(f'tl.where({higher} == float("-inf"), 0.0, {higher})', torch.float32, value.shape)
         scale = f" * {rest[0]}" if rest else ""
@@ -225,7 +224,7 @@ class Reductions:
         with self.writing_to(self.post_loop_combine):
             return self._softmax_of_lanes(largest, total)
 
-    def _softmax_of_lanes(self: NpuKernel, largest: CSEVariable, total: CSEVariable) -> tuple[CSEVariable, ...]:
+    def _softmax_of_lanes(self, largest: CSEVariable, total: CSEVariable) -> tuple[CSEVariable, ...]:
         highest = self._meet("max", largest, torch.float32)
         base = self._generate(f'tl.where({highest} == float("-inf"), 0.0, {highest})', torch.float32, highest.shape)
         base_wide = self.expanded(base, self.axes_of(largest.shape))
@@ -234,26 +233,26 @@ class Reductions:
 
     # -- tiles that reach beyond the row ------------------------------------------------------------------------------
 
-    def reduced_axes(self: NpuKernel, value: CSEVariable) -> tuple[str, ...]:
+    def reduced_axes(self, value: CSEVariable) -> tuple[str, ...]:
         """The axes of `value` and all reduced axes of the tile."""
         reduced = {axis for axis in self.plan.order if self.axis_of[axis].is_reduction}
         return self.in_tile_order({*self.axes_of(value.shape), *reduced})
 
-    def reduced_mask(self: NpuKernel, value: CSEVariable) -> str:
+    def reduced_mask(self, value: CSEVariable) -> str:
         """The part of a tile inside the reduced axes; empty if that is all of it."""
         axes = self.axes_of(value.shape)
         return " & ".join(
             self.mask_text_of(axis, axes) for axis in axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)
         )
 
-    def padded(self: NpuKernel, value: CSEVariable, identity: float) -> CSEVariable:
+    def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
         """`value`, with `identity` beyond the end of the reduced axes."""
         mask = self.reduced_mask(value)
         if not mask or self.paddings.fill(value, identity):
             return value
         return self._generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
 
-    def padded_later(self: NpuKernel, line: str, address: Address, has_other: bool) -> Any:
+    def padded_later(self, line: str, address: Address, has_other: bool) -> Any:
         """A load whose filling beyond the row is chosen by the first reduction that wants one."""
         reduced = [axis for axis in address.axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)]
         return self.paddings.load(line) if reduced and not has_other else line
@@ -261,7 +260,7 @@ class Reductions:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def writing_to(self: NpuKernel, buffer: IndentedBuffer) -> Iterator[None]:
+    def writing_to(self, buffer: IndentedBuffer) -> Iterator[None]:
         """Operators write to `buffer` meanwhile."""
         compute, self.compute = self.compute, buffer
         try:
@@ -269,17 +268,17 @@ class Reductions:
         finally:
             self.compute = compute
 
-    def _generate(self: NpuKernel, text: str, dtype: Any, shape: Any) -> CSEVariable:
+    def _generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:
         return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)
 
-    def _accumulator(self: NpuKernel, shape: Any, dtype: torch.dtype, initial: float, triton_dtype: str) -> CSEVariable:
+    def _accumulator(self, shape: Any, dtype: torch.dtype, initial: float, triton_dtype: str) -> CSEVariable:
         name = f"_{self.cse.newvar(dtype=dtype, shape=shape)}"
         self.body.writeline(
             f"{name} = tl.full([{', '.join(map(str, shape))}], {constant_repr(initial)}, {triton_dtype})"
         )
         return self.create_cse_var(name, ValueRanges.unknown(), dtype, shape)
 
-    def _within(self: NpuKernel, updated: Any, old: Any, value: CSEVariable) -> str:
+    def _within(self, updated: Any, old: Any, value: CSEVariable) -> str:
         """`updated` inside the reduced axes, `old` beyond their end."""
         mask = self.reduced_mask(value)
         return f"tl.where({mask}, {updated}, {old})" if mask else str(updated)

@@ -1,15 +1,15 @@
 """Scans, sorts and searches of an NPU kernel.
 
-A scan's axis is the first or the last dimension of the tile; `scan_library` has the loops. A row that is read in a
-loop, because it is longer than the tile or because an address needs one index at a time, is scanned tile by tile: each
-begins with what the tiles before it came to.
+A scan's axis is the first or the last dimension of the tile; `device_functions.scans` has the loops. A row that is
+read in a loop, because it is longer than the tile or because an address needs one index at a time, is scanned tile by
+tile: each begins with what the tiles before it came to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
@@ -18,8 +18,7 @@ from torch._inductor.codegen.triton import triton_compute_type, upcast_compute_t
 from torch._inductor.ops_handler import WrapperHandler
 from torch._inductor.virtualized import OpsWrapper, V
 
-if TYPE_CHECKING:
-    from inductor_npu.codegen.npu_kernel import NpuKernel
+from inductor_npu.codegen.reductions import Reductions
 
 Values = tuple[CSEVariable, ...]
 Combine = Callable[[Values, Values], Sequence[Any]]
@@ -48,7 +47,7 @@ def {{name}}({parts}, dim: tl.constexpr):
     chunk: tl.constexpr = (
         length if length <= 16 else 8 if length <= 64 else 16 if length <= 256 else 32 if length <= 1024 else 64
     )
-    n = scan_library.in_chunks(tl.reshape(scan_library.positions(part0, dim, chunk), part0.shape), dim, chunk)
+    n = device_functions.in_chunks(tl.reshape(device_functions.positions(part0, dim, chunk), part0.shape), dim, chunk)
     {tiles} = {chunks}
     {carries} = {firsts}
     for k in range(1, chunk):
@@ -58,7 +57,7 @@ def {{name}}({parts}, dim: tl.constexpr):
     {tiles} = {rows}
     if length > chunk:
         axis: tl.constexpr = 1 if dim + 1 == len(part0.shape) else 0
-        m = scan_library.in_rows(scan_library.positions(part0, dim, length), part0, dim)
+        m = device_functions.in_rows(device_functions.positions(part0, dim, length), part0, dim)
         for later in range(1, length // chunk):
             k = length - later * chunk
             before = m == k - 1
@@ -69,10 +68,10 @@ def {{name}}({parts}, dim: tl.constexpr):
 """
 
 
-class Scans:
-    """The part of NpuKernel that scans, sorts and searches."""
+class Scans(Reductions):
+    """A kernel of tiles that reduces, scans, sorts and searches."""
 
-    def scan(self: NpuKernel, dtypes: tuple[torch.dtype, ...], combine_fn: Combine, values: Values) -> Values:
+    def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Combine, values: Values) -> Values:
         """The associative scan of `values` over the reduced axes."""
         assert not self._load_mask, "a scan inside ops.masked"
         dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)
@@ -105,7 +104,7 @@ class Scans:
             self.cse.put(f"{key}, {place}", result)
         return tuple(results)
 
-    def _narrow(self: NpuKernel, value: CSEVariable, operators: Sequence[str]) -> torch.dtype:
+    def _narrow(self, value: CSEVariable, operators: Sequence[str]) -> torch.dtype:
         """The type that holds every scan of an int64 with these operators: positions that are chosen, counts."""
         lowest, highest = value.bounds.lower, value.bounds.upper
         if not (isinstance(lowest, sympy.Integer) and isinstance(highest, sympy.Integer)):
@@ -119,17 +118,17 @@ class Scans:
         has_bits = any(name.startswith("bitwise") for name in operators)
         return torch.int32 if has_bits or most >= _EXACT_IN_FLOAT32 else torch.float32
 
-    def _in_type(self: NpuKernel, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
+    def _in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
         if value.dtype == dtype:
             return value
         return self._generate(f"{value}.to({triton_compute_type(dtype)})", dtype, value.shape)
 
     def _scan_tile(
-        self: NpuKernel, values: Sequence[CSEVariable], combine: str, dimension: int, multiplies: bool | None
+        self, values: Sequence[CSEVariable], combine: str, dimension: int, multiplies: bool | None
     ) -> list[CSEVariable]:
         """The scan of what is in the tile. What lies beyond the end of a row comes after all that counts."""
         if multiplies is not None:
-            text = f"scan_library.cumulative({values[0]}, {dimension}, {multiplies})"
+            text = f"device_functions.cumulative({values[0]}, {dimension}, {multiplies})"
             return [self._generate(text, values[0].dtype, values[0].shape)]
         results = [self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
         function = self._scan_function(combine, len(values))
@@ -137,7 +136,7 @@ class Scans:
         self.compute.writeline(f"{_listed(results)} = {function}({arguments}, {dimension})")
         return results
 
-    def _scan_function(self: NpuKernel, combine: str, count: int) -> str:
+    def _scan_function(self, combine: str, count: int) -> str:
         """The name of a function of the kernel that scans `count` tiles at once.
 
         It cuts rows in chunks, walks through all chunks at once, then adds to each chunk what came before it: twice the
@@ -154,18 +153,18 @@ class Scans:
             tiles=listed("tile#"),
             carries=listed("carry#"),
             combined=listed("combined#"),
-            chunks=listed("scan_library.in_chunks(part#, dim, chunk)"),
-            firsts=listed("scan_library.pick(tile#, n == 0.0, 1)"),
-            picked=listed("scan_library.pick(tile#, here, 1)"),
+            chunks=listed("device_functions.in_chunks(part#, dim, chunk)"),
+            firsts=listed("device_functions.pick(tile#, n == 0.0, 1)"),
+            picked=listed("device_functions.pick(tile#, here, 1)"),
             placed=listed("tl.where(here, tl.expand_dims(carry#, 1), tile#)"),
-            rows=listed("scan_library.in_rows(tile#, part#, dim)"),
-            lasts=listed("tl.expand_dims(scan_library.pick(tile#, before, axis), axis)"),
+            rows=listed("device_functions.in_rows(tile#, part#, dim)"),
+            lasts=listed("tl.expand_dims(device_functions.pick(tile#, before, axis), axis)"),
             taken=listed("tl.where(here, combined#, tile#)"),
             results=listed("tl.reshape(tile#, part#.shape)"),
         )
         return self.helper_functions.add(text, base_name="_npu_scan")
 
-    def _carry_on(self: NpuKernel, values: Sequence[CSEVariable], combine: str, axis: str | None) -> list[CSEVariable]:
+    def _carry_on(self, values: Sequence[CSEVariable], combine: str, axis: str | None) -> list[CSEVariable]:
         """`values`, the scan of one tile, after all tiles before it."""
         axes = self.axes_of(values[0].shape)
         kept = tuple(name for name in axes if name != axis)
@@ -188,15 +187,15 @@ class Scans:
             self.compute.writeline(f"{carry} = {self._last(result, axis)}")
         return results
 
-    def _last(self: NpuKernel, value: CSEVariable, axis: str | None) -> str:
+    def _last(self, value: CSEVariable, axis: str | None) -> str:
         """The last element of `value` along `axis` that exists."""
         if axis is None:
             return str(value)
         axes = self.axes_of(value.shape)
         count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
-        return f"scan_library.last({value}, {count}, {axes.index(axis)})"
+        return f"device_functions.last({value}, {count}, {axes.index(axis)})"
 
-    def _combine(self: NpuKernel, combine_fn: Combine, dtypes: Sequence[torch.dtype]) -> tuple[str, list[str]]:
+    def _combine(self, combine_fn: Combine, dtypes: Sequence[torch.dtype]) -> tuple[str, list[str]]:
         """The name of a function of the kernel that combines two lists of values, and its operators."""
         body = IndentedBuffer()
         recorder = _Recorder(V.get_ops_handler())
@@ -219,7 +218,7 @@ class Scans:
         return name, recorder.operators
 
     @contextmanager
-    def _apart(self: NpuKernel, buffer: IndentedBuffer) -> Iterator[None]:
+    def _apart(self, buffer: IndentedBuffer) -> Iterator[None]:
         """Operators write to `buffer` meanwhile, and know of no value from before."""
         cse = self.cse
         self.cse = CSE(name_prefix="value")
@@ -231,9 +230,7 @@ class Scans:
 
     # -- sorts --------------------------------------------------------------------------------------------------------
 
-    def sort(
-        self: NpuKernel, dtypes: tuple[torch.dtype, ...], values: Values, stable: bool, descending: bool
-    ) -> Values:
+    def sort(self, dtypes: tuple[torch.dtype, ...], values: Values, stable: bool, descending: bool) -> Values:
         """(values, positions) in order along the reduced axis; always stable."""
         assert not self._load_mask, "a sort inside ops.masked"
         assert not self.plan.loops and len(self.axes.reduction) == 1, "the planner leaves the row of a sort whole"
@@ -246,7 +243,7 @@ class Scans:
             return tuple(self.cse.get(f"{key}, {place}") for place in range(2))
         results = tuple(self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in inputs)
         self.compute.writeline(
-            f"{_listed(results)} = scan_library.sort_with_index("
+            f"{_listed(results)} = device_functions.sort_with_index("
             f"{_listed(inputs)}, {axis}numel, {axes.index(axis)}, {descending})"
         )
         results = tuple(self._in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
@@ -257,7 +254,7 @@ class Scans:
     # -- searches -----------------------------------------------------------------------------------------------------
 
     def bucketize(
-        self: NpuKernel,
+        self,
         values: CSEVariable,
         boundaries: tuple[str, sympy.Expr, sympy.Expr, sympy.Expr],
         boundary_indices: CSEVariable | int,
@@ -281,8 +278,8 @@ class Scans:
             around = axes[axes.index(own[0]) :]
             mask = " & ".join(self.mask_text_of(axis, around) for axis in own if self.needs_mask(axis)) or "None"
         text = (
-            f"scan_library.bucketize({values}, {self.args.input(name)}, {first}, {mask}, {self.index_to_str(length)}, "
-            f"{self.index_to_str(stride)}, {triton_compute_type(indexing_dtype)}, {right})"
+            f"device_functions.bucketize({values}, {self.args.input(name)}, {first}, {mask}, "
+            f"{self.index_to_str(length)}, {self.index_to_str(stride)}, {triton_compute_type(indexing_dtype)}, {right})"
         )
         return self._generate(text, indexing_dtype, self.shape_of(axes))
 

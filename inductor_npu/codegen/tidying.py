@@ -16,7 +16,7 @@ import torch
 DtypeOf = Callable[[str], "torch.dtype | None"]
 
 # What generated code calls; of these modules only functions with one of the words change anything but their result.
-_MODULES = {"tl", "libdevice", "tl_math", "triton_helpers", "kernel_library", "scan_library", "device_functions"}
+_MODULES = {"tl", "libdevice", "tl_math", "triton_helpers", "device_functions"}
 _EFFECTS = ("store", "atomic", "assert", "print", "barrier", "asm", "lookback")
 _FUNCTIONS = {"range", "float", "int", "bool", "min", "max"}
 _METHODS = {"to"}

@@ -22,7 +22,7 @@ from torch._inductor.virtualized import V
 from inductor_npu.codegen.axes import affine
 
 if TYPE_CHECKING:
-    from inductor_npu.codegen.npu_kernel import NpuKernel
+    from inductor_npu.codegen.tile_kernel import TileKernel
 
 _COMPARISONS = ("lt", "le", "gt", "ge")
 
@@ -54,7 +54,7 @@ class Bounds:
 class TileOps(CSEProxy):
     """CSEProxy that brings operands to common axes, and remembers which conditions are bounds of indices."""
 
-    kernel: NpuKernel
+    kernel: TileKernel
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bounds = self._bounds(name, args)

@@ -20,7 +20,7 @@ Symbols = frozenset[sympy.Symbol]
 # Results of operators that give more than one value.
 _SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
 
-# Tiles that scan_library's functions hold beside arguments and results, as Ascend's compiler arranges them.
+# Tiles that a scan or sort holds beside arguments and results, as Ascend's compiler arranges them.
 _TILES_OF_A_SCAN = 4
 _TILES_OF_A_SORT = 6
 

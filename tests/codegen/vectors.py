@@ -15,8 +15,8 @@ from dataclasses import dataclass
 _TILE = re.compile(r"^ +# tile \[", re.MULTILINE)
 _DIVISIONS = (ast.FloorDiv, ast.Mod)
 # Functions whose result has one dimension less than their first argument, if they are given a dimension.
-_REDUCTIONS = {"sum", "max", "min", "prod", "any", "xor_sum", "argmax", "argmin", "reduce", "npu_max", "npu_min"}
-_REDUCTIONS |= {"npu_any", "max2", "min2"}
+_REDUCTIONS = {"sum", "max", "min", "prod", "any", "xor_sum", "argmax", "argmin", "reduce", "largest", "smallest"}
+_REDUCTIONS |= {"any_true", "max2", "min2"}
 # Functions that divide integers under another name.
 _DIVIDING = {"div_floor_integer", "remainder_integer"}
 

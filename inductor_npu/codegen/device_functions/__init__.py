@@ -8,6 +8,18 @@ Ascend's compiler turns into vector instructions, and takes tiles of any shape a
 
 from __future__ import annotations
 
+from inductor_npu.codegen.device_functions.reductions import any_true, larger, largest, smaller, smallest
+from inductor_npu.codegen.device_functions.scans import (
+    bucketize,
+    cumulative,
+    in_chunks,
+    in_rows,
+    last,
+    pick,
+    positions,
+    sort_with_index,
+)
+
 from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
 from .int64 import (
@@ -32,6 +44,7 @@ __all__ = [
     "acos",
     "acosh",
     "add_int64",
+    "any_true",
     "asin",
     "asinh",
     "at_most_int64",
@@ -40,8 +53,10 @@ __all__ = [
     "atanh",
     "bessel_i0",
     "bessel_i1",
+    "bucketize",
     "copy_sign",
     "cosh",
+    "cumulative",
     "equal_int64",
     "erfc",
     "erfcx",
@@ -54,6 +69,11 @@ __all__ = [
     "frexp_exponent",
     "frexp_mantissa",
     "hypot",
+    "in_chunks",
+    "in_rows",
+    "larger",
+    "largest",
+    "last",
     "ldexp",
     "less_int64",
     "lgamma",
@@ -61,6 +81,8 @@ __all__ = [
     "multiply_int64",
     "nextafter",
     "normal",
+    "pick",
+    "positions",
     "power",
     "power_of_integer",
     "random_integers",
@@ -70,6 +92,9 @@ __all__ = [
     "shift_left",
     "shift_right",
     "sinh",
+    "smaller",
+    "smallest",
+    "sort_with_index",
     "subtract_int64",
     "tan",
     "tanh",

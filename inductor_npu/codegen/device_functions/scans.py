@@ -12,12 +12,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from inductor_npu.codegen.kernel_library import npu_max
+from inductor_npu.codegen.device_functions.reductions import largest
 
 
 @triton.jit
 def _pick(x: tl.tensor, here: tl.tensor, dim: tl.constexpr) -> tl.tensor:
-    return npu_max(tl.where(here, x, float("-inf")), dim)  # a sum would make 0.0 of -0.0
+    return largest(tl.where(here, x, float("-inf")), dim)  # a sum would make 0.0 of -0.0
 
 
 @triton.jit
