@@ -79,12 +79,12 @@ demo: setup
 # Fast tests first; those that compare a time with a limit run last, alone.
 test: setup
 	$(TEST) $(PARALLEL) -m "not slow and not budget"
-	$(TEST) $(PARALLEL) -m "slow and not budget"
+	$(TEST) $(PARALLEL) -m "slow and not budget and not sweep"
 	$(TEST) -m budget
 
 test-ascend: ascend-env
 	$(ASCEND_TEST) $(PARALLEL) -m "not slow and not budget"
-	$(ASCEND_TEST) $(PARALLEL) -m "slow and not budget"
+	$(ASCEND_TEST) $(PARALLEL) -m "slow and not budget and not sweep"
 
 lint: $(READY)
 	$(PY) -m ruff check .

@@ -19,6 +19,7 @@ from inductor_npu.ascend.kernel import KernelSource
 from inductor_npu.ascend.reproduction import save_reproduction
 from inductor_npu.ascend.toolchain.failures import Stage, crash_message
 from inductor_npu.ascend.workers import WorkerDied, WorkerPool
+from inductor_npu.identity import device_functions_identity
 from inductor_npu.user_cache import cache_directory
 
 __all__ = ["Compilation", "Stage", "compile_kernels"]
@@ -123,7 +124,8 @@ def compile_kernels(
 
 def _cache_key(key: str, target: str, environment: AscendEnvironment) -> str:
     form = ",".join(field.name for field in fields(Compilation))
-    return hashlib.sha256(f"{key} {target} {environment.identity} {form}".encode()).hexdigest()
+    library = device_functions_identity()
+    return hashlib.sha256(f"{key} {target} {environment.identity} {library} {form}".encode()).hexdigest()
 
 
 def _compile_all(

@@ -88,7 +88,7 @@ DIVIDING = {
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("sample", [True, False], ids=["sample", "all"])
+@pytest.mark.parametrize("sample", [True, pytest.param(False, marks=pytest.mark.sweep)], ids=["sample", "all"])
 def test_no_kernel_of_the_corpus_divides_a_vector_or_starts_more_programs_than_cores(sample: bool):
     names = program_names(sample, DEFAULT_TARGET)
     programs = collect(names, DEFAULT_TARGET, jobs=2, on_done=lambda: None)

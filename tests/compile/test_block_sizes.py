@@ -41,17 +41,12 @@ def test_static_size_is_spread_over_at_most_the_grid_limit() -> None:
     check(lambda x: x.amax(-1), torch.randn(200_000, 3))
 
 
-def test_dynamic_size_that_outgrows_the_grid_gets_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inductor_npu.codegen.kernel import NpuTritonKernel
-
-    original = NpuTritonKernel.inductor_meta_common
-    small = classmethod(lambda cls: {**original(), "npu_max_grid": 20})
-    monkeypatch.setattr(NpuTritonKernel, "inductor_meta_common", small)
+def test_dynamic_sizes_start_no_more_programs_than_there_are_cores() -> None:
     compiled = torch.compile(lambda x: x * 3 - 1, dynamic=True)
-    for length in (5000, 100_000, 300_000):
+    (source,) = code_of(lambda x: x * 3 - 1, torch.randn(5000).to("npu"), dynamic=True)
+    assert "'grid_type': 'NpuGrid'" in source and "'npu_cores': 40" in source
+    for length in (5000, 100_000, 300_000, 20 * 16384 + 1):
         check(lambda x: x * 3 - 1, torch.randn(length), compiled=compiled)
-    with pytest.raises(GridTooLargeError, match="limit 20"):
-        compiled(torch.randn(20 * 16384 + 1).to("npu"))
 
 
 def test_a_row_that_does_not_fit_with_all_its_tensors_is_read_in_a_loop() -> None:

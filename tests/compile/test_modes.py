@@ -117,7 +117,7 @@ def test_a_changed_knob_changes_the_tile() -> None:
     x = torch.randn(100_000).to("npu")
     with inductor_npu.config.patch(pointwise_tile=2048):
         (source,) = code_of(lambda x: x * 2, x)
-    assert "'npu_tile': 2048" in source
+    assert "'npu_blocks': {'XBLOCK': 2048}" in source
 
 
 def test_one_kernel_is_compiled_in_this_process() -> None:
