@@ -7,9 +7,8 @@ import torch
 from torch._inductor.runtime.triton_compat import OutOfResources
 
 import inductor_npu.config
-from inductor_npu.errors import GridTooLargeError
 from inductor_npu.tiling.autotuner import NpuAutotuner
-from tests.compile.helpers import check
+from tests.compile.helpers import check, code_of
 
 
 def _many_values_alive(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

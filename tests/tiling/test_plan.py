@@ -1,0 +1,112 @@
+"""The rules by which tiles are chosen, each with an example; docs/tiling.md shows them as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from inductor_npu.target import get_target
+from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan
+
+CHIP = get_target("Ascend910B3")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tiling.md"
+
+TILE = 8192
+
+
+def axes(**lengths: int) -> list[PlannedAxis]:
+    return [PlannedAxis(name, length, name.startswith("r")) for name, length in lengths.items()]
+
+
+def load(names: str, contiguous: str | None, indirect: str = "", size: int = 4) -> PlannedAccess:
+    return PlannedAccess(size, frozenset(names.split()), contiguous, frozenset(indirect.split()), False)
+
+
+def store(names: str, contiguous: str | None, size: int = 4) -> PlannedAccess:
+    return PlannedAccess(size, frozenset(names.split()), contiguous, frozenset(), True)
+
+
+def work(planned: list[PlannedAxis], *accesses: PlannedAccess, values: int = 1, walked: str = "") -> Work:
+    every = frozenset(axis.name for axis in planned)
+    return Work(planned, accesses, [Counter({(every, 4): values})], frozenset(walked.split()))
+
+
+EXAMPLES = {
+    "x + y of 1,048,576 elements": work(axes(x=1 << 20), load("x", "x"), load("x", "x"), store("x", "x")),
+    "x + y of 4096 elements": work(axes(x=4096), load("x", "x"), load("x", "x"), store("x", "x")),
+    "x + bias, 512 rows of 768": work(axes(y=512, x=768), load("y x", "x"), load("x", "x"), store("y x", "x")),
+    "transpose of 1024 x 2048": work(axes(y=2048, x=1024), load("y x", "y"), store("y x", "x")),
+    "softmax, 2048 rows of 512": work(axes(x=2048, r0_=512), load("x r0_", "r0_"), store("x r0_", "r0_"), values=2),
+    "softmax, 64 rows of 50,000": work(axes(x=64, r0_=50_000), load("x r0_", "r0_"), store("x r0_", "r0_"), values=2),
+    "sum over 4096 rows of 1024": work(axes(x=1024, r0_=4096), load("x r0_", "x"), store("x", "x")),
+    "embedding, 8192 rows of 384": work(
+        axes(y=8192, x=384), load("y", "y"), load("y x", "x", indirect="y"), store("y x", "x")
+    ),
+    "gather of single elements": work(
+        axes(y=1000, x=200), load("y x", "x"), load("y x", None, indirect="y x"), store("y x", "x")
+    ),
+    "an index with a // that stays": work(axes(y=64, x=512), load("y x", "x"), store("y x", "x"), walked="y"),
+}
+
+
+def described(tiles: TilePlan) -> str:
+    order = ", ".join(f"{name} {tiles.blocks[name]}" for name in tiles.order)
+    return f"[{order}]" + (f", loop over {', '.join(tiles.loops)}" if tiles.loops else "")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_page_shows_what_is_chosen(example: str) -> None:
+    row = f"| {example} | {described(plan(EXAMPLES[example], CHIP, TILE))} |"
+    assert row in PAGE.read_text(), f"docs/tiling.md should have the row\n{row}"
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_no_tile_is_larger_than_the_unified_buffer_or_not_a_power_of_two(example: str) -> None:
+    tiles = plan(EXAMPLES[example], CHIP, TILE)
+    assert footprint(tiles.blocks, EXAMPLES[example]) <= CHIP.unified_buffer
+    assert all(block & (block - 1) == 0 for block in tiles.blocks.values())
+
+
+def test_the_contiguous_axis_is_the_innermost_dimension() -> None:
+    assert plan(EXAMPLES["x + bias, 512 rows of 768"], CHIP, TILE).order[-1] == "x"
+    assert plan(EXAMPLES["sum over 4096 rows of 1024"], CHIP, TILE).order[-1] == "x"
+
+
+def test_both_sides_of_a_transpose_see_whole_bursts() -> None:
+    blocks = plan(EXAMPLES["transpose of 1024 x 2048"], CHIP, TILE).blocks
+    assert min(blocks["x"], blocks["y"]) >= 64
+
+
+def test_a_row_is_whole_while_it_fits_and_read_in_a_loop_otherwise() -> None:
+    assert plan(EXAMPLES["softmax, 2048 rows of 512"], CHIP, TILE).is_persistent
+    assert plan(EXAMPLES["softmax, 64 rows of 50,000"], CHIP, TILE).loops == ("r0_",)
+
+
+def test_a_row_of_unknown_length_is_read_in_a_loop() -> None:
+    planned = [PlannedAxis("x", 64, False), PlannedAxis("r0_", 512, True, is_static=False)]
+    tiles = plan(work(planned, load("x r0_", "r0_"), store("x", "x")), CHIP, TILE)
+    assert tiles.loops == ("r0_",)
+
+
+def test_more_values_alive_make_a_smaller_tile() -> None:
+    few, many = (
+        plan(work(axes(x=1 << 20), load("x", "x"), store("x", "x"), values=values), CHIP, 1 << 15) for values in (1, 12)
+    )
+    assert many.blocks["x"] < few.blocks["x"]
+
+
+def test_rows_that_a_loaded_index_names_are_walked_and_single_elements_are_not() -> None:
+    assert plan(EXAMPLES["embedding, 8192 rows of 384"], CHIP, TILE).order == ("x",)
+    assert "x" in plan(EXAMPLES["gather of single elements"], CHIP, TILE).order
+
+
+def test_every_core_has_a_tile_where_there_is_work_for_it() -> None:
+    tiles = plan(EXAMPLES["x + y of 1,048,576 elements"], CHIP, TILE)
+    assert (1 << 20) / tiles.blocks["x"] >= CHIP.vector_cores
+
+
+def test_the_choice_is_the_same_every_time() -> None:
+    for example in EXAMPLES.values():
+        assert plan(example, CHIP, TILE) == plan(example, CHIP, TILE)
