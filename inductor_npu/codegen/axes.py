@@ -20,6 +20,9 @@ from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
 # Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
 _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
 
+# What a size that only the data say is expected to be.
+_UNKNOWN_LENGTH = 8192
+
 # Rounds of looking for `//` and `%` in addresses: one split may bring another to light.
 _ROUNDS = 3
 
@@ -60,8 +63,9 @@ class Affine:
 def hint(expr: Any) -> int:
     """The length that a dynamic size is expected to have; a known one is itself."""
     sizes = V.graph.sizevars
-    read = getattr(sizes, "optimization_hint", None) or sizes.size_hint
-    return int(read(expr))
+    if hasattr(sizes, "optimization_hint"):
+        return int(sizes.optimization_hint(expr))
+    return int(sizes.size_hint(expr, fallback=_UNKNOWN_LENGTH))  # torch 2.11
 
 
 def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:

@@ -50,7 +50,7 @@ class NpuKernel(Scans):
         other = ""
         if mask != "None" and self._load_mask is not None:
             other = f", other={constant_repr(self._load_other or 0)}"
-        buffer = self._buffer_of(address)
+        buffer = self._buffer_of(address, index)
         text = self.padded_later(f"{line}{other})", address, bool(other))
         raw = self.cse.generate(buffer, text, dtype=dtype, shape=self.shape_of(address.axes))
         self.paddings.loaded(raw)
@@ -59,18 +59,17 @@ class NpuKernel(Scans):
         if self._load_mask is not None:
             self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
         self.paddings.same(value, raw)
-        if not self.inside_reduction or not {*address.axes, *self._walked(index)} & {*self.plan.loops}:
+        if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
         return value
 
-    def _walked(self, index: sympy.Expr) -> set[str]:
-        return {
-            axis.prefix for axis in self.axis_of.values() if axis.symbol in self.simplify_indexing(index).free_symbols
-        }
-
-    def _buffer_of(self, address: Address) -> IndentedBuffer:
-        """Where a load belongs: after the values that it needs."""
-        return self.compute if address.indirect or self._load_mask is not None else self.loads
+    def _buffer_of(self, address: Address, index: sympy.Expr) -> IndentedBuffer:
+        """Where a load belongs: after the values that it needs, and before a loop that it does not depend on."""
+        if address.indirect or self._load_mask is not None:
+            return self.compute
+        used = self.simplify_indexing(index).free_symbols
+        in_loop = any(self.axis_of[axis].symbol in used for axis in self.plan.loops)
+        return self.loads if in_loop or not self.plan.loops or not self.inside_reduction else self.body
 
     def _computable(self, value: CSEVariable, dtype: torch.dtype, buffer: IndentedBuffer) -> TritonCSEVariable:
         """The loaded value in the type in which it is computed."""

@@ -13,7 +13,7 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.axes import Affine, Axes, affine
+from inductor_npu.codegen.axes import Affine, Axes, CannotSplit, affine
 
 Symbols = frozenset[sympy.Symbol]
 
@@ -163,8 +163,10 @@ class _Tracer(DefaultHandler):
         return self._new(frozenset())
 
     def store(self, name: str, index: sympy.Expr, value: Value, mode: Any = None) -> None:
-        self._use(value)
-        self._access(name, index, is_store=True)
+        axes = self._use(value)
+        access = self._access(name, index, is_store=True)
+        if mode != "atomic_add" and axes - access.axes:
+            raise CannotSplit(f"{name} is stored at {index}, one address for values that differ")
         if mode is None:
             self.stored[name] = value
 
