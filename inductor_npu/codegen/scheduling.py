@@ -26,8 +26,12 @@ from inductor_npu.tiling import limits
 log = logging.getLogger(__name__)
 
 
-class _DoesNotFit(Exception):
-    """The tiles of a kernel need more of the Unified Buffer than was estimated."""
+class _WriteAgain(Exception):
+    """A kernel does not compile, and there is another way to write it."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__(str(failure))
+        self.does_not_fit = isinstance(failure, KernelTooLargeError)
 
 
 class NpuScheduling(TritonScheduling):
@@ -55,20 +59,23 @@ class NpuScheduling(TritonScheduling):
         return cls.backend_features
 
     # What part of the Unified Buffer tiles may fill, as estimated: the next smaller one where the compiler disagrees.
-    _shares = (0.8, 0.4, 0.2, 0.1)
-    _share = 0.8
+    # None stands for Inductor's own shape of kernels.
+    _shares: tuple[float | None, ...] = (0.8, 0.4, 0.2, 0.1, None)
+    _share: float | None = 0.8
 
     def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
         """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
-        tiles, where a smaller block of the same kernel is not enough.
+        tiles, where a smaller block of the same kernel is not enough; one that does not compile, in Inductor's shape.
         """
-        for share in self._shares:
-            self._share = share
+        self._share = self._shares[0]
+        while True:
             try:
                 super().codegen_node_schedule(kernel_features)
                 return
-            except _DoesNotFit as error:
-                log.debug("%s; trying smaller tiles", error)
+            except _WriteAgain as error:
+                following = self._shares[self._shares.index(self._share) + 1]
+                self._share = following if error.does_not_fit else None
+                log.debug("%s; writing it again", error)
 
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
@@ -89,6 +96,8 @@ class NpuScheduling(TritonScheduling):
 
     def _shaped_kernel(self, features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> NpuKernel | None:
         """A kernel with one axis for each loop variable, if its loops have one shape."""
+        if self._share is None:
+            return None
         try:
             axes, plan = shape_of(list(features.scheduler_nodes()), features, self._share)
         except CannotSplit as error:
@@ -147,13 +156,9 @@ class NpuScheduling(TritonScheduling):
         """
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = compile_in_process(subs_name, src_code)
-        if (
-            isinstance(failure, KernelTooLargeError)
-            and isinstance(kernel, NpuKernel)
-            and self._share > self._shares[-1]
-        ):
+        if failure is not None and isinstance(kernel, NpuKernel):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
-            raise _DoesNotFit(str(failure))
+            raise _WriteAgain(failure)
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
             super()._emit_kernel_to_wrapper(

@@ -121,9 +121,11 @@ class TileKernel(TritonKernel):
     # -- axes and their blocks ----------------------------------------------------------------------------------------
 
     def construct_range_trees(self, *args: Any, **kwargs: Any) -> list[IterationRangesRoot]:
-        """One tree per axis, with the axis as its only entry."""
+        """One tree per axis, with the axis as its only entry. Looped ones are last: Inductor asks the last tree whether
+        what comes after a reduction has to wait for the end of a loop.
+        """
         trees = []
-        for position, axis in enumerate(self.axis_of.values()):
+        for position, axis in enumerate(sorted(self.axis_of.values(), key=lambda axis: axis.prefix in self.plan.loops)):
             is_argument = axis.prefix in self.plan.blocks and not self.is_whole(axis.prefix)
             tree = IterationRangesRoot(
                 f"{axis.prefix}index",

@@ -152,3 +152,13 @@ def test_reduction_then_broadcast_is_one_kernel() -> None:
 
     check(centred, torch.randn(64, 500))
     assert kernel_count(code_of(centred, torch.randn(64, 500).to("npu"))) == 1
+
+
+def test_a_result_of_a_row_that_is_read_in_a_loop_is_used_along_the_row() -> None:
+    """The innermost reduced axis is whole in the tile, the outer one is looped over: twice, once for each pass."""
+
+    def centred(x: torch.Tensor) -> torch.Tensor:
+        distance = x - x.mean((0, 2), keepdim=True)
+        return distance / (1 + distance.square().mean((0, 2), keepdim=True)).sqrt()
+
+    check(centred, torch.randn(256, 8, 64))
