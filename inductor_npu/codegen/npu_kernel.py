@@ -19,7 +19,7 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.simd import constant_repr
-from torch._inductor.codegen.triton import TritonCSEVariable
+from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
@@ -39,7 +39,7 @@ class NpuKernel(Scans):
         """A load with its contiguous axis last, brought into the tile's order on chip."""
         pointer = self.args.input(name)
         dtype = V.graph.get_dtype(name)
-        if _is_scalar_argument(name):
+        if should_unwrap_unspec_arg(name):
             wide = dtype in (torch.float16, torch.bfloat16)
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
         address = self.address(
@@ -97,16 +97,12 @@ class NpuKernel(Scans):
         for axis in reversed(extra):  # one sum instead of many additions to one address
             value = self.sum_along(value, axis)
         value = self.broadcast(value, self.in_tile_order(address.axes), self.compute)
-        text = str(value)
-        order = self.in_tile_order(address.axes)
-        if order != address.axes:
-            text = f"tl.permute({text}, {[order.index(axis) for axis in address.axes]})"
-        mask = self.mask_text(address.axes)
+        arguments = self._store_arguments(pointer, address, value)
         if mode is None:
-            line = f"tl.store({pointer} + ({address.text}), {text}, {mask})"
+            line = f"tl.store({arguments})"
         elif mode == "atomic_add":
             self.atomic_add_found = True
-            line = f"tl.atomic_add({pointer} + ({address.text}), {text}, {mask}, sem='relaxed')"
+            line = f"tl.atomic_add({arguments}, sem='relaxed')"
         else:
             raise CannotEmit(f"store mode {mode}")
         self.stores.writeline(DeferredLine(name, line))
@@ -116,13 +112,15 @@ class NpuKernel(Scans):
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         pointer = self.args.output(name)
         address = self.address(index, index)
-        order = self.in_tile_order(address.axes)
-        value = self.broadcast(value, order, self.post_loop_combine if self.plan.loops else self.compute)
-        text = str(value)
-        if order != address.axes:
-            text = f"tl.permute({text}, {[order.index(axis) for axis in address.axes]})"
-        line = f"tl.store({pointer} + ({address.text}), {text}, {self.mask_text(address.axes)})"
+        buffer = self.post_loop_combine if self.plan.loops else self.compute
+        value = self.broadcast(value, self.in_tile_order(address.axes), buffer)
+        line = f"tl.store({self._store_arguments(pointer, address, value)})"
         self.post_loop_store.writeline(DeferredLine(name, line))
+
+    def _store_arguments(self, pointer: str, address: Address, value: CSEVariable) -> str:
+        """Pointer, value and mask of a store; the value has all axes of the address, in the tile's order."""
+        text = self.in_order(value, address.axes)
+        return f"{pointer} + ({address.text}), {text}, {self.mask_text(address.axes)}"
 
     # -- the kernel around the body -----------------------------------------------------------------------------------
 
@@ -146,9 +144,14 @@ class NpuKernel(Scans):
         for buffer in (*buffers, *after):
             buffer.clear()
 
+    @property
+    def _index_cast(self) -> str:
+        """What makes an int32 of the kernel's type of indices."""
+        return "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
+
     def _write_loop(self, prefix: str) -> None:
         symbol = self.axis_of[prefix].symbol
-        cast = "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
+        cast = self._index_cast
         if prefix not in self.plan.blocks:
             self.body.writeline(f"for {symbol} in range(0, {prefix}numel):")
             return
@@ -171,8 +174,7 @@ class NpuKernel(Scans):
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
         if tiles:
-            cast = "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
-            body.writeline(f"for tile in range(tl.program_id(0){cast}, {tiles}, tl.num_programs(0)):")
+            body.writeline(f"for tile in range(tl.program_id(0){self._index_cast}, {tiles}, tl.num_programs(0)):")
         with body.indent(offset=int(bool(tiles))):
             body.splice(indices)
             body.splice(self.body)
@@ -180,7 +182,7 @@ class NpuKernel(Scans):
 
     def _write_tile_indices(self, before: IndentedBuffer, inside: IndentedBuffer) -> str:
         """Writes what the tile's number says of each axis; returns the number of tiles."""
-        cast = "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
+        cast = self._index_cast
         counts: list[str] = []
         divisors: list[tuple[Axis, str, str]] = []
         for axis in reversed(self.axes.pointwise):
@@ -248,9 +250,3 @@ class NpuKernel(Scans):
         }
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         return super().codegen_kernel(name)
-
-
-def _is_scalar_argument(name: str) -> bool:
-    from torch._inductor.codegen.triton import should_unwrap_unspec_arg
-
-    return should_unwrap_unspec_arg(name)

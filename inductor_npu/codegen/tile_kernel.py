@@ -68,14 +68,13 @@ class CannotEmit(NotImplementedError):
 @dataclass(frozen=True)
 class Address:
     """Where a tile lies in memory. `axes` are the dimensions of the access, in the order of memory: the contiguous one
-    last. `text` and `mask` are Triton expressions of that shape.
+    last. `text` is a Triton expression of that shape.
     """
 
     text: str
     axes: AxisNames
     bounded: Bounds | None
     indirect: bool
-    guard: str | None
 
 
 class TileKernel(TritonKernel):
@@ -264,27 +263,20 @@ class TileKernel(TritonKernel):
                 axes = (*(other for other in axes if other != axis), axis)
                 break
         bounded = self.bounds_of.get(str(self._load_mask)) if self._load_mask else None
-        guard = None
         unlimited = self._load_mask is not None and self.axes_of(self._load_mask.shape)
-        if unlimited and not (bounded and bounded.exact) and not self._stays_inside(index, size, bounded):
-            guard = str(self._load_mask)
+        guarded = unlimited and not (bounded and bounded.exact) and not self._stays_inside(index, size, bounded)
+        if guarded:
             axes = (*self.in_tile_order({*self.axes_of(self._load_mask.shape)} - {*axes}), *axes)
-        expanded = {
-            self.axis_of[axis].symbol: sympy.Symbol(f"{self.axis_of[axis].symbol}{subscript((axis,), axes)}")
-            for axis in axes
-        }
-        for value in loaded:
-            expanded[sympy.Symbol(str(value))] = sympy.Symbol(str(self._in_order(value, axes)))
-        names = {symbol: new for symbol, new in expanded.items() if str(symbol) != str(new)}
-        by_name = {str(symbol): new for symbol, new in names.items()}
-        text = self.index_to_str(
-            sympy_subs(index, {s: by_name[str(s)] for s in index.free_symbols if str(s) in by_name})
-        )
-        if guard is not None:
-            text = f"tl.where({self._in_order(self._load_mask, axes)}, {text}, 0)"
-        return Address(text, axes, bounded, bool(loaded), guard)
+        symbols = {axis: str(self.axis_of[axis].symbol) for axis in axes}
+        spelled = {symbol: f"{symbol}{subscript((axis,), axes)}" for axis, symbol in symbols.items()}
+        spelled |= {str(value): self.in_order(value, axes) for value in loaded}
+        changed = [s for s in index.free_symbols if spelled.get(str(s), str(s)) != str(s)]
+        text = self.index_to_str(sympy_subs(index, {s: sympy.Symbol(spelled[str(s)]) for s in changed}))
+        if guarded:
+            text = f"tl.where({self.in_order(self._load_mask, axes)}, {text}, 0)"
+        return Address(text, axes, bounded, bool(loaded))
 
-    def _in_order(self, value: CSEVariable, axes: Sequence[str]) -> str:
+    def in_order(self, value: CSEVariable, axes: Sequence[str]) -> str:
         """`value`, with dimensions for all of `axes`, whatever their order."""
         own = self.axes_of(value.shape)
         among = tuple(axis for axis in axes if axis in own)
