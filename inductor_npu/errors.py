@@ -113,6 +113,12 @@ class CacheDirectoryError(NpuError):
     )
 
 
+class CacheSettingError(NpuError):
+    """An environment variable of the compile cache has no valid value."""
+
+    template = "{variable}={value!r} is not valid: it must be {expected}"
+
+
 class DeviceSettingError(NpuError):
     """An environment variable that sizes the embedded NPU has no valid value."""
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import math
 import os
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from inductor_npu.ascend.cache import CompilationCache
 from inductor_npu.ascend.environment import AscendEnvironment, find_environment
 from inductor_npu.ascend.kernel import KernelSource
 from inductor_npu.ascend.reproduction import save_reproduction
 from inductor_npu.ascend.toolchain.failures import Stage, crash_message
 from inductor_npu.ascend.workers import WorkerDied, WorkerPool
+from inductor_npu.cache.entry import Entry, Key
+from inductor_npu.cache.location import user_store
 from inductor_npu.identity import device_functions_identity
-from inductor_npu.user_cache import cache_directory
 
 __all__ = ["Compilation", "Stage", "compile_kernels"]
 
@@ -67,6 +68,14 @@ class Compilation:
     def from_json(cls, data: dict[str, Any]) -> Compilation:
         return cls(**{**data, "failed": data["failed"] and Stage(data["failed"])})
 
+    def pack(self) -> bytes:
+        """The JSON form, compressed: what the cache keeps."""
+        return zlib.compress(json.dumps(self.to_json()).encode())
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Compilation:
+        return cls.from_json(json.loads(zlib.decompress(data)))
+
 
 def compile_kernels(
     kernels: Sequence[KernelSource],
@@ -101,11 +110,11 @@ def compile_kernels(
             if on_done is not None:
                 on_done(index, compilation)
 
-    cache = CompilationCache(cache_directory() / "ascend" / "compilations")
+    store = user_store()
     missing = []
     for key, indices in places.items():
-        entry = cache.read(_cache_key(key, target, environment))
-        known = None if entry is None else Compilation.from_json(entry)
+        entry = store.read(_cache_key(key, target, environment))
+        known = None if entry is None else Compilation.unpack(entry.content)
         if known is None or (known.reproduction is not None and not Path(known.reproduction).is_dir()):
             missing.append(kernels[indices[0]])
         else:
@@ -115,17 +124,22 @@ def compile_kernels(
     jobs = min(jobs, math.ceil(len(missing) / KERNELS_A_WORKER))
     for compilation in _compile_all(missing, target, environment, jobs):
         if compilation.lasting:
-            cache.write(_cache_key(compilation.key, target, environment), compilation.to_json())
+            store.write(Entry(_cache_key(compilation.key, target, environment), compilation.pack()))
         done(compilation)
-    if missing:
-        cache.trim()
     return [results[index] for index in range(len(kernels))]
 
 
-def _cache_key(key: str, target: str, environment: AscendEnvironment) -> str:
-    form = ",".join(field.name for field in fields(Compilation))
-    library = device_functions_identity()
-    return hashlib.sha256(f"{key} {target} {environment.identity} {library} {form}".encode()).hexdigest()
+def _cache_key(key: str, target: str, environment: AscendEnvironment) -> Key:
+    return Key(
+        "verdict",
+        {
+            "kernel": key,
+            "target": target,
+            "toolchain": environment.identity,
+            "device functions": device_functions_identity(),
+            "form": ",".join(field.name for field in fields(Compilation)),
+        },
+    )
 
 
 def _compile_all(

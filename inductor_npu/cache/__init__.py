@@ -1,0 +1,1 @@
+"""The compile cache: what was compiled once is never compiled again (docs/cache.md)."""

@@ -1,0 +1,279 @@
+"""A folder of entries that many threads, processes and machines may use at once, and anybody may delete at any time.
+
+    <folder>/<kind>/<first two digits>/<digest of the key>   an entry: one file, see entry.py
+    <folder>/locks/<first two digits>                        who compiles an entry of these digits holds it
+    <folder>/unfinished/                                     files being written
+
+A file appears whole, by a rename, or not at all; what cannot be read is a miss, what cannot be written is not kept, and
+each warns once. What was not used for longest goes first when there is too much, but never what was used within the
+last minute or is being compiled. Only this user can read what this module makes: an entry of a kernel is code.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inductor_npu.cache.entry import DamagedEntryError, Entry, Key
+from inductor_npu.errors import NpuWarning
+
+DEFAULT_LIMIT = 2**30
+# What was used so lately counts as in use: whoever waited for it to be compiled may be about to read it.
+IN_USE_SECONDS = 60.0
+# A writer that was killed leaves its file in `unfinished`; none that lives takes so long.
+UNFINISHED_SECONDS = 3600.0
+# Longer than a kernel takes to compile: after that whoever waits compiles too.
+WAIT_SECONDS = 60.0
+# How often whoever waits looks again; filelock's own default would be a good part of a compilation.
+POLL_SECONDS = 0.01
+# The time of last use is written again after so long only: reading must not be writing each time.
+TOUCH_SECONDS = 10.0
+# Looked at after writing this part of the limit, and after the first entry that a process writes.
+TRIM_PART = 16
+
+_LOCKS, _UNFINISHED = "locks", "unfinished"
+_DIGEST_LENGTH = 64
+# A file that went away while it was looked at: somebody cleared the folder, here or on another machine.
+_GONE = (errno.ENOENT, errno.ESTALE)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file of the store: its kind and digest by its name, bytes, and when it was last used (seconds of the epoch)."""
+
+    path: Path
+    kind: str
+    digest: str
+    size: int
+    used: float
+
+
+class Store:
+    """The entries in `folder`, which is made when the first is written. `limit`: bytes that trimming leaves."""
+
+    def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
+        self.folder = folder
+        self.limit = limit
+        self._warned: set[str] = set()
+        self._held = threading.local()
+        self._until_trim = 0
+
+    # ---- one entry
+
+    def read(self, key: Key) -> Entry | None:
+        """The entry of `key`, None if there is none or it is damaged (then with a warning, once)."""
+        path = self._path(key.kind, key.digest)
+        try:
+            data = path.read_bytes()
+            entry = Entry.unpack(data, key.digest)
+        except (OSError, DamagedEntryError) as error:
+            if getattr(error, "errno", None) not in _GONE:
+                self._warn_unreadable(path, error)
+            return None
+        self._touch(path)
+        return entry
+
+    def discard(self, key: Key, reason: str) -> None:
+        """Forgets the entry of `key`, whose content turned out to be unusable, with a warning, once."""
+        path = self._path(key.kind, key.digest)
+        self._warn_unreadable(path, reason)
+        with suppress(OSError):  # it is written anew in any case
+            path.unlink()
+
+    def write(self, entry: Entry) -> bool:
+        """Keeps `entry`. False, with a warning once, if that is not possible."""
+        path = self._path(entry.key.kind, entry.key.digest)
+        data = entry.pack()
+        try:
+            with self.once(entry.key):
+                self._write_whole(path, data)
+        except OSError as error:
+            self._warn(
+                "write",
+                f"what is compiled cannot be kept in {self.folder} ({error}); the next run compiles again. Free some "
+                "space, or set INDUCTOR_NPU_CACHE_DIR to a directory that can be written",
+            )
+            return False
+        self._until_trim -= len(data)
+        if self._until_trim < 0:
+            self._until_trim = self.limit // TRIM_PART
+            self.prune()
+        return True
+
+    @contextmanager
+    def once(self, key: Key, wait: float = WAIT_SECONDS) -> Iterator[None]:
+        """Holds off everybody else who asks to make the entry of `key`; to be followed by another `read`.
+
+        Waits at most `wait` seconds for others, then goes ahead without being alone, as it does where files cannot be
+        locked. A process that dies lets go. Nests.
+        """
+        digits = key.digest[:2]
+        held = self._digits_held()
+        if digits in held:
+            yield
+            return
+        lock = self._lock(digits, wait)
+        if lock is None:
+            yield
+            return
+        held.add(digits)
+        try:
+            yield
+        finally:
+            held.discard(digits)
+            lock.release()
+
+    # ---- all entries
+
+    def listed(self) -> Iterator[Listed]:
+        """The files that are entries by their name, in no order."""
+        for path in self.folder.glob("*/*/*"):
+            kind, digits, digest = path.parts[-3:]
+            if len(digest) != _DIGEST_LENGTH or digest[:2] != digits or kind in (_LOCKS, _UNFINISHED):
+                continue
+            with suppress(OSError):  # another process may be removing it
+                facts = path.stat()
+                yield Listed(path, kind, digest, facts.st_size, facts.st_mtime)
+
+    def entries(self) -> Iterator[tuple[Listed, Entry | Exception]]:
+        """Each entry, or why it cannot be read; those that go away meanwhile are left out."""
+        for listed in self.listed():
+            try:
+                yield listed, Entry.unpack(listed.path.read_bytes(), listed.digest)
+            except (OSError, DamagedEntryError) as error:
+                if getattr(error, "errno", None) not in _GONE:
+                    yield listed, error
+
+    def prune(self, limit: int | None = None) -> tuple[int, int]:
+        """Removes entries until the rest have at most `limit` bytes (default: the store's), those that were not used
+        for longest first, and what killed writers left. What is in use stays, whatever the limit.
+
+        Returns how many entries were removed, and their bytes.
+        """
+        files = sorted(self.listed(), key=lambda listed: listed.used)
+        excess = sum(listed.size for listed in files) - (self.limit if limit is None else limit)
+        removed = size = 0
+        for listed in files:
+            if size >= excess:
+                break
+            if self._remove_unused(listed):
+                removed += 1
+                size += listed.size
+        self._remove_unfinished()
+        return removed, size
+
+    def clear(self, kind: str | None = None) -> int:
+        """Removes all entries, or those of `kind`, used lately or not; returns how many. Who compiles goes on."""
+        removed = 0
+        for listed in self.listed():
+            if kind in (None, listed.kind):
+                with suppress(FileNotFoundError):
+                    listed.path.unlink()
+                    removed += 1
+        self._remove_unfinished()
+        return removed
+
+    # ---- files
+
+    def _path(self, kind: str, digest: str) -> Path:
+        return self.folder / kind / digest[:2] / digest
+
+    def _write_whole(self, path: Path, data: bytes) -> None:
+        try:
+            self._write_and_rename(path, data)
+        except FileNotFoundError:  # whoever removed the folders may have done so between making and using them
+            self._write_and_rename(path, data)
+
+    def _write_and_rename(self, path: Path, data: bytes) -> None:
+        unfinished = self.folder / _UNFINISHED
+        make_private(unfinished)
+        make_private(path.parent)
+        handle, name = tempfile.mkstemp(dir=unfinished)  # readable by this user only
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def _touch(self, path: Path) -> None:
+        with suppress(OSError):  # a folder that can only be read keeps its times
+            if time.time() - path.stat().st_mtime > TOUCH_SECONDS:
+                os.utime(path)
+
+    def _remove_unused(self, listed: Listed) -> bool:
+        if time.time() - listed.used < IN_USE_SECONDS:
+            return False
+        digits = listed.digest[:2]
+        lock = None if digits in self._digits_held() else self._lock(digits, 0)
+        if lock is None:
+            return False  # one of these digits is being compiled or written
+        try:
+            if time.time() - listed.path.stat().st_mtime < IN_USE_SECONDS:
+                return False  # used since it was listed
+            listed.path.unlink()
+        except OSError:
+            return False
+        finally:
+            lock.release()
+        return True
+
+    def _remove_unfinished(self) -> None:
+        for path in (self.folder / _UNFINISHED).glob("*"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                    path.unlink()
+
+    def _digits_held(self) -> set[str]:
+        """The digits whose lock this thread holds."""
+        return self._held.__dict__.setdefault("digits", set())
+
+    def _lock(self, digits: str, wait: float) -> Any | None:
+        """The acquired lock, None if somebody else keeps it for `wait` seconds or files cannot be locked here.
+
+        The number of lock files is bounded, and none is ever removed: a lock that can be removed can be held twice.
+        """
+        import filelock
+
+        folder = self.folder / _LOCKS
+        try:
+            make_private(folder)
+            if not os.access(folder, os.W_OK):
+                return None
+            lock = filelock.FileLock(folder / digits, timeout=wait, mode=0o600)
+            lock.acquire(poll_interval=POLL_SECONDS)
+        except (OSError, NotImplementedError):  # a time-out is an OSError too
+            return None
+        return lock
+
+    # ---- warnings
+
+    def _warn_unreadable(self, path: Path, reason: object) -> None:
+        self._warn("read", f"the cache entry {path} cannot be used ({reason}); what it held is compiled again")
+
+    def _warn(self, kind: str, message: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(message, NpuWarning, stacklevel=4)
+
+
+def make_private(folder: Path) -> None:
+    """Makes `folder` and those above it that are missing, for this user only. Those that exist stay as they are."""
+    if folder.is_dir():
+        return
+    make_private(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
