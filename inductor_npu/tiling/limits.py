@@ -9,6 +9,9 @@ LARGEST_X_BLOCK = 16384
 # Elements of the smallest tile worth a program of its own.
 SMALLEST_TILE = 1024
 
+# Ascend's compiler compares 256 bytes at a time, 128 elements of the narrowest type, and what is left one by one.
+WHOLE_COMPARISON = 128
+
 # Longest row that an outer reduction (rows side by side in memory) keeps on chip at once.
 PERSISTENT_OUTER_ROW = 64
 

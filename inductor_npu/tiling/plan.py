@@ -8,7 +8,8 @@ The choice needs no timing and no compiler. Its rules, in the order in which the
 3. reduced axes are whole in the tile if that fits the Unified Buffer (one pass over memory), else read in a loop;
 4. other axes along which some access is contiguous come next (an on-chip transpose wants both long), then the rest from
    the innermost outwards, until the tile is full;
-5. no tile is so large that cores stay idle, as long as it is worth a program of its own.
+5. no tile is so large that cores stay idle, as long as it is worth a program of its own;
+6. no tile is shorter than one vector comparison, be the axes as short as they may.
 
 Block lengths are powers of two, which every Triton accepts.
 """
@@ -239,6 +240,9 @@ def _arranged(
         for axis, block in planner.blocks.items()
         if block > 1 or (axis in reduction and axis not in loops)
     }
+    if inner in blocks and not planner.work.sorts:  # rule 6
+        others = math.prod(block for axis, block in blocks.items() if axis != inner)
+        blocks[inner] = max(blocks[inner], limits.WHOLE_COMPARISON // others)
     outer, last = (pointwise, reduction) if inner in reduction else (reduction, pointwise)
     dimensions = [axis for axis in (*outer, *last) if axis in blocks and axis != inner]
     if inner in blocks:

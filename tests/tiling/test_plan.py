@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -48,6 +49,7 @@ EXAMPLES = {
         axes(y=1000, x=200), load("y x", "x"), load("y x", None, indirect="y x"), store("y x", "x")
     ),
     "an index with a // that stays": work(axes(y=64, x=512), load("y x", "x"), store("y x", "x"), walked="y"),
+    "x + y of 20 elements": work(axes(x=20), load("x", "x"), load("x", "x"), store("x", "x")),
 }
 
 
@@ -105,6 +107,14 @@ def test_rows_that_a_loaded_index_names_are_walked_and_single_elements_are_not()
 def test_every_core_has_a_tile_where_there_is_work_for_it() -> None:
     tiles = plan(EXAMPLES["x + y of 1,048,576 elements"], CHIP, TILE)
     assert (1 << 20) / tiles.blocks["x"] >= CHIP.vector_cores
+
+
+@pytest.mark.parametrize("lengths", [{"x": 3}, {"x": 1, "r0_": 5}, {"y": 4, "x": 9}, {"x": 5, "r0_": 7}], ids=str)
+def test_a_tile_is_as_long_as_one_vector_comparison(lengths: dict[str, int]) -> None:
+    names = " ".join(lengths)
+    inner = [*lengths][-1]
+    blocks = plan(work(axes(**lengths), load(names, inner), store(names, inner)), CHIP, TILE).blocks
+    assert math.prod(blocks.values()) >= 128
 
 
 def test_the_choice_is_the_same_every_time() -> None:
