@@ -26,6 +26,10 @@ reduction_tile: int = 8192
 # Longest row that a reduction keeps in the Unified Buffer at once; longer ones are read in a loop.
 persistent_row: int = 4096
 
+# How max-autotune compares tiles: "time" on the device where there is one, else by the cost model; "model" always by
+# the cost model, which is what code for another machine wants: an embedded NPU's times are those of its host.
+tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")
+
 # Everything outside the graph that decides what code comes out. Not for setting: it is here for the cache key.
 toolchain: str = identity.toolchain_identity()
 

@@ -55,9 +55,15 @@ def check(
     environment = find_environment()
     environment.check_target(own)
     inductor_npu.enable("simulator")
+    from inductor_npu import config  # imports torch
+
     with tempfile.TemporaryDirectory(prefix="inductor-npu-check-") as name:
         folder = Path(name)
-        with compiled_afresh(), collecting(folder, DATA_LIMIT if run else None):
+        with (
+            compiled_afresh(),
+            collecting(folder, DATA_LIMIT if run else None),
+            config.patch(tune_by="model"),  # for the chip, not by this host's times
+        ):
             if args or kwargs:
                 run_compiled(function, args, kwargs, backward)
             else:

@@ -14,7 +14,7 @@ from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.codegen import eager_kernel, listing, provenance
+from inductor_npu.codegen import eager_kernel, listing, provenance, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.axes import CannotSplit
 from inductor_npu.codegen.kernel import NpuTritonKernel
@@ -22,6 +22,7 @@ from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.shape import shape_of
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
+from inductor_npu.tiling.plan import TilePlan
 
 log = logging.getLogger(__name__)
 
@@ -99,12 +100,25 @@ class NpuScheduling(TritonScheduling):
         if self._share is None:
             return None
         try:
-            axes, plan = shape_of(list(features.scheduler_nodes()), features, self._share)
+            axes, work, plan = shape_of(list(features.scheduler_nodes()), features, self._share)
         except CannotSplit as error:
             log.debug("no common axes: %s", error)
             return None
         tiling = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
-        return NpuKernel(tiling, features=features, axes=axes, plan=plan, tiling_scores=kernel_kwargs["tiling_scores"])
+        scores = kernel_kwargs["tiling_scores"]
+
+        def kernel_with(tile: TilePlan) -> NpuKernel:
+            return NpuKernel(tiling, features=features, axes=axes, plan=tile, tiling_scores=scores)
+
+        if tuning.is_wanted():
+            plan = tuning.tuned(work, plan, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
+        return kernel_with(plan)
+
+    def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
+        """The source of a kernel that nobody else will use, with functions that make its inputs and launch it."""
+        self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
+        with V.set_kernel_handler(kernel), inductor_config.patch(benchmark_kernel=True):
+            return kernel.codegen_kernel()
 
     def generate_combo_kernel_code(
         self,

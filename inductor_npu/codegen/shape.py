@@ -15,8 +15,8 @@ from inductor_npu.codegen.trace import Trace, trace
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
 
 
-def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -> tuple[Axes, TilePlan]:
-    """The axes of a kernel made of `nodes`, and how they are tiled for the current target.
+def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -> tuple[Axes, Work, TilePlan]:
+    """The axes of a kernel made of `nodes`, what it does along them, and how they are tiled for the current target.
 
     The estimated tile may fill `share` of the Unified Buffer.
 
@@ -25,7 +25,7 @@ def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -
     axes = Axes(nodes, features.numel, features.reduction_numel, whole_rows=features.contains_op("sort"))
     work = work_of(trace(nodes, axes), axes)
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
-    return axes, plan(work, providers.current_target(), largest, share)
+    return axes, work, plan(work, providers.current_target(), largest, share)
 
 
 def work_of(traced: Trace, axes: Axes) -> Work:
@@ -41,7 +41,14 @@ def work_of(traced: Trace, axes: Axes) -> Work:
         unit = access.unit_axis()
         contiguous = name_of[unit] if unit is not None else None
         accesses.append(
-            PlannedAccess(access.item_size, names(access.axes), contiguous, names(access.indirect), access.is_store)
+            PlannedAccess(
+                access.item_size,
+                names(access.axes),
+                contiguous,
+                names(access.indirect),
+                access.is_store,
+                access.passes,
+            )
         )
     live = [
         Counter({(names(symbols), size): count for (symbols, size), count in moment.items()}) for moment in traced.live
@@ -52,4 +59,5 @@ def work_of(traced: Trace, axes: Axes) -> Work:
         )
         for axis in every
     ]
-    return Work(planned, accesses, live, names(traced.nonlinear), traced.scans, traced.sorts)
+    operations = Counter({(names(symbols), size): count for (symbols, size), count in traced.operations.items()})
+    return Work(planned, accesses, live, names(traced.nonlinear), traced.scans, traced.sorts, operations)

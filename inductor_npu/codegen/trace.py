@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -14,6 +14,7 @@ from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.axes import Affine, Axes, CannotSplit, affine
+from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
 
@@ -27,23 +28,30 @@ _TILES_OF_A_SORT = 6
 
 @dataclass(eq=False)
 class Value:
-    """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last."""
+    """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last; the loads
+    that it is made of, and how many reductions have to be finished before it.
+    """
 
     axes: Symbols
     item_size: int
     born: int
     last_use: int
+    loads: frozenset[int]
+    depth: int
 
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store. `indirect` are the axes on which the address depends by way of loaded values."""
+    """One load or store. `indirect` are the axes on which the address depends by way of loaded values; `passes` in how
+    many loops over the reduced axes it stands, if they are looped over.
+    """
 
     buffer: str
     item_size: int
     address: Affine
     indirect: Symbols
     is_store: bool
+    passes: int = 1
 
     @property
     def axes(self) -> Symbols:
@@ -62,12 +70,14 @@ class Trace:
     """All accesses of a kernel, the axes that some index computation needs one at a time, and how many values of
     which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
 
-    `live` holds the moments of most values: how many items of how many bytes for which axes.
+    `live` holds the moments of most values: how many items of how many bytes for which axes; `operations` how many
+    passes of the vector core over such items there are.
     """
 
     accesses: list[Access] = field(default_factory=list)
     nonlinear: set[sympy.Symbol] = field(default_factory=set)
     live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
+    operations: Counter[tuple[Symbols, int]] = field(default_factory=Counter)
     scans: bool = False
     sorts: bool = False
 
@@ -91,9 +101,13 @@ class _Tracer(DefaultHandler):
         self.stored: dict[str, Value] = {}
         self.loaded: dict[tuple[str, sympy.Expr], Value] = {}
         self.indirect: dict[sympy.Symbol, Value] = {}
+        self.passes: dict[int, set[int]] = {}
         self.time = 0
 
     def finish(self) -> Trace:
+        for number, passes in self.passes.items():
+            access = self.result.accesses[number]
+            self.result.accesses[number] = replace(access, passes=len(passes))
         moments: dict[int, Counter[tuple[Symbols, int]]] = {}
         for value in self.values:
             for time in range(value.born, value.last_use + 1):
@@ -103,22 +117,29 @@ class _Tracer(DefaultHandler):
                 self.result.live = [other for other in self.result.live if not other <= moment] + [moment]
         return self.result
 
-    def _new(self, axes: Symbols, dtype: torch.dtype | None = None) -> Value:
+    def _new(self, axes: Symbols, dtype: torch.dtype | None = None, *, of: Any = ()) -> Value:
+        """A value made of the arguments `of`."""
         self.time += 1
         # What is narrower than 4 bytes is computed in 4.
         item_size = 4 if dtype is None else max(dtype.itemsize, 4)
-        value = Value(axes, item_size, self.time, self.time)
+        operands = list(_values(of))
+        loads = frozenset[int]().union(*(operand.loads for operand in operands))
+        depth = max((operand.depth for operand in operands), default=0)
+        value = Value(axes, item_size, self.time, self.time, loads, depth)
         self.values.append(value)
         return value
 
     def _use(self, *arguments: Any) -> Symbols:
         axes: Symbols = frozenset()
-        for argument in arguments:
-            if isinstance(argument, (tuple, list)):
-                axes |= self._use(*argument)
-            elif isinstance(argument, Value):
-                argument.last_use = self.time + 1
-                axes |= argument.axes
+        operands = list(_values(arguments))
+        for operand in operands:
+            operand.last_use = self.time + 1
+            axes |= operand.axes
+        if axes & self.reduced:
+            depth = max(operand.depth for operand in operands)
+            for operand in operands:
+                for number in operand.loads:
+                    self.passes[number].add(depth)
         return axes
 
     def _affine(self, index: sympy.Expr) -> tuple[Affine, Symbols]:
@@ -136,11 +157,13 @@ class _Tracer(DefaultHandler):
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         axes = self._use(*args, *kwargs.values())
         dtypes = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.dtype)]
-        return self._new(axes, dtypes[0] if dtypes else None)
+        result = self._new(axes, dtypes[0] if dtypes else None, of=(args, tuple(kwargs.values())))
+        self.result.operations[axes, result.item_size] += PASSES.get(name, 1)
+        return result
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)
-        return self._new(axes), self._new(axes)
+        return self._new(axes, of=(x,)), self._new(axes, of=(x,))
 
     def constant(self, value: Any, dtype: torch.dtype) -> Value:
         return self._new(frozenset())
@@ -156,7 +179,12 @@ class _Tracer(DefaultHandler):
             return self.stored[name]
         if (name, index) not in self.loaded:
             access = self._access(name, index, is_store=False)
-            self.loaded[name, index] = self._new(access.axes, V.graph.get_dtype(name))
+            number = len(self.result.accesses) - 1
+            loaded = self._new(access.axes, V.graph.get_dtype(name))
+            if access.axes & self.reduced:
+                loaded.loads = frozenset([number])
+                self.passes[number] = set()
+            self.loaded[name, index] = loaded
         return self.loaded[name, index]
 
     def load_seed(self, name: str, offset: Any) -> Value:
@@ -174,9 +202,13 @@ class _Tracer(DefaultHandler):
         self.store(name, index, value)
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
-        axes = self._use(value) - self.reduced
+        of = self._use(value)
+        self.result.operations[of, 4] += REDUCTION_PASSES
+        axes = of - self.reduced
         count = 2 if reduction_type.endswith("_with_value") else _SEVERAL.get(reduction_type, 1)
-        results = tuple(self._new(axes, dtype) for _ in range(count))
+        results = tuple(self._new(axes, dtype, of=(value,)) for _ in range(count))
+        for result in results:
+            result.loads, result.depth = frozenset(), result.depth + 1
         return results if count > 1 else results[0]
 
     def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> tuple[Value, ...]:
@@ -191,16 +223,17 @@ class _Tracer(DefaultHandler):
         """Results as long as the reduced axes, for which so many more tiles are needed meanwhile."""
         axes = self._use(values) | self.reduced
         held = [self._new(axes) for _ in range(temporaries)]
-        results = tuple(self._new(axes, dtype) for dtype in dtypes)
+        self.result.operations[axes, 4] += temporaries
+        results = tuple(self._new(axes, dtype, of=values) for dtype in dtypes)
         self._use(values, held)
         return results
 
     def bucketize(self, values: Value, boundaries: Any, boundary_indices: Any, *args: Any, **kwargs: Any) -> Value:
-        return self._new(self._use(values, boundary_indices))
+        return self._new(self._use(values, boundary_indices), of=(values, boundary_indices))
 
     def masked(self, mask: Value, body: Any, other: Any) -> Value:
         result = body()
-        return self._new(self._use(mask, result))
+        return self._new(self._use(mask, result), of=(mask, result))
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
         symbol = sympy_index_symbol(f"tmp{len(self.indirect)}")
@@ -212,3 +245,12 @@ class _Tracer(DefaultHandler):
 
     def device_assert_async(self, condition: Value, message: str) -> None:
         self._use(condition)
+
+
+def _values(arguments: Any) -> Iterator[Value]:
+    """The values among the arguments of an operator, which may be nested."""
+    for argument in arguments:
+        if isinstance(argument, Value):
+            yield argument
+        elif isinstance(argument, (tuple, list)):
+            yield from _values(argument)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +20,17 @@ def is_benchmarking() -> bool:
     return _benchmarking
 
 
+@contextmanager
+def benchmarking() -> Iterator[None]:
+    """What runs inside is a candidate that is tried."""
+    global _benchmarking
+    outer, _benchmarking = _benchmarking, True
+    try:
+        yield
+    finally:
+        _benchmarking = outer
+
+
 def benchmark_npu(
     benchmarker: Any, run: Callable[[], Any], *, warmup: int = 0, rep: int = DEFAULT_REPEAT_MS, **_: Any
 ) -> float:
@@ -28,16 +40,12 @@ def benchmark_npu(
     is not counted. `warmup` (milliseconds) is accepted because Inductor passes it; one run is enough on this device,
     whose clocks do not ramp.
     """
-    global _benchmarking
-    outer, _benchmarking = _benchmarking, True
-    try:
+    with benchmarking():
         run()
         torch.npu.synchronize()
         first = _time_once(run)
         repeats = max(3, min(100, int(rep / max(first, 1e-3))))
         return statistics.median([first, *(_time_once(run) for _ in range(repeats - 1))])
-    finally:
-        _benchmarking = outer
 
 
 def _time_once(run: Callable[[], Any]) -> float:

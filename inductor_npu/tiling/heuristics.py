@@ -29,10 +29,6 @@ SQUARE_SIDE = 64
 OUTER_ROWS = 128
 
 
-# Tiles that max-autotune tries beside the chosen one.
-_SMALLER_CANDIDATES = 2
-
-
 def _autotuned(
     size_hints: Any, blocks: list[Blocks], kind: HeuristicType, triton_meta: Meta, inductor_meta: Meta, filename: Any
 ) -> Decorator:
@@ -49,18 +45,12 @@ def _autotuned(
 
 
 def _planned(kind: HeuristicType, triton_meta: Meta, inductor_meta: Meta, filename: Any) -> Decorator:
-    """The blocks that the code generator chose, which its metadata hold; with max-autotune smaller ones, too.
+    """The blocks that the code generator chose, which its metadata hold.
 
-    Larger ones are no candidates: masks are left out where the chosen blocks, and so all that divide them, divide the
-    axis.
+    No others may be tried at run time: the kernel has no masks where these blocks need none.
     """
-    blocks = [dict(inductor_meta["npu_blocks"])]
-    if inductor_meta.get("max_autotune") or inductor_meta.get("max_autotune_pointwise"):
-        for _ in range(_SMALLER_CANDIDATES):
-            longest = max(blocks[-1], key=blocks[-1].__getitem__, default=None)
-            if longest is not None and blocks[-1][longest] > 1:
-                blocks.append({**blocks[-1], longest: blocks[-1][longest] // 2})
-    return _autotuned(None, blocks, kind, triton_meta, inductor_meta, filename)
+    meta = {**inductor_meta, "coordinate_descent_tuning": False}
+    return _autotuned(None, [dict(inductor_meta["npu_blocks"])], kind, triton_meta, meta, filename)
 
 
 def _tiles(triton_meta: Meta, inductor_meta: Meta, *divisors: int) -> list[int]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch._inductor.runtime.runtime_utils import next_power_of_2
@@ -51,13 +51,16 @@ class PlannedAxis:
 
 @dataclass(frozen=True)
 class PlannedAccess:
-    """One load or store: `axes` it depends on, the axis of stride one, the axes that reach it by loaded indices."""
+    """One load or store: `axes` it depends on, the axis of stride one, the axes that reach it by loaded indices; in how
+    many loops it stands where reduced axes are looped over.
+    """
 
     item_size: int
     axes: frozenset[str]
     contiguous: str | None
     indirect: frozenset[str]
     is_store: bool
+    passes: int = 1
 
 
 # Values alive at one moment: how many items of how many bytes for which axes.
@@ -68,7 +71,8 @@ Live = Counter[tuple[frozenset[str], int]]
 class Work:
     """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards.
 
-    `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted.
+    `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
+    the vector core over items of how many bytes along which axes; only the cost model reads them.
     """
 
     axes: Sequence[PlannedAxis]
@@ -77,6 +81,7 @@ class Work:
     walked: frozenset[str]
     scans: bool = False
     sorts: bool = False
+    operations: Live = field(default_factory=Counter)
 
 
 class Chip(Protocol):

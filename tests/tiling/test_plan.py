@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from inductor_npu.target import get_target
-from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan
+from inductor_npu.tiling.plan import PlannedAxis, TilePlan, footprint, plan
+from tests.tiling.examples import axes, load, store, work
 
 CHIP = get_target("Ascend910B3")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tiling.md"
 
 TILE = 8192
-
-
-def axes(**lengths: int) -> list[PlannedAxis]:
-    return [PlannedAxis(name, length, name.startswith("r")) for name, length in lengths.items()]
-
-
-def load(names: str, contiguous: str | None, indirect: str = "", size: int = 4) -> PlannedAccess:
-    return PlannedAccess(size, frozenset(names.split()), contiguous, frozenset(indirect.split()), False)
-
-
-def store(names: str, contiguous: str | None, size: int = 4) -> PlannedAccess:
-    return PlannedAccess(size, frozenset(names.split()), contiguous, frozenset(), True)
-
-
-def work(planned: list[PlannedAxis], *accesses: PlannedAccess, values: int = 1, walked: str = "") -> Work:
-    every = frozenset(axis.name for axis in planned)
-    return Work(planned, accesses, [Counter({(every, 4): values})], frozenset(walked.split()))
 
 
 EXAMPLES = {

@@ -1,0 +1,77 @@
+"""The tiles that are worth a try beside the one that the rules of plan.py choose: larger and smaller blocks, blocks
+split differently between the tile's dimensions, a row whole instead of in a loop and the other way round.
+
+Only tiles that are estimated to fit the Unified Buffer are candidates.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from torch._inductor.runtime.runtime_utils import next_power_of_2
+
+from inductor_npu.target import NpuTarget
+from inductor_npu.tiling import limits
+from inductor_npu.tiling.cost import cost
+from inductor_npu.tiling.plan import TilePlan, Work, footprint
+
+# How far a candidate is from the default: blocks up to so many times as long or short.
+_FARTHEST = 4
+
+
+def candidates(work: Work, default: TilePlan, chip: NpuTarget, share: float, most: int) -> list[TilePlan]:
+    """`default` and up to `most - 1` other tiles, the cheapest by the cost model first; of equals the one nearest to
+    the default. Every tile fills at most `share` of the Unified Buffer, as estimated.
+    """
+    room = max(chip.unified_buffer * share, footprint(default.blocks, work))
+    others: dict[tuple[object, ...], TilePlan] = {}
+    for tile in _around(work, default):
+        if footprint(tile.blocks, work) <= room:
+            others.setdefault(_key(tile), tile)
+    others.pop(_key(default), None)
+    ranked = sorted(others.values(), key=lambda tile: cost(work, tile, chip).cycles)  # stable: the nearest first
+    return [default, *ranked[: most - 1]]
+
+
+def _key(tile: TilePlan) -> tuple[object, ...]:
+    return tile.order, tuple(sorted(tile.blocks.items())), tile.loops
+
+
+def _around(work: Work, default: TilePlan) -> Iterator[TilePlan]:
+    """Tiles with other blocks along the same dimensions, from the nearest to the default outwards."""
+    dimensions = default.order
+    factors = [2**power for power in range(_FARTHEST.bit_length())]
+    steps = sorted({*factors, *(1 / factor for factor in factors)})
+    changes = sorted(
+        itertools.product(steps, repeat=len(dimensions)),
+        key=lambda change: (sum(max(factor, 1 / factor) for factor in change), change),
+    )
+    for change in changes:
+        tile = _changed(work, default, dict(zip(dimensions, change, strict=True)))
+        if tile is not None:
+            yield tile
+
+
+def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePlan | None:
+    """`default` with each block times its factor; None if there is no such tile."""
+    axes = {axis.name: axis for axis in work.axes}
+    blocks: dict[str, int] = {}
+    loops = set(default.loops)
+    for name, factor in factors.items():
+        axis, block = axes[name], int(default.blocks[name] * factor)
+        if block < 2 or block > max(next_power_of_2(axis.length), default.blocks[name]):
+            return None
+        blocks[name] = block
+        if not axis.is_reduction or not axis.is_static:
+            continue
+        if block >= axis.length:
+            loops.discard(name)
+        elif work.scans or work.sorts:  # their order of axes is settled
+            return None
+        else:
+            loops.add(name)
+    if math.prod(blocks.values()) < min(limits.WHOLE_COMPARISON, math.prod(default.blocks.values())):
+        return None
+    return TilePlan(default.order, blocks, tuple(name for name in axes if name in loops))

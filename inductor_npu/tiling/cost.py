@@ -1,0 +1,146 @@
+"""What a kernel would cost with a tile, estimated before there is any code: bytes, cycles, which pipe bounds it.
+
+The formulas are those of docs/ascend.md, "Cost model", put in terms of what the planner knows instead of the final IR.
+They compare tiles of one kernel, and one kernel with several that do the same; they are no times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from inductor_npu.tiling.plan import PlannedAccess, TilePlan, Work
+
+CLOCK_HZ = 1.8e9  # docs/ascend.md: cube_freq of the 910B
+SCALAR_ON_CHIP_CYCLES = 8  # one element that the scalar core reads or writes in the Unified Buffer
+SCALAR_DEVICE_CYCLES = 64  # the same in device memory
+TRANSFER_CYCLES = 32  # to start a transfer; chosen
+INSTRUCTION_CYCLES = 8  # to start a vector instruction; chosen, as one access on chip is
+LAUNCH_CYCLES = 9000  # 5 us: the least that a launch takes on the device; chosen
+
+# Passes of the vector core over a tile for the operators that need several (counted in the library's own code);
+# TURN: a transpose on chip.
+PASSES = {
+    "erf": 23, "sin": 40, "cos": 40, "tan": 40, "tanh": 8, "sigmoid": 4, "pow": 8, "rsqrt": 2, "truediv": 2,
+    "where": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "remainder": 4, "fmod": 4, "maximum": 2, "minimum": 2,
+}  # fmt: skip
+REDUCTION_PASSES = 2
+TURN_PASSES = 4
+
+# A chip of which no source says the bandwidth is taken to have the default one's share for a core.
+_DEVICE_BYTES_PER_CYCLE = 22.0
+
+
+class Chip(Protocol):
+    """What the cost model needs to know of a target."""
+
+    @property
+    def vector_cores(self) -> int: ...
+    @property
+    def memory_bandwidth(self) -> float | None: ...
+    @property
+    def alignment(self) -> int: ...
+    @property
+    def vector_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One launch. `mte2`, `vector`, `mte3`, `scalar` are cycles of the busiest core; `fill` is what no other pipe
+    hides: the first load and the last store. `bytes_moved` are those of all cores.
+    """
+
+    mte2: float
+    vector: float
+    mte3: float
+    scalar: float
+    fill: float
+    bytes_moved: float
+
+    @property
+    def bound(self) -> float:
+        """Cycles of the pipe that has most to do."""
+        return max(self.mte2, self.vector, self.mte3, self.scalar)
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the busiest core from its first load to its last store."""
+        return self.bound + self.fill
+
+
+class _Estimate:
+    def __init__(self, work: Work, plan: TilePlan, chip: Chip) -> None:
+        self.work, self.plan, self.chip = work, plan, chip
+        self.lengths = {axis.name: axis.length for axis in work.axes}
+        bandwidth = chip.memory_bandwidth
+        self.device_bytes_per_cycle = (
+            _DEVICE_BYTES_PER_CYCLE if bandwidth is None else bandwidth / (chip.vector_cores * CLOCK_HZ)
+        )
+
+    def steps(self, axis: str) -> int:
+        """Tiles, or rounds of a loop, along an axis."""
+        return -(-self.lengths[axis] // self.plan.blocks.get(axis, 1))
+
+    def items(self, axes: Iterable[str], padded: bool) -> float:
+        """Items of a tile along `axes`, those beyond an axis's end included if `padded`; else on average."""
+        return math.prod(
+            self.plan.blocks.get(axis, 1) if padded else self.lengths[axis] / self.steps(axis) for axis in axes
+        )
+
+    def rounds(self, axes: frozenset[str]) -> int:
+        """How often one tile does what depends on `axes`."""
+        loops = self.plan.loops
+        inside = [axis for axis in loops if axis in axes]
+        return math.prod(self.steps(axis) for axis in loops[: loops.index(inside[-1]) + 1]) if inside else 1
+
+    def transfer(self, access: PlannedAccess) -> tuple[float, float, float]:
+        """Bytes, cycles of its pipe and of the scalar core, for one tile."""
+        dimensions = [axis for axis in self.plan.order if axis in access.axes]
+        items, rounds = self.items(dimensions, padded=False), self.rounds(access.axes)
+        if access.axes.intersection(self.plan.loops):
+            rounds *= max(1, access.passes)
+        if access.indirect.intersection(dimensions):
+            return rounds * items * access.item_size, 0.0, rounds * items * 2 * SCALAR_DEVICE_CYCLES
+        if not dimensions:
+            return rounds * access.item_size, 0.0, rounds * float(SCALAR_DEVICE_CYCLES)
+        row = self.items([access.contiguous], padded=False) if access.contiguous in dimensions else 1.0
+        burst = math.ceil(row * access.item_size / self.chip.alignment) * self.chip.alignment
+        cycles = items / row * burst / self.device_bytes_per_cycle + TRANSFER_CYCLES
+        return rounds * items * access.item_size, rounds * cycles, 0.0
+
+    def turned(self, access: PlannedAccess) -> bool:
+        dimensions = [axis for axis in self.plan.order if axis in access.axes]
+        return access.contiguous in dimensions and dimensions[-1] != access.contiguous
+
+    def vector(self) -> float:
+        """Cycles of the vector core for one tile."""
+
+        def cycles(axes: frozenset[str], size: int, passes: float) -> float:
+            repeats = math.ceil(self.items(axes & {*self.plan.order}, padded=True) * size / self.chip.vector_bytes)
+            return self.rounds(axes) * passes * (repeats + INSTRUCTION_CYCLES)
+
+        turns = sum(cycles(access.axes, 4, TURN_PASSES) for access in self.work.accesses if self.turned(access))
+        return turns + sum(cycles(axes, size, passes) for (axes, size), passes in self.work.operations.items())
+
+    def launch(self) -> Cost:
+        tiles = math.prod(self.steps(axis.name) for axis in self.work.axes if not axis.is_reduction)
+        most = -(-tiles // self.chip.vector_cores)
+        read = written = mte2 = mte3 = scalar = 0.0
+        for access in self.work.accesses:
+            moved, cycles, single = self.transfer(access)
+            scalar += single
+            if access.is_store:
+                written, mte3 = written + moved, mte3 + cycles
+            else:
+                read, mte2 = read + moved, mte2 + cycles
+        vector = self.vector()
+        rounds = math.prod(self.steps(axis) for axis in self.plan.loops)
+        fill = (mte2 + vector + mte3 - max(mte2, vector, mte3)) / rounds
+        return Cost(most * mte2, most * vector, most * mte3, most * scalar, fill, tiles * (read + written))
+
+
+def cost(work: Work, plan: TilePlan, chip: Chip) -> Cost:
+    """What one launch of a kernel costs whose tile is `plan`."""
+    return _Estimate(work, plan, chip).launch()
