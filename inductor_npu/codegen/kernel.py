@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
+from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.dependencies import MemoryDep
 from torch._inductor.runtime.hints import ReductionHint
@@ -102,6 +103,20 @@ class NpuTritonKernel(TritonKernel):
             limit = min(limit, max(1, config.reduction_tile // row))
         limit = min(limit, next_power_of_2(int(numel)))
         return limits.x_block_for_grid(int(numel), limit, providers.current_target().max_grid)
+
+    def bucketize(
+        self,
+        values: CSEVariable,
+        boundaries: tuple[str, sympy.Expr, sympy.Expr, sympy.Expr],
+        *args: Any,
+        **kwargs: Any,
+    ) -> CSEVariable:
+        """As Inductor's, with NaN beyond all boundaries in every torch."""
+        place = super().bucketize(values, boundaries, *args, **kwargs)
+        text = f"device_functions.nan_beyond({place}, {values}, {self.index_to_str(boundaries[1])})"
+        result = self.cse.generate(self.compute, text, dtype=place.dtype, shape=place.shape)
+        result.mask_vars = place.mask_vars
+        return result
 
     @classmethod
     def inductor_meta_common(cls) -> dict[str, Any]:

@@ -272,7 +272,9 @@ class Scans(Reductions):
         )
         if sorter is not None or not V.graph.sizevars.statically_known_leq(length, _MOST_BOUNDARIES):
             values = self.broadcast(values, axes, self.compute)
-            return super().bucketize(values, boundaries, first, indexing_dtype, right, sorter, sorter_indices)
+            place = super().bucketize(values, boundaries, first, indexing_dtype, right, sorter, sorter_indices)
+            text = f"device_functions.nan_beyond({place}, {values}, {self.index_to_str(length)})"
+            return self._generate(text, indexing_dtype, place.shape)
         mask = "None"
         if isinstance(first, CSEVariable) and (own := self.axes_of(first.shape)):
             around = axes[axes.index(own[0]) :]

@@ -103,4 +103,11 @@ def test_search_among_boundaries_of_each_row() -> None:
 
 def test_search_among_unsorted_boundaries() -> None:
     edges = torch.randn(33)
-    check(lambda x, e, order: torch.searchsorted(e, x, sorter=order), torch.randn(5, 70), edges, edges.argsort())
+    check(lambda x, e, order: torch.searchsorted(e, x, sorter=order), with_nan(5, 70), edges, edges.argsort())
+
+
+@pytest.mark.parametrize("count", [9, 5000])
+def test_searches_in_one_kernel_on_request(count: int) -> None:
+    edges = torch.linspace(-2, 2, count)
+    with torch._inductor.config.patch(combo_kernels=True):
+        check(lambda x, y, e: (torch.bucketize(x, e), torch.bucketize(y, e)), with_nan(5, 70), with_nan(99), edges)

@@ -190,3 +190,13 @@ def bucketize(
             below = below | (x != x)
         count = count + tl.where(below, 1, 0)
     return count.to(dtype)
+
+
+@triton.jit
+def nan_beyond(place: tl.tensor, x: tl.tensor, length: tl.tensor) -> tl.tensor:
+    """`place`, the positions of `x` among `length` ascending boundaries, with NaN beyond all of them as PyTorch has it.
+    The search of Inductor's own (triton_helpers.bucketize_binary_search) puts NaN before them in torch 2.11.
+    """
+    if x.dtype.is_floating():
+        place = tl.where(x != x, length, place).to(place.dtype)
+    return place
