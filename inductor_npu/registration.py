@@ -55,9 +55,11 @@ def _register_codegen() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
     from inductor_npu import config
+    from inductor_npu.codegen import boundaries
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
 
     register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
     register_backend_for_device(DEVICE, NpuScheduling, NpuWrapper, device_custom_config=config)
+    boundaries.register()

@@ -106,6 +106,35 @@ def test_search_among_unsorted_boundaries() -> None:
     check(lambda x, e, order: torch.searchsorted(e, x, sorter=order), with_nan(5, 70), edges, edges.argsort())
 
 
+@pytest.mark.parametrize("count", [33, 3000])
+def test_search_among_a_part_of_boundaries(count: int) -> None:
+    def search(x: torch.Tensor, e: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        computed = e.exp().cumsum(0) - 2
+        return (
+            torch.bucketize(x, e[3:]),
+            torch.bucketize(x, e[1::2], right=True),
+            torch.searchsorted(e[:-1:2], x),
+            torch.bucketize(x, (e * 2)[4:]),
+            torch.searchsorted(computed[5:], x, right=True),
+        )
+
+    check(search, with_nan(5, 70), torch.linspace(-2, 2, count))
+
+
+def test_search_among_a_part_of_the_boundaries_of_each_row() -> None:
+    edges = torch.randn(2, 6, 40).sort(2).values
+    check(
+        lambda x, e: (torch.searchsorted(e[1, 1:], x), torch.searchsorted((e + 1)[0, 1:, 7:], x)),
+        torch.randn(5, 70),
+        edges,
+    )
+
+
+def test_search_among_a_part_of_unsorted_boundaries() -> None:
+    edges = torch.randn(2, 33)
+    check(lambda x, e, o: torch.searchsorted(e[1], x, sorter=o[1]), with_nan(70), edges, edges.argsort(1))
+
+
 @pytest.mark.parametrize("count", [9, 5000])
 def test_searches_in_one_kernel_on_request(count: int) -> None:
     edges = torch.linspace(-2, 2, count)
