@@ -240,11 +240,13 @@ def version_problems(torch_version: str, triton_version: str | None) -> list[str
     return problems
 
 
-def installed_triton_version() -> str | None:
-    """The version of the Triton that is installed under any of its names, None without one. Does not import it."""
+def installed_triton() -> tuple[str, str] | None:
+    """Distribution and version of the Triton that is installed under any of its names, None without one. Does not
+    import it.
+    """
     for name in ("triton-ascend", "triton", "pytorch-triton"):
         try:
-            return importlib.metadata.version(name)
+            return name, importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return None
@@ -254,7 +256,8 @@ def installed_triton_version() -> str | None:
 def warn_about_versions() -> None:
     """Gives one warning that names the tested range if torch or Triton is outside it."""
     torch_version = sys.modules["torch"].__version__
-    problems = version_problems(torch_version, installed_triton_version())
+    triton = installed_triton()
+    problems = version_problems(torch_version, triton and triton[1])
     if problems:
         warnings.warn("inductor-npu: " + "; ".join(problems), NpuWarning, stacklevel=2)
 

@@ -30,6 +30,11 @@ persistent_row: int = 4096
 # the cost model, which is what code for another machine wants: an embedded NPU's times are those of its host.
 tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")
 
+# Whether compiled kernels are kept and found again (docs/cache.md): on; off; or must-hit, where compiling anything at
+# all is an error that says why. Decides no code, so it is left out of the key.
+cache: str = Config(default="on", env_name_default="INDUCTOR_NPU_CACHE")
+_cache_config_ignore_prefix = ["cache"]
+
 # Everything outside the graph that decides what code comes out. Not for setting: it is here for the cache key.
 toolchain: str = identity.toolchain_identity()
 
@@ -37,6 +42,9 @@ if typing.TYPE_CHECKING:
 
     def patch(**changes: typing.Any) -> typing.Any:
         """Changes knobs for the duration of a `with` block or a decorated function."""
+
+    def save_config_portable(*, ignore_private_configs: bool = True) -> dict[str, typing.Any]:
+        """Every knob that is part of Inductor's cache key, by name."""
 
 
 install_config_module(sys.modules[__name__])

@@ -119,6 +119,15 @@ class CacheSettingError(NpuError):
     template = "{variable}={value!r} is not valid: it must be {expected}"
 
 
+class CacheMissError(NpuError):
+    """Something had to be compiled, and INDUCTOR_NPU_CACHE=must-hit rules that out."""
+
+    template = (
+        "INDUCTOR_NPU_CACHE=must-hit, and {what}: {why}. Next: run once with INDUCTOR_NPU_CACHE=on and the same "
+        "settings, or bring the cache here (`inductor-npu cache import FILE`)"
+    )
+
+
 class DeviceSettingError(NpuError):
     """An environment variable that sizes the embedded NPU has no valid value."""
 

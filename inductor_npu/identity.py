@@ -1,30 +1,132 @@
-"""What decides which code is generated, beside the graph: sources, Triton, target, as one string for cache keys."""
+"""What decides the generated code beside the graph, by name: our part of Inductor's cache key, and of our own.
+
+Each field is a short text, the same in every process, directory and account with the same versions and settings. The
+functions here never raise: Inductor asks for the key in every process that compiles, for whatever device.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.metadata
+import json
+import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from inductor_npu import compat, providers
+from inductor_npu.errors import NpuError
 
-# The folders whose sources decide what code is generated.
-_GENERATING = ("codegen", "device_interface", "target", "tiling")
+# What decides what code is generated, as files and folders of the package.
+_GENERATING = ("codegen", "compat.py", "device_interface", "target", "tiling")
+# The embedded NPU's compiler: a kernel that it refuses is written in another way.
+_COMPILER = ("simulator/triton_backend",)
+_DEVICE_FUNCTIONS = ("codegen/device_functions",)
+_LAUNCHING = ("cache/kernels.py", "tiling")
+_ASCEND_PACKAGES = ("torch-npu", "triton-ascend", "ascendnpu-ir")
+# Where CANN, Ascend's toolkit, says which version it is.
+_CANN_VARIABLES = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
+_CANN_FILES = "*-linux/ascend_toolkit_install.info"
+
+
+def toolchain_identity() -> str:
+    """The fields of `generation_fields` as one text (JSON with sorted keys), for Inductor's cache key."""
+    return json.dumps(generation_fields(), sort_keys=True)
+
+
+def generation_fields() -> dict[str, str]:
+    """What decides the generated code beside the graph and the knobs of `config`: by name, a hash or a version."""
+    return {
+        "code generation": source_hash(_GENERATING),
+        "compiler": f"{source_hash(_COMPILER)} {_versions(['llvmlite'])}",
+        "triton": _triton(),
+        "provider": _provider(),
+        "target": _target(),
+        "ascend": _ascend(),
+    }
 
 
 def device_functions_identity() -> str:
     """Hash of the functions that generated kernels call: a kernel's text is the same when they change."""
-    return _hash_of(("codegen/device_functions",))
+    return source_hash(_DEVICE_FUNCTIONS)
 
 
-def _hash_of(folders: tuple[str, ...]) -> str:
-    package = Path(__file__).parent
+def launching_identity() -> str:
+    """Hash of what makes a launch of a compiled kernel: which blocks it gets, and how it is stored."""
+    return source_hash(_LAUNCHING)
+
+
+def source_hash(parts: Sequence[str]) -> str:
+    """Hash of the Python files and folders of this package named by `parts`: their names and contents."""
+    return _hash_below(Path(__file__).parent, tuple(parts))
+
+
+@functools.cache
+def _hash_below(root: Path, parts: tuple[str, ...]) -> str:
+    return hash_files(root, [path for part in parts for path in _sources(root / part)])
+
+
+def _sources(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def hash_files(root: Path, paths: Sequence[Path]) -> str:
+    """Hash of the contents of `paths`, and of their names below `root`. Where a file cannot be read nothing is known of
+    the code that runs: another text each time, so that nothing is ever found by it.
+    """
     digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted((package / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
+    try:
+        for path in paths:
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(root)} {len(content)} ".encode() + content)
+    except OSError as error:
+        return f"unreadable ({type(error).__name__}, {os.getpid()}, {time.time_ns()})"
     return digest.hexdigest()[:16]
 
 
-def toolchain_identity() -> str:
-    """Hash of our sources, Triton's version, the target's facts: another of any of them must not find these graphs."""
-    return f"{_hash_of(_GENERATING)} triton {compat.installed_triton_version()} {providers.current_target()}"
+def _triton() -> str:
+    return " ".join(compat.installed_triton() or ("none",))
+
+
+def _provider() -> str:
+    try:
+        provider = providers.select_provider()
+    except (NpuError, ImportError) as error:
+        return f"none: {error}"
+    return provider.name if provider is not None else providers.NO_PROVIDER
+
+
+def _target() -> str:
+    try:
+        return str(providers.current_target())
+    except NpuError as error:
+        return f"none: {error}"  # raised where something is compiled for it
+
+
+def _ascend() -> str:
+    """The versions of Ascend's software where it compiles for this process."""
+    if _provider() != providers.ASCEND.name:
+        return "none"
+    return f"{_versions(_ASCEND_PACKAGES)}, {_cann()}"
+
+
+def _cann() -> str:
+    for variable in _CANN_VARIABLES:
+        if home := os.environ.get(variable):
+            files = sorted(Path(home).glob(_CANN_FILES))
+            if files:
+                return f"CANN {hash_files(Path(home), files)}"
+    return "CANN unknown"
+
+
+def _versions(packages: Sequence[str]) -> str:
+    return ", ".join(f"{name} {_version(name) or 'none'}" for name in packages)
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -6,6 +6,7 @@ takes milliseconds, less than sending it to a worker and loading the result, and
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -14,6 +15,8 @@ from typing import Any
 
 from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
 
+from inductor_npu.cache import kernels
+
 
 class NpuAsyncCompile(AsyncCompile):
     """What the generated module calls to get its kernels; all but Triton kernels is compiled as Inductor does."""
@@ -21,6 +24,13 @@ class NpuAsyncCompile(AsyncCompile):
     @classmethod
     def use_process_pool(cls) -> bool:
         return False
+
+    def triton(self, kernel_name: str, source_code: str, device_str: str = "cuda") -> Any:
+        """The kernel called `kernel_name` in `source_code`: from this process, from the compile cache, or compiled."""
+        compile_kernel = functools.partial(super().triton, kernel_name, source_code, device_str)
+        if device_str != "npu" or CompiledTritonKernels.get(source_code) is not None:
+            return compile_kernel()
+        return kernels.find_or_compile(kernel_name, source_code, compile_kernel)
 
 
 class _CompiledKernel(Future):
@@ -34,8 +44,9 @@ class _CompiledKernel(Future):
 def compile_in_process(name: str, source: str) -> Exception | None:
     """Compiles the kernel called `name` in `source` and keeps it for the module that will ask for the same source.
 
-    Returns None, or the exception that made it impossible.
+    Returns None, or the exception that made it impossible. Raises CacheMissError where nothing may be compiled.
     """
+    kernels.refuse_new_graph(name, source)
     if CompiledTritonKernels.get(source) is not None:
         return None
     try:

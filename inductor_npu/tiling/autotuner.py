@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import copy
 import logging
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import torch.autograd.profiler as autograd_profiler
@@ -29,14 +31,23 @@ class NpuAutotuner(stock.CachingAutotuner):
     Kernels that users wrote keep the blocks the users chose: for them both are errors.
     """
 
+    # Called once with this object when one choice of blocks is left.
+    _on_chosen: Callable[[NpuAutotuner], None] | None = None
     # Attributes of the stock class that are assigned here.
+    fn: Any
     configs: Any  # a list until the compile results replace it, then None
     compile_results: list[Any]
     launchers: list[Any]
 
     def _precompile_config(self, cfg: Config) -> Any:
+        self._load_source()
         result = super()._precompile_config(cfg)
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
+
+    def _load_source(self) -> None:
+        """A kernel from the cache has no Python function, which only compiling needs: its module is loaded then."""
+        if self.fn.fn is None:
+            self.fn = self._reload_kernel().fn
 
     def _create_compile_options(self, cfg: Config, compile_meta: dict[str, Any]) -> dict[str, Any]:
         """Adds what Inductor promises of its own kernels: a tensor that is written is one argument, unless it is
@@ -95,6 +106,8 @@ class NpuAutotuner(stock.CachingAutotuner):
         if self.launchers and self._over_grid_limit(args):
             self._use_larger_blocks(args)
         result = super().run(*args, stream=stream, benchmark_run=benchmark_run, **kwargs)
+        if not benchmark_run and self._on_chosen is not None:
+            self._tell_if_chosen()
         if not benchmark_run and len(self.launchers) == 1 and self._may_shorten():
             self.run = launcher.short_run(self, self.launchers[0])  # type: ignore[method-assign]
         return result
@@ -116,6 +129,38 @@ class NpuAutotuner(stock.CachingAutotuner):
             and not getattr(self, "dump_launch_tensors", False)
             and not autograd_profiler._is_profiler_enabled
         )
+
+    def when_chosen(self, call: Callable[[NpuAutotuner], None]) -> None:
+        """Has `call` called with this object once it is compiled and one choice of blocks is left: now, or after the
+        launch that times the candidates.
+        """
+        self._on_chosen = call
+        self._tell_if_chosen()
+
+    def _tell_if_chosen(self) -> None:
+        if len(self.launchers) == 1 and self._on_chosen is not None and not self._may_be_tuned():
+            call, self._on_chosen = self._on_chosen, None
+            call(self)
+
+    def _may_be_tuned(self) -> bool:
+        return bool(self.inductor_meta.get("coordinate_descent_tuning"))
+
+    def packed(self) -> bytes:
+        """This kernel with its one choice of blocks, in the form in which Inductor's compile workers send kernels."""
+        (launcher,) = self.launchers
+        results = self.compile_results
+        before = self.prepare_for_pickle()
+        self.compile_results = [result for result in results if result.config is launcher.config]
+        try:
+            return pickle.dumps(self)
+        finally:
+            self.compile_results = results
+            self.restore_after_unpickle(before)
+
+    def __getstate__(self) -> dict[str, Any]:
+        of_this_process = ("run", "_on_chosen", "_reload_kernel")
+        state = {name: value for name, value in super().__getstate__().items() if name not in of_this_process}
+        return {**state, "save_cache_hook": None, "filename": None}
 
     def _name(self) -> str:
         return self.inductor_meta.get("kernel_name", self.fn.__name__)

@@ -13,6 +13,15 @@ from torch.utils._debug_mode import get_active_debug_mode
 class NpuCompileResult(stock.TritonCompileResult):
     """TritonCompileResult whose launcher also tells how many programs a launch has."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What the compile cache keeps: the machine code, without the stages before it and the files that held them."""
+        state = super().__getstate__()
+        kernel = {**state["kernel"], "metadata_group": {}}
+        kernel["asm"] = {stage: text for stage, text in kernel["asm"].items() if text is kernel["kernel"]}
+        if "_run" in kernel:  # Triton from 3.5 on keeps the launcher there
+            kernel["_run"] = None
+        return {**state, "kernel": kernel}
+
     def _gen_launcher_code(self, scope: dict[str, Any], def_args: list[str], runner_args: list[str]) -> Any:
         launcher = super()._gen_launcher_code(scope, def_args, runner_args)
         launcher.def_args = def_args

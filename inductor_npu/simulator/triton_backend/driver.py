@@ -156,13 +156,13 @@ class NpuDriver(DriverBase):
 
 
 def _check_buffers(metadata: Any, target: NpuTarget) -> None:
-    from .errors import UnifiedBufferExceededError
-
     for name, required, limit in (
         ("the Unified Buffer", metadata.shared, target.unified_buffer),
         ("the dot accumulator buffer L0C", metadata.l0c, target.l0c),
     ):
         if required > limit:
+            from .errors import UnifiedBufferExceededError  # brings the parser of TTIR, which few processes need
+
             tiles = tuple(tuple(tile) for tile in metadata.largest_tiles)
             raise UnifiedBufferExceededError(required, limit, f"{name} of {target.name}", metadata.name, tiles)
 

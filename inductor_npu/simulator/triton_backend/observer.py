@@ -41,6 +41,11 @@ def observe(observer: Observer) -> Iterator[None]:
         _observer = None
 
 
+def is_observing() -> bool:
+    """Whether a kernel that is loaded now gets an observer."""
+    return _observer is not None
+
+
 def observed(launcher: Any, source: Any) -> Any:
     """`launcher`, or where someone observes a function in front of it that tells the observer."""
     if _observer is None:

@@ -1,0 +1,83 @@
+"""The key of a compiled kernel: its source, and all that turns the source into what runs.
+
+The source is a module that Inductor's code generation wrote: the kernel's text, types, sizes, blocks and the device's
+properties are in it, other kernels that it calls are written out in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inductor_npu import config, identity
+from inductor_npu.cache.entry import Key
+
+KIND = "kernel"
+
+
+def key_of(source: str) -> Key:
+    """The key of the kernel whose generated module is `source`."""
+    return Key(KIND, {"source": hashlib.sha256(source.encode()).hexdigest(), **environment()})
+
+
+def environment() -> dict[str, str]:
+    """What decides a compiled kernel beside its source, by name."""
+    return {**_versions(str(_triton_target())), **_settings()}
+
+
+@functools.cache
+def _versions(target: str) -> Mapping[str, str]:
+    """What stays the same in a process, for Triton's `target`."""
+    from torch._inductor.runtime.triton_compat import triton_key
+    from triton.compiler.compiler import make_backend
+
+    return {
+        "target": target,
+        # Sources, LLVM, the host's processor, the chip's facts; of Ascend's compiler, what it says of itself.
+        "compiler": hashlib.sha256(make_backend(_triton_target()).hash().encode()).hexdigest()[:16],
+        "triton": hashlib.sha256(str(triton_key()).encode()).hexdigest()[:16],
+        "torch": f"{torch.__version__} {torch.version.git_version} {_torch_runtime()}",
+        "device functions": identity.device_functions_identity(),
+        "launching": identity.launching_identity(),
+        "ascend": identity.generation_fields()["ascend"],
+        "python": ".".join(platform.python_version_tuple()[:2]),  # an entry is a pickle
+    }
+
+
+def generated_with() -> dict[str, str]:
+    """What decided the source: no part of the key, which has the source itself, but of the answer why there is none."""
+    knobs = config.save_config_portable()
+    del knobs["toolchain"]  # the fields, as one text
+    return {**identity.generation_fields(), **{f"config.{name}": repr(value) for name, value in knobs.items()}}
+
+
+def _torch_runtime() -> str:
+    """Hash of the part of Inductor that generated kernels import."""
+    root = Path(torch.__file__).parent / "_inductor" / "runtime"
+    return identity.hash_files(root, sorted(root.glob("*.py")))
+
+
+def _settings() -> dict[str, str]:
+    """What Triton's compilers look at in this process's environment."""
+    from triton._C.libtriton import get_cache_invalidating_env_vars
+
+    from inductor_npu.simulator.triton_backend import launch_record
+
+    return {
+        **get_cache_invalidating_env_vars(),
+        "TRITON_DEFAULT_FP_FUSION": os.environ.get("TRITON_DEFAULT_FP_FUSION", "1"),
+        launch_record.RECORD_VARIABLE: str(int(launch_record.is_counting())),
+    }
+
+
+def _triton_target() -> Any:
+    from triton.runtime.driver import driver
+
+    return driver.active.get_current_target()

@@ -1,0 +1,144 @@
+"""Compiled kernels in the cache: a generated module gets them without parsing Triton and without running LLVM.
+
+An entry is Inductor's own form of a compiled kernel, the one that its compile workers send back: object code, what a
+launch needs, the chosen blocks. It is a pickle, as are Inductor's own caches, and like them code that is trusted.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+from torch._inductor import config as inductor_config
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch._inductor.virtualized import V
+
+from inductor_npu import config
+from inductor_npu.cache.entry import Entry, Key
+from inductor_npu.cache.kernel_key import generated_with, key_of
+from inductor_npu.cache.location import kernel_store
+from inductor_npu.cache.misses import GENERATED_WITH, NAME, changes, explain
+from inductor_npu.errors import CacheMissError, CacheSettingError
+
+ON, OFF, MUST_HIT = MODES = ("on", "off", "must-hit")
+# In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.
+COUNTERS = "inductor_npu_kernel_cache"
+
+
+def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -> Any:
+    """The compiled kernel called `name` in the generated module `source`: from the cache, or by `compile_kernel` (an
+    NpuAutotuner, ready to run) and then kept. Of all that ask for it at once, one compiles.
+
+    Raises what `compile_kernel` raises; CacheMissError where it must be in the cache and is not.
+    """
+    if (reason := why_not_used()) is not None:
+        if mode() == MUST_HIT:
+            raise CacheMissError(what=f"kernel {name} cannot be looked for", why=reason)
+        counters[COUNTERS]["unused"] += 1
+        return compile_kernel()
+    store, key = kernel_store(), key_of(source)
+    kernel = _find(name, source, key)
+    if kernel is not None:
+        return kernel
+    if mode() == MUST_HIT:
+        raise CacheMissError(what=f"kernel {name} is not in the cache", why=explain(store, key, name, generated_with()))
+    with store.once(key):
+        kernel = _find(name, source, key)
+        if kernel is None:
+            counters[COUNTERS]["miss"] += 1
+            kernel = compile_kernel()
+            kernel.when_chosen(functools.partial(_keep, key, name))
+    return kernel
+
+
+def refuse_new_graph(name: str, source: str) -> None:
+    """Called while code is generated, which means that Inductor had no graph in its own cache, and has come to the
+    kernel called `name`. Raises CacheMissError where everything must be in a cache.
+    """
+    if mode() != MUST_HIT:
+        return
+    what = f"Inductor has no graph in its cache with kernel {name}"
+    if (reason := why_not_used()) is not None:
+        raise CacheMissError(what=what, why=reason)
+    store, key = kernel_store(), key_of(source)
+    entry = store.read(key)
+    if entry is None:
+        raise CacheMissError(what=what, why=explain(store, key, name, generated_with()))
+    changed = changes(generated_with(), json.loads(entry.about[GENERATED_WITH]))
+    if changed:
+        raise CacheMissError(what=what, why=f"it was generated with other settings: {'; '.join(changed)}")
+    raise CacheMissError(
+        what=what,
+        why=f"the kernel itself is in {store.folder}, so the rest of the graph, its inputs or torch's settings differ, "
+        f"or Inductor's cache is not the one in {cache_dir()} (TORCH_LOGS=+torch._inductor.codecache says more)",
+    )
+
+
+def mode() -> str:
+    """on, off or must-hit. Raises CacheSettingError if `config.cache` (INDUCTOR_NPU_CACHE) is none of them."""
+    if config.cache not in MODES:
+        expected = " or ".join(MODES)
+        raise CacheSettingError(variable="INDUCTOR_NPU_CACHE", value=config.cache, expected=expected)
+    return config.cache
+
+
+def why_not_used() -> str | None:
+    """Why compiled kernels are neither kept nor looked for now; None if they are."""
+    from inductor_npu.simulator.triton_backend import observer
+
+    if mode() == OFF:
+        return "INDUCTOR_NPU_CACHE=off"
+    if inductor_config.force_disable_caches:
+        return "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"
+    if observer.is_observing():
+        return "kernels are being collected for a check"
+    for variable in ("TRITON_INTERPRET", "TRITON_KERNEL_OVERRIDE", "TRITON_KERNEL_DUMP", "TRITON_ALWAYS_COMPILE"):
+        if os.environ.get(variable, "0").lower() not in ("", "0", "false", "off", "no"):
+            return f"{variable} is set"
+    return None
+
+
+def _find(name: str, source: str, key: Key) -> Any | None:
+    """The kernel of `key`, ready to run, or None."""
+    store = kernel_store()
+    entry = store.read(key)
+    if entry is None:
+        return None
+    try:
+        kernel = _revive(name, source, entry.content)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is compiled again, with a warning
+        store.discard(key, f"{type(error).__name__}: {error}")
+        return None
+    counters[COUNTERS]["hit"] += 1
+    return kernel
+
+
+def _revive(name: str, source: str, content: bytes) -> Any:
+    """What a compile worker sent back becomes a kernel that can be launched, as in Inductor's parent process."""
+    from torch._inductor.codecache import _load_triton_kernel_from_source, get_hash, get_path
+    from torch._inductor.runtime.triton_helpers import set_driver_to_gpu
+
+    set_driver_to_gpu()
+    kernel = pickle.loads(content)
+    kernel.restore_after_unpickle(None)
+    kernel.filename = get_path(get_hash(source.strip()), "py")[2]  # where the source is, or would be written
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    kernel.set_compile_info(compile_id, getattr(V.graph, "is_backward", False))
+    kernel.precompile(
+        warm_cache_only=False, reload_kernel=functools.partial(_load_triton_kernel_from_source, name, source)
+    )
+    return kernel
+
+
+def _keep(key: Key, name: str, kernel: Any) -> None:
+    """Stores `kernel`, an NpuAutotuner of which one choice of blocks is left."""
+    if kernel.inductor_meta.get("store_cubin"):
+        return  # Inductor wants all stages of such a kernel, and an entry has the last one only
+    about = {NAME: name, GENERATED_WITH: json.dumps(generated_with())}
+    kernel_store().write(Entry(key, kernel.packed(), about))
