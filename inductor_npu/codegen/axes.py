@@ -266,6 +266,10 @@ class Axes:
         count = len(lengths[0])
         return [variables[:count], variables[count:]]
 
+    def is_simplified(self, address: sympy.Expr) -> bool:
+        """Whether `address` is in terms of the axes' symbols already."""
+        return self._parts.keys().isdisjoint(address.free_symbols)
+
     def simplify(self, address: sympy.Expr) -> sympy.Expr:
         """`address`, in terms of `index_variables`, in terms of the axes' symbols."""
         address = self._in_parts(address)

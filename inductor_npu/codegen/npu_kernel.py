@@ -145,13 +145,13 @@ class NpuKernel(Scans):
             buffer.clear()
 
     @property
-    def _index_cast(self) -> str:
+    def index_cast(self) -> str:
         """What makes an int32 of the kernel's type of indices."""
         return "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
 
     def _write_loop(self, prefix: str) -> None:
         symbol = self.axis_of[prefix].symbol
-        cast = self._index_cast
+        cast = self.index_cast
         if prefix not in self.plan.blocks:
             self.body.writeline(f"for {symbol} in range(0, {prefix}numel):")
             return
@@ -164,25 +164,32 @@ class NpuKernel(Scans):
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
         """Lengths that are known, then the loop over tiles around the body."""
         body = IndentedBuffer()
-        for axis in self.axis_of.values():
-            if axis.is_reduction and not self.features.is_reduction():
-                continue
-            if isinstance(axis.length, (int, sympy.Integer)):
-                body.writeline(f"{axis.prefix}numel = {int(axis.length)}")
-            if self.is_whole(axis.prefix):
-                body.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
+        self.write_lengths(body)
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
         if tiles:
-            body.writeline(f"for tile in range(tl.program_id(0){self._index_cast}, {tiles}, tl.num_programs(0)):")
+            body.writeline(self.loop_over_tiles(tiles))
         with body.indent(offset=int(bool(tiles))):
             body.splice(indices)
             body.splice(self.body)
         self.body = listing.listed(self, body)
 
+    def write_lengths(self, before: IndentedBuffer) -> None:
+        """Writes the lengths of axes and blocks that are no arguments."""
+        for axis in self.axis_of.values():
+            if axis.is_reduction and not self.features.is_reduction():
+                continue
+            if isinstance(axis.length, (int, sympy.Integer)):
+                before.writeline(f"{axis.prefix}numel = {int(axis.length)}")
+            if self.is_whole(axis.prefix):
+                before.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
+
+    def loop_over_tiles(self, tiles: str) -> str:
+        return f"for tile in range(tl.program_id(0){self.index_cast}, {tiles}, tl.num_programs(0)):"
+
     def _write_tile_indices(self, before: IndentedBuffer, inside: IndentedBuffer) -> str:
         """Writes what the tile's number says of each axis; returns the number of tiles."""
-        cast = self._index_cast
+        cast = self.index_cast
         counts: list[str] = []
         divisors: list[tuple[Axis, str, str]] = []
         for axis in reversed(self.axes.pointwise):
@@ -243,10 +250,12 @@ class NpuKernel(Scans):
         # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
         own = {
             "npu_blocks": {self.block(a): size for a, size in self.plan.blocks.items() if not self.is_whole(a)},
-            "npu_tiled": [
-                (f"{axis.prefix}numel", self.block(axis.prefix) if axis.prefix in self.plan.blocks else None)
-                for axis in self.axes.pointwise
-            ],
+            "npu_tiled": self.tiled(),
         }
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         return super().codegen_kernel(name)
+
+    def tiled(self) -> list[list[tuple[str, str | int | None]]]:
+        """For each loop over tiles its axes: length and block, each an argument or a number; see `NpuGrid`."""
+        blocks = {axis: self.block(axis) for axis in self.plan.blocks}
+        return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.axes.pointwise]]

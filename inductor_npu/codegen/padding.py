@@ -128,7 +128,7 @@ class Paddings:
             return None
         if str(operand) in self._of:
             return self._of[str(operand)]
-        if operand.bounds.is_singleton() and not operand.shape:
+        if operand.bounds.is_singleton() and not operand.bounds.is_bool and not operand.shape:
             return float(operand.bounds.lower)
         return None
 

@@ -19,7 +19,8 @@ from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.axes import CannotSplit
 from inductor_npu.codegen.kernel import NpuTritonKernel
 from inductor_npu.codegen.npu_kernel import NpuKernel
-from inductor_npu.codegen.shape import shape_of
+from inductor_npu.codegen.piece_kernel import KernelInPieces
+from inductor_npu.codegen.shape import pieces_with_plans, shape_of
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
 from inductor_npu.tiling.plan import TilePlan
@@ -106,6 +107,8 @@ class NpuScheduling(TritonScheduling):
             return None
         tiling = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
         scores = kernel_kwargs["tiling_scores"]
+        if pieces := pieces_with_plans(list(features.scheduler_nodes()), axes, self._share):
+            return KernelInPieces(tiling, features=features, axes=axes, pieces=pieces, tiling_scores=scores)
 
         def kernel_with(tile: TilePlan) -> NpuKernel:
             return NpuKernel(tiling, features=features, axes=axes, plan=tile, tiling_scores=scores)
@@ -113,6 +116,12 @@ class NpuScheduling(TritonScheduling):
         if tuning.is_wanted():
             plan = tuning.tuned(work, plan, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
         return kernel_with(plan)
+
+    def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
+        """As Inductor's; of a kernel in pieces each piece is written."""
+        if isinstance(kernel, KernelInPieces):
+            node_schedule = kernel.schedule(node_schedule)
+        super().codegen_node_schedule_with_kernel(node_schedule, kernel)
 
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
         """The source of a kernel that nobody else will use, with functions that make its inputs and launch it."""

@@ -11,6 +11,7 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 
 from inductor_npu import config, providers
 from inductor_npu.codegen.axes import Axes, hint
+from inductor_npu.codegen.pieces import Piece, pieces_of, trace_of_piece
 from inductor_npu.codegen.trace import Trace, trace
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
 
@@ -24,8 +25,20 @@ def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -
     """
     axes = Axes(nodes, features.numel, features.reduction_numel, whole_rows=features.contains_op("sort"))
     work = work_of(trace(nodes, axes), axes)
+    return axes, work, _plan(work, axes, share)
+
+
+def pieces_with_plans(nodes: Sequence[Any], axes: Axes, share: float) -> list[tuple[Piece, TilePlan]]:
+    """The pieces of a kernel made of `nodes` with these axes, each with its tile; none if it is not cut."""
+    if axes.reduction:
+        return []
+    pieces = pieces_of(nodes, axes)
+    return [(piece, _plan(work_of(trace_of_piece(nodes, piece), piece), piece, share)) for piece in pieces]
+
+
+def _plan(work: Work, axes: Axes, share: float) -> TilePlan:
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
-    return axes, work, plan(work, providers.current_target(), largest, share)
+    return plan(work, providers.current_target(), largest, share)
 
 
 def work_of(traced: Trace, axes: Axes) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,11 +70,13 @@ class Trace:
     """All accesses of a kernel, the axes that some index computation needs one at a time, and how many values of
     which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
 
-    `live` holds the moments of most values: how many items of how many bytes for which axes; `operations` how many
-    passes of the vector core over such items there are.
+    Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
+    moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
+    core over such items there are.
     """
 
     accesses: list[Access] = field(default_factory=list)
+    indices: list[Affine] = field(default_factory=list)
     nonlinear: set[sympy.Symbol] = field(default_factory=set)
     live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
     operations: Counter[tuple[Symbols, int]] = field(default_factory=Counter)
@@ -82,10 +84,10 @@ class Trace:
     sorts: bool = False
 
 
-def trace(nodes: Sequence[Any], axes: Axes) -> Trace:
-    """Runs the bodies of `nodes` on `axes`."""
+def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lambda tracer: tracer) -> Trace:
+    """Runs the bodies of `nodes` on `axes`; `handler` may put a handler of operators before the one that traces."""
     tracer = _Tracer(axes)
-    with V.set_ops_handler(tracer):
+    with V.set_ops_handler(handler(tracer)):
         for node in nodes:
             node._body(*axes.index_variables(node.get_ranges()))
     return tracer.finish()
@@ -100,6 +102,7 @@ class _Tracer(DefaultHandler):
         self.values: list[Value] = []
         self.stored: dict[str, Value] = {}
         self.loaded: dict[tuple[str, sympy.Expr], Value] = {}
+        self.loads: list[tuple[int, Value]] = []  # by the number of the access
         self.indirect: dict[sympy.Symbol, Value] = {}
         self.passes: dict[int, set[int]] = {}
         self.time = 0
@@ -108,6 +111,10 @@ class _Tracer(DefaultHandler):
         for number, passes in self.passes.items():
             access = self.result.accesses[number]
             self.result.accesses[number] = replace(access, passes=len(passes))
+        unused = {number for number, value in self.loads if value.last_use == value.born}
+        self.result.accesses = [a for number, a in enumerate(self.result.accesses) if number not in unused]
+        for address in (*(access.address for access in self.result.accesses), *self.result.indices):
+            self.result.nonlinear |= address.nonlinear
         moments: dict[int, Counter[tuple[Symbols, int]]] = {}
         for value in self.values:
             for time in range(value.born, value.last_use + 1):
@@ -145,7 +152,6 @@ class _Tracer(DefaultHandler):
     def _affine(self, index: sympy.Expr) -> tuple[Affine, Symbols]:
         address = affine(self.axes.simplify(index), self.symbols)
         indirect = self._use(*(self.indirect[symbol] for symbol in index.free_symbols & self.indirect.keys()))
-        self.result.nonlinear |= address.nonlinear
         return address, indirect
 
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
@@ -170,6 +176,7 @@ class _Tracer(DefaultHandler):
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         address, indirect = self._affine(expr)
+        self.result.indices.append(address)
         return self._new(indirect.union(address.symbols))
 
     value_expr = index_expr
@@ -185,6 +192,7 @@ class _Tracer(DefaultHandler):
                 loaded.loads = frozenset([number])
                 self.passes[number] = set()
             self.loaded[name, index] = loaded
+            self.loads.append((number, loaded))
         return self.loaded[name, index]
 
     def load_seed(self, name: str, offset: Any) -> Value:
@@ -241,7 +249,7 @@ class _Tracer(DefaultHandler):
         return symbol
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
-        self._affine(expr)
+        self.result.indices.append(self._affine(expr)[0])
 
     def device_assert_async(self, condition: Value, message: str) -> None:
         self._use(condition)

@@ -1,0 +1,145 @@
+"""A kernel whose axes are cut into pieces: one loop over tiles for each piece, in one Triton kernel.
+
+    # x from 0 to 64
+    for tile in range(tl.program_id(0), x_tiles * y_tiles, tl.num_programs(0)):
+        ...
+    first = ...
+    # x from 64 to 96
+    for tile in range(first, x_tiles * y_tiles, tl.num_programs(0)):
+        ...
+
+The loop body of the kernel is written for each piece by a kernel of its own; all share arguments and names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from torch._inductor import metrics
+from torch._inductor.codegen.common import IndentedBuffer
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.axes import Axes
+from inductor_npu.codegen.conditions import Conditions
+from inductor_npu.codegen.npu_kernel import NpuKernel
+from inductor_npu.codegen.pieces import Piece
+from inductor_npu.tiling.plan import TilePlan
+
+
+class PieceKernel(NpuKernel):
+    """The loop over the tiles of one piece of `kernel`, the `number`th."""
+
+    def __init__(self, kernel: KernelInPieces, number: int, piece: Piece, plan: TilePlan) -> None:
+        self.number = number
+        lengths = {axis.prefix: axis.length for axis in piece.pointwise}
+        super().__init__(lengths, features=kernel.features, axes=piece, plan=plan)
+        metrics.generated_kernel_count -= 1  # it is a part of one
+        self.piece = piece
+        self.args = kernel.args
+        self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
+        for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):
+            setattr(self, shared, getattr(kernel, shared))
+
+    def __enter__(self) -> PieceKernel:
+        super().__enter__()
+        self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.piece.with_seams())))
+        return self
+
+    def remove_kernel_local_buffers(self) -> None:
+        """Nothing: other pieces may still store to what this one does; the kernel does it for all."""
+
+    def block(self, prefix: str) -> str:
+        return f"{super().block(prefix)}{self.number}"
+
+    def write(self, nodes: Sequence[Any]) -> None:
+        """Writes the loop bodies of `nodes`."""
+        with self:
+            for node in nodes:
+                node.codegen(self.split_and_set_ranges(node.get_ranges()))
+            self.lengths = {axis.prefix: self.index_to_str(axis.length) for axis in self.axes.pointwise}
+            starts = [(symbol, *span) for symbol, span in self.piece.ranges.items()]
+            self.title = ", ".join(
+                f"{symbol} from {self.index_to_str(start)} to {self.index_to_str(sympy.expand(start + length))}"
+                for symbol, start, length in starts
+            )
+
+    def write_lengths(self, before: IndentedBuffer) -> None:
+        for axis in self.axes.pointwise:
+            before.writeline(f"{axis.prefix}numel = {self.lengths[axis.prefix]}")
+        for axis, size in self.plan.blocks.items():
+            before.writeline(f"{self.block(axis)}: tl.constexpr = {size}")
+
+    def loop_over_tiles(self, tiles: str) -> str:
+        self.tiles = tiles
+        if self.number == 0:
+            return super().loop_over_tiles(tiles)
+        return f"for tile in range(first{self.index_cast}, {tiles}, tl.num_programs(0)):"
+
+    def tiled(self) -> list[list[tuple[str, str | int | None]]]:
+        blocks = self.plan.blocks
+        return [[(f"({self.lengths[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.axes.pointwise]]
+
+
+class KernelInPieces(NpuKernel):
+    """A kernel of `pieces` of `axes`, each with the plan of its tiles."""
+
+    def __init__(
+        self,
+        tiling: dict[str, sympy.Expr],
+        *,
+        features: SIMDKernelFeatures,
+        axes: Axes,
+        pieces: Sequence[tuple[Piece, TilePlan]],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(tiling, features=features, axes=axes, plan=TilePlan((), {}, ()), **kwargs)
+        self.parts = [PieceKernel(self, number, piece, plan) for number, (piece, plan) in enumerate(pieces)]
+
+    def schedule(self, nodes: Sequence[Any]) -> list[Any]:
+        """`nodes` for Inductor's walk over a schedule: what it decides of each is decided once, and once it comes to
+        the last they are written for each piece.
+        """
+        return [_NodeInPieces(self, nodes, node) for node in nodes]
+
+    def write(self, nodes: Sequence[Any]) -> None:
+        for part in self.parts:
+            part.write(nodes)
+            self.num_load, self.num_store = self.num_load + part.num_load, self.num_store + part.num_store
+            self.atomic_add_found |= part.atomic_add_found
+
+    def codegen_static_numels(self, code: IndentedBuffer) -> None:
+        """The loops, one after the other. Each begins with the program behind the one that had the last tile before."""
+        body = IndentedBuffer()
+        programs = "tl.num_programs(0)"
+        for part in self.parts:
+            part.triton_meta = self.triton_meta
+            if part.number > 0:
+                first = "first" if part.number > 1 else "tl.program_id(0)"
+                tiles = self.parts[part.number - 1].tiles
+                body.writeline(f"first = ({first} + {programs} - ({tiles}) % {programs}) % {programs}")
+            with V.set_kernel_handler(part):
+                part.codegen_body()
+                part.codegen_static_numels(code)
+            body.writeline(f"# {part.title}")
+            body.splice(part.body)
+        self.body = body
+
+    def tiled(self) -> list[list[tuple[str, str | int | None]]]:
+        return [loop for part in self.parts for loop in part.tiled()]
+
+
+class _NodeInPieces:
+    """A node of a schedule that is written with all others when the last one is."""
+
+    def __init__(self, kernel: KernelInPieces, nodes: Sequence[Any], node: Any) -> None:
+        self._kernel, self._nodes, self._node = kernel, nodes, node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+    def codegen(self, index_vars: Any) -> None:
+        if self._node is self._nodes[-1]:
+            self._kernel.write(self._nodes)
