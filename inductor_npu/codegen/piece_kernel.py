@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
-from torch._inductor import metrics
 from torch._inductor.codegen.common import IndentedBuffer
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
 
+from inductor_npu import compat
 from inductor_npu.codegen.axes import Axes
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.npu_kernel import NpuKernel
@@ -36,7 +36,7 @@ class PieceKernel(NpuKernel):
         self.number = number
         lengths = {axis.prefix: axis.length for axis in piece.pointwise}
         super().__init__(lengths, features=kernel.features, axes=piece, plan=plan)
-        metrics.generated_kernel_count -= 1  # it is a part of one
+        compat.discount_kernel()
         self.piece = piece
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
@@ -69,8 +69,8 @@ class PieceKernel(NpuKernel):
     def write_lengths(self, before: IndentedBuffer) -> None:
         for axis in self.axes.pointwise:
             before.writeline(f"{axis.prefix}numel = {self.lengths[axis.prefix]}")
-        for axis, size in self.plan.blocks.items():
-            before.writeline(f"{self.block(axis)}: tl.constexpr = {size}")
+        for prefix, size in self.plan.blocks.items():
+            before.writeline(f"{self.block(prefix)}: tl.constexpr = {size}")
 
     def loop_over_tiles(self, tiles: str) -> str:
         self.tiles = tiles
@@ -85,6 +85,9 @@ class PieceKernel(NpuKernel):
 
 class KernelInPieces(NpuKernel):
     """A kernel of `pieces` of `axes`, each with the plan of its tiles."""
+
+    num_load: int
+    num_store: int
 
     def __init__(
         self,
@@ -107,7 +110,8 @@ class KernelInPieces(NpuKernel):
     def write(self, nodes: Sequence[Any]) -> None:
         for part in self.parts:
             part.write(nodes)
-            self.num_load, self.num_store = self.num_load + part.num_load, self.num_store + part.num_store
+            self.num_load += part.num_load
+            self.num_store += part.num_store
             self.atomic_add_found |= part.atomic_add_found
 
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
