@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from corpus import table
+from corpus import exceptions, table
 from corpus.check import check, program_names
+from corpus.summary import summarise
 from inductor_npu.errors import NpuError
 from inductor_npu.providers import DEFAULT_TARGET
 
@@ -21,6 +22,9 @@ def main(
     sample: Annotated[bool, typer.Option("--sample", help="Only the programs that CI checks.")] = False,
     only: Annotated[str, typer.Option(help="Only programs whose name begins so.")] = "",
     jobs: Annotated[int, typer.Option(help="Programs, and kernels, at a time.")] = len(os.sched_getaffinity(0)),
+    run: Annotated[
+        bool, typer.Option("--run", help="Also run what Ascend's compiler understood; goes on where it was ended.")
+    ] = False,
     accept: Annotated[bool, typer.Option("--accept", help="Write the result as the table in git.")] = False,
 ) -> None:
     """Checks each kernel of the corpus with Ascend's compiler. Exit status 1 if a verdict is worse than the table's."""
@@ -29,15 +33,24 @@ def main(
     start = time.perf_counter()
     try:
         with _bars(console) as bars:
-            tasks = {what: bars.add_task(what, total=None) for what in ("collecting", "compiling")}
+            tasks = {
+                what: bars.add_task(what, total=None)
+                for what in ("collecting", "compiling", *(["running"] if run else []))
+            }
             lines = check(
-                names, target, jobs, lambda what, done, total: bars.update(tasks[what], completed=done, total=total)
+                names,
+                target,
+                jobs,
+                lambda what, done, total: bars.update(tasks[what], completed=done, total=total),
+                run,
             )
     except NpuError as error:
         console.print(f"[red]{error}")
         raise typer.Exit(2) from error
-    _summarise(console, lines, len(names), time.perf_counter() - start)
-    worse = table.worse(table.read(target), lines)
+    accepted = table.read(target)
+    lines = table.with_known_runs(lines, accepted)
+    summarise(console, lines, len(names), time.perf_counter() - start)
+    worse = table.worse(accepted, lines)
     for line in worse:
         console.print(f"[red]worse:[/] {line}", highlight=False)
     if accept:
@@ -45,7 +58,8 @@ def main(
             console.print("[red]Only the whole corpus can be accepted.")
             raise typer.Exit(2)
         table.write(target, lines)
-        console.print(f"Written: {table.path_of(target)}")
+        exceptions.write(target, lines)
+        console.print(f"Written: {table.path_of(target)}, {exceptions.path_of(target)}")
     elif worse:
         raise typer.Exit(1)
 
@@ -53,14 +67,6 @@ def main(
 def _bars(console: Console) -> Progress:
     columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console)
-
-
-def _summarise(console: Console, lines: list[table.Line], programs: int, seconds: float) -> None:
-    lines = [line for line in lines if not line.same_as]
-    kernels = sum(line.verdict not in (table.OMITTED, table.FAILED) for line in lines)
-    counts = ((verdict, sum(line.verdict == verdict for line in lines)) for verdict in reversed(table.BAD_TO_GOOD))
-    words = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
-    console.print(f"{programs} programs, {kernels} distinct kernels in {seconds:.0f} s: {words}", highlight=False)
 
 
 typer.run(main)

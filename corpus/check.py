@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import repeat
 
-from corpus import table
+from corpus import running, table
 from corpus.collecting import all_names, collect
+from corpus.exceptions import reason_of
 from corpus.table import Line
 from inductor_npu.ascend.collect.source import without_name
 from inductor_npu.ascend.compilation import Compilation, compile_kernels
@@ -16,7 +18,7 @@ from inductor_npu.ascend.environment import find_environment
 from inductor_npu.ascend.kernel import CollectedKernel
 from inductor_npu.ascend.report.build import make_row
 from inductor_npu.ascend.report.model import Row
-from inductor_npu.target import get_target
+from inductor_npu.target import NpuTarget, get_target
 
 FEW = 100  # kernels that one process reads sooner than others start
 # Programs that continuous integration checks: every one of them whose number this divides.
@@ -34,18 +36,13 @@ def program_names(sample: bool, target: str) -> list[str]:
     return [program.name for program in hand_written()[::SAMPLE]]
 
 
-def check(names: Sequence[str], target: str, jobs: int, progress: Progress) -> list[Line]:
-    """The lines of the programs called `names`, for the chip `target`. Raises the errors of `find_environment`."""
+def check(names: Sequence[str], target: str, jobs: int, progress: Progress, run: bool = False) -> list[Line]:
+    """The lines of the programs called `names`, for the chip `target`; with `run`, what Ascend's compiler understood of
+    each kernel is executed too. Raises the errors of `find_environment`.
+    """
     environment = find_environment()
     environment.check_target(target)
-    done = 0
-
-    def collected_one() -> None:
-        nonlocal done
-        done += 1
-        progress("collecting", done, len(names))
-
-    programs = collect(names, target, jobs, collected_one)
+    programs = collect(names, target, jobs, _counter("collecting", len(names), progress))
     kernels = {
         (program.program, number): kernel
         for program in programs
@@ -53,27 +50,33 @@ def check(names: Sequence[str], target: str, jobs: int, progress: Progress) -> l
     }
     distinct = _distinct(kernels)
 
-    compiled = 0
-
-    def compiled_one(_index: int, _compilation: object) -> None:
-        nonlocal compiled
-        compiled += 1
-        progress("compiling", compiled, len(distinct))
-
+    compiled = _counter("compiling", len(distinct), progress)
     compilations = compile_kernels(
         [kernels[place].source for place in distinct.values()],
         target,
         environment=environment,
         jobs=jobs,
-        on_done=compiled_one,
+        on_done=lambda index, compilation: compiled(),
     )
-    rows = dict(zip(distinct, _rows([kernels[place] for place in distinct.values()], compilations, target, jobs)))
+    described = _described([kernels[place] for place in distinct.values()], compilations, target, jobs)
+    rows = {key: row for key, (row, _) in zip(distinct, described)}
+    reasons = {key: reason for key, (_, reason) in zip(distinct, described)}
+    if run:
+        agreements = running.run(
+            {place: kernels[place] for place in distinct.values()},
+            dict(zip(distinct.values(), compilations)),
+            target,
+            environment,
+            jobs,
+            _counter("running", len(distinct), progress),
+        )
+        rows = {key: replace(row, agreement=agreements[distinct[key]]) for key, row in rows.items()}
     lines = []
     for program in programs:
         name, number = program.program, 0
         for number, kernel in enumerate(program.collection.kernels, 1):
             key = without_name(kernel.source)
-            lines.append(table.line_of(name, number, rows[key], distinct[key]))
+            lines.append(table.line_of(name, number, key, rows[key], reasons[key], distinct[key]))
         for number, omission in enumerate(program.collection.omissions, number + 1):  # noqa: B020
             lines.append(table.omitted(name, number, omission.kernel, omission.reason))
         if program.error is not None:
@@ -81,15 +84,34 @@ def check(names: Sequence[str], target: str, jobs: int, progress: Progress) -> l
     return lines
 
 
-def _rows(kernels: Sequence[CollectedKernel], compilations: Sequence[Compilation], target: str, jobs: int) -> list[Row]:
-    """What a report says of each kernel. Reading the final IR takes most of a check that finds all else in caches, and
-    needs nothing of this process.
+def _counter(what: str, total: int, progress: Progress) -> Callable[[], None]:
+    """To be called after each of `total` things that are done."""
+    done = 0
+
+    def one() -> None:
+        nonlocal done
+        done += 1
+        progress(what, done, total)
+
+    return one
+
+
+def _described(
+    kernels: Sequence[CollectedKernel], compilations: Sequence[Compilation], target: str, jobs: int
+) -> list[tuple[Row, str]]:
+    """What a report says of each kernel, and why it is not vector. Reading the final IR takes most of a check that
+    finds all else in caches, and needs nothing of this process.
     """
     chip = get_target(target)
     if len(kernels) < FEW:
-        return list(map(make_row, kernels, compilations, repeat(chip)))
+        return list(map(_describe, kernels, compilations, repeat(chip)))
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(make_row, kernels, compilations, repeat(chip), chunksize=16))
+        return list(pool.map(_describe, kernels, compilations, repeat(chip), chunksize=16))
+
+
+def _describe(kernel: CollectedKernel, compilation: Compilation, chip: NpuTarget) -> tuple[Row, str]:
+    row = make_row(kernel, compilation, chip)
+    return row, reason_of(kernel, row, compilation.ttir)
 
 
 def _distinct(kernels: dict[Place, CollectedKernel]) -> dict[str, Place]:

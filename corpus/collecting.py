@@ -12,12 +12,14 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from inductor_npu import identity, providers
 from inductor_npu.ascend.collect.collection import Collection
+from inductor_npu.ascend.collect.program import DATA_LIMIT
 from inductor_npu.user_cache import cache_directory
 
 ROOT = Path(__file__).parents[1]
@@ -60,9 +62,28 @@ def collect(names: Sequence[str], target: str, jobs: int, on_done: Callable[[], 
     missing = [name for name in names if not _folder(store, name).is_dir()]
     for _ in range(len(names) - len(missing)):
         on_done()
-    for _ in _run_all(missing, target, store, min(jobs, len(missing))):
+    for _ in in_processes(_run, missing, target, jobs, store, None):
         on_done()
     return [_load(store, name) for name in names]
+
+
+def collect_data(names: Sequence[str], target: str, jobs: int, folder: Path) -> list[Collected]:
+    """As `collect`, always anew, into `folder`, with what each kernel's first launch read and wrote; the paths of that
+    data are relative to `folder`.
+    """
+    for _ in in_processes(_run, names, target, jobs, folder, DATA_LIMIT):
+        pass
+    return [_with_paths(_load(folder, name), _folder(folder, name).name) for name in names]
+
+
+def _with_paths(collected: Collected, prefix: str) -> Collected:
+    kernels = [
+        kernel
+        if kernel.launch.data is None
+        else replace(kernel, launch=replace(kernel.launch, data=f"{prefix}/{kernel.launch.data}"))
+        for kernel in collected.collection.kernels
+    ]
+    return replace(collected, collection=replace(collected.collection, kernels=kernels))
 
 
 def _store(target: str) -> Path:
@@ -87,7 +108,12 @@ def _identity(target: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _run_all(names: Sequence[str], target: str, store: Path, jobs: int) -> Iterator[None]:
+def in_processes(
+    task: Callable[..., Any], names: Sequence[str], target: str, jobs: int, *arguments: Any
+) -> Iterator[Any]:
+    """Yields `task(name, *arguments)` of each of `names` as it is done, in one of at most `jobs` new processes, whose
+    embedded NPU is the chip `target`.
+    """
     if not names:
         return
     start = multiprocessing.get_context("spawn")  # each has the device to itself
@@ -95,13 +121,14 @@ def _run_all(names: Sequence[str], target: str, store: Path, jobs: int) -> Itera
         providers.PROVIDER_VARIABLE: providers.SIMULATOR.name,
         providers.TARGET_VARIABLE: target,
         "OMP_NUM_THREADS": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # kernels are compiled in the process: no pool of workers is wanted
         "INDUCTOR_NPU_SIM_THREADS": "1",
     }
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)  # for the processes, which torch reads it in before any function of ours runs
     try:
-        with ProcessPoolExecutor(jobs, start, initializer=_prepare) as pool:
-            for future in as_completed([pool.submit(_run, name, store) for name in names]):
+        with ProcessPoolExecutor(min(jobs, len(names)), start, initializer=_prepare) as pool:
+            for future in as_completed([pool.submit(task, name, *arguments) for name in names]):
                 yield future.result()
     finally:
         for name, value in before.items():
@@ -115,21 +142,26 @@ def _prepare() -> None:
     warnings.simplefilter("ignore")  # programs of a database warn of all sorts of things
 
 
-def _run(name: str, store: Path) -> None:
+def _run(name: str, store: Path, data_limit: int | None) -> None:
     """Runs one program in this process; its collection appears in `store` when it is whole."""
     from inductor_npu.ascend.collect.afresh import compiled_afresh
     from inductor_npu.ascend.collect.collector import collecting
 
-    program = _programs()[name]
+    program = program_called(name)
     folder = Path(tempfile.mkdtemp(prefix="unfinished-", dir=store))
     error = None
-    with compiled_afresh(), collecting(folder):
+    with compiled_afresh(), collecting(folder, data_limit):
         try:
             program()
         except Exception as failure:  # noqa: BLE001 - it is the program's, and the table says it
             error = f"{type(failure).__name__}: {failure}"
     (folder / _ERROR).write_text(json.dumps(error))
     folder.replace(_folder(store, name))
+
+
+def program_called(name: str) -> Callable[[], None]:
+    """What runs the program of that name in this process."""
+    return _programs()[name]
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.utils import _pytree as pytree
@@ -41,7 +42,13 @@ def _elements(sample: Any) -> int:
     return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
 
-def _program(operator: Any) -> Program:
+def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _program(operator: Any, database: Any) -> Program:
+    # Random operators set a seed in each call, which Dynamo does not trace; PyTorch's own tests of Inductor do this.
+    @mock.patch.object(database, "wrapper_set_seed", _call)
     def run() -> None:
         torch.manual_seed(0)
         sample = _sample(operator)
@@ -61,19 +68,13 @@ def _program(operator: Any) -> Program:
     return Program(operator.name, run)
 
 
-def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return function(*args, **kwargs)
-
-
 def programs() -> list[Program]:
     """One program for each operator that takes float32. Reading the database takes seconds: hence a function."""
     from torch.testing._internal import common_methods_invocations as database
 
-    # Random operators set a seed in each call, which Dynamo does not trace; PyTorch's own tests of Inductor do this.
-    database.wrapper_set_seed = _call
     chosen = {
         operator.name: operator
         for operator in reversed(database.op_db)  # of an operator's variants, the first one
         if torch.float32 in operator.dtypes and not operator.name.startswith(LIBRARIES)
     }
-    return family("operator", (_program(operator) for operator in reversed(chosen.values())))
+    return family("operator", (_program(operator, database) for operator in reversed(chosen.values())))

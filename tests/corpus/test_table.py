@@ -6,7 +6,7 @@ import pytest
 
 from corpus import table
 from corpus.programs import hand_written
-from corpus.table import FAILED, OMITTED, Line, worse
+from corpus.table import FAILED, OMITTED, Line, with_known_runs, worse
 from inductor_npu.ascend.hivm import Verdict
 
 VECTOR, ELEMENT, SCALAR, REFUSED = (verdict.value for verdict in Verdict)
@@ -42,6 +42,25 @@ def test_more_good_kernels_are_not_worse_but_one_more_bad_one_is() -> None:
 
 def test_a_good_kernel_does_not_make_up_for_a_bad_one() -> None:
     assert worse(lines("softmax", SCALAR, SCALAR), lines("softmax", VECTOR, REFUSED)) != []
+
+
+def test_a_result_that_became_wrong_is_worse() -> None:
+    before, after = Line("sum", 1, "", VECTOR, run="agrees"), Line("sum", 1, "", VECTOR, run="differs: out[0] is 1.0")
+    assert worse([after], [before]) == worse([after], [after]) == []
+    assert worse([before], [after]) == ["sum: 0 kernels were wrong, 1 are"]
+
+
+def test_a_form_that_is_wrong_on_ascend_is_worse() -> None:
+    before, after = Line("sum", 1, "", VECTOR), Line("sum", 1, "", VECTOR, lint="N104 reversed mask (line 3)")
+    assert worse([before], [after]) == ["sum: 0 kernels were against the lint, 1 are"]
+
+
+def test_a_kernel_that_was_not_run_has_the_outcome_of_the_same_kernel_in_the_accepted_table() -> None:
+    accepted = [Line("a", 1, "", VECTOR, key="11", run="agrees"), Line("a", 2, "", VECTOR, key="22")]
+    new = [Line("b", 1, "", VECTOR, key="11"), Line("b", 2, "", VECTOR, key="22"), Line("b", 3, "", VECTOR, key="33")]
+    assert [line.run for line in with_known_runs(new, accepted)] == ["agrees", "", ""]
+    run = [Line("b", 1, "", VECTOR, key="11", run="cannot execute")]
+    assert with_known_runs(run, accepted) == run
 
 
 def test_programs_of_one_table_only_are_not_compared() -> None:

@@ -17,7 +17,8 @@ from inductor_npu.ascend.kernel import CollectedKernel
 from inductor_npu.ascend.workers import WorkerDied, WorkerPool
 
 _WORKER = "inductor_npu.ascend.execute.worker"
-# A worker gives up on a kernel by itself (run.SECONDS, twice at most); this is for one that does not.
+SECONDS = 120.0  # that one run of a kernel may take
+# A worker gives up on a kernel by itself (after a few runs); this is for one that does not.
 _SECONDS = 600.0
 
 
@@ -35,6 +36,7 @@ def run_kernels(
     *,
     environment: AscendEnvironment | None = None,
     jobs: int | None = None,
+    seconds: float = SECONDS,
     on_done: Callable[[int, Agreement], None] | None = None,
 ) -> list[Agreement]:
     """Runs each kernel's Linalg (`compilations`, in the same order) on the inputs of its launch, `jobs` at a time
@@ -42,7 +44,8 @@ def run_kernels(
     `launch.data` is.
 
     Returns an Agreement for each, in order. One that crashes, hangs or leaves its arguments' memory costs nobody else's
-    result. `on_done(index, agreement)` is called in this thread as each is known.
+    result; nor does one whose run takes longer than `seconds`. `on_done(index, agreement)` is called in this thread as
+    each is known.
 
     Raises the errors of `find_environment` (unless `environment` is given), and BrokenAscendEnvironmentError if the
     processes of that environment do not start.
@@ -67,7 +70,8 @@ def run_kernels(
     executor = ThreadPoolExecutor(jobs)
     try:
         futures = {
-            executor.submit(_run, pool, kernels[index], compilations[index], folder): index for index in runnable
+            executor.submit(_run, pool, kernels[index], compilations[index], folder, seconds): index
+            for index in runnable
         }
         for future in as_completed(futures):
             done(futures[future], future.result())
@@ -78,7 +82,9 @@ def run_kernels(
     return [results[index] for index in range(len(kernels))]
 
 
-def _run(pool: WorkerPool, kernel: CollectedKernel, compilation: Compilation, folder: Path) -> Agreement:
+def _run(
+    pool: WorkerPool, kernel: CollectedKernel, compilation: Compilation, folder: Path, seconds: float
+) -> Agreement:
     with tempfile.TemporaryDirectory(prefix="inductor-npu-run-") as work:
         request = {
             "kernel": kernel.to_json(),
@@ -86,6 +92,7 @@ def _run(pool: WorkerPool, kernel: CollectedKernel, compilation: Compilation, fo
             "target": compilation.target,
             "collection": str(folder.resolve()),
             "folder": work,
+            "seconds": seconds,
         }
         try:
             return Agreement.from_json(pool.ask(request, _SECONDS))

@@ -8,7 +8,7 @@ at most
 - `eps` is 2^-23 for the arithmetic: both compilers compute in fp32, whatever the storage. FUNCTION_UNITS is what
   Ascend's polynomials and the embedded NPU's functions may differ by.
 - fp16 and bf16 results are rounded once more: HALF_UNITS of their own last place are added.
-- `s` is how far the element moves at most in RUNS runs with random roundings (noise.py): the rounding error that the
+- `s` is how far the element moves at most in RUNS runs with other roundings (noise.py): the rounding error that the
   kernel itself has, of its sums and of its differences. SPREAD is because few runs were made, and because both results
   have such an error. What is exact does not move, so that it excuses no wrong index, mask or constant.
 """

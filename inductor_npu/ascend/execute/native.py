@@ -95,6 +95,7 @@ _ARENA = """
 @npu_arena = internal global ptr null
 @npu_arena_end = internal global ptr null
 @npu_noise = internal global i64 0
+@npu_run = internal global i64 0
 define internal ptr @npu_allocate(i64 %bytes) {
   %next = load ptr, ptr @npu_arena
   %end = load ptr, ptr @npu_arena_end
@@ -228,6 +229,7 @@ define void @npu_launch(ptr %words, i64 %begin, i64 %end, i64 %step, ptr %grid, 
 {loaded}
   store ptr %limit, ptr @npu_arena_end
   store i64 %seed, ptr @npu_noise
+  store i64 %seed, ptr @npu_run
   br label %head
 head:
   %i = phi i64 [%begin, %0], [%next, %body]

@@ -26,7 +26,6 @@ from inductor_npu.ascend.execute.lowering import CannotExecuteError, Level, Prog
 from inductor_npu.ascend.execute.memory import Fenced, Fences, Overrun, Placement, permit, reserve
 from inductor_npu.ascend.kernel import CollectedKernel, TensorArgument
 
-SECONDS = 120.0
 _ARENA_BYTES = 1 << 31
 _ARENA_FENCE = 1 << 33  # what a tile that did not fit may reach
 _WORKSPACE_BYTES = 1 << 16
@@ -52,17 +51,23 @@ class _Case:
 
 
 def run_collected(
-    kernel: CollectedKernel, linalg: str, target: str, programs: Path, folder: Path, work: Path
+    kernel: CollectedKernel,
+    linalg: str,
+    target: str,
+    programs: Path,
+    folder: Path,
+    work: Path,
+    seconds: float,
 ) -> Agreement:
     """Runs `linalg`, which Ascend's front end made of `kernel`, on the inputs of its launch, and compares with what the
     embedded NPU computed (`kernel.launch.data` in `folder`). `programs` holds bishengir-opt, `work` takes intermediate
-    files.
+    files. A run that does not end within `seconds` is given up.
 
     The middle end's form is run; where its result differs, the front end's is run too, to tell which of the two
     departs. All of it happens in child processes, so that this process never has threads (MLIR's) when it forks.
     """
     start = time.perf_counter()
-    toolchain = _Toolchain(target, programs, work)
+    toolchain = _Toolchain(target, programs, work, seconds)
     try:
         case = _prepare(kernel, folder)
     except CannotExecuteError as error:
@@ -81,11 +86,12 @@ def run_collected(
 
 @dataclass(frozen=True)
 class _Toolchain:
-    """What lowers: the chip, the folder of bishengir-opt, and one for intermediate files."""
+    """What lowers: the chip, the folder of bishengir-opt, and one for intermediate files; how long a run may take."""
 
     target: str
     programs: Path
     work: Path
+    seconds: float
 
 
 def _blame(result: Agreement, earlier: Agreement) -> Agreement:
@@ -161,7 +167,7 @@ def _in_child(case: _Case, linalg: str, level: Level, toolchain: _Toolchain, fen
             answer = _agreement(case.kernel, RunVerdict.CANNOT_EXECUTE, f"internal error: {said}"[:400])
         _leave(write, answer)
     os.close(write)
-    return _answer_of(case.kernel, child, read, level)
+    return _answer_of(case.kernel, child, read, level, toolchain.seconds)
 
 
 def _leave(pipe: int, answer: Agreement) -> None:
@@ -171,14 +177,14 @@ def _leave(pipe: int, answer: Agreement) -> None:
     os._exit(0)
 
 
-def _answer_of(kernel: CollectedKernel, child: int, pipe: int, level: Level) -> Agreement:
-    deadline, parts = time.monotonic() + SECONDS, []
+def _answer_of(kernel: CollectedKernel, child: int, pipe: int, level: Level, seconds: float) -> Agreement:
+    deadline, parts = time.monotonic() + seconds, []
     with os.fdopen(pipe, "rb", buffering=0) as answers:
         while True:
             if not select.select([answers], [], [], max(deadline - time.monotonic(), 0.0))[0]:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                message = f"it did not end within {SECONDS:.0f} s on the host"
+                message = f"it did not end within {seconds:.0f} s on the host"
                 return _agreement(kernel, RunVerdict.CANNOT_EXECUTE, message, level=level.value)
             part = answers.read(1 << 16)
             if not part:

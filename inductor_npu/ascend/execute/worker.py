@@ -4,9 +4,9 @@ It speaks the protocol of toolchain/worker.py: PROGRAMS is the folder of bisheng
 true}`, and each request is answered by a JSON line, an Agreement:
 
     {"kernel": CollectedKernel, "linalg": "...", "target": "Ascend910B3", "collection": "folder of launch.data",
-    "folder": "..."}
+    "folder": "...", "seconds": 120}
 
-Files of the work go to the request's `folder`.
+Files of the work go to the request's `folder`; `seconds` limits each run.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def serve(programs: Path) -> None:
             programs,
             Path(request["collection"]),
             Path(request["folder"]),
+            request["seconds"],
         )
         _write(answers, agreement.to_json())
 

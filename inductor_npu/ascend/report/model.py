@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inductor_npu.ascend.collect.collection import Omission
 from inductor_npu.ascend.hivm import Cycles, Finding, Verdict
+from inductor_npu.ascend.report.least import Repeat
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement
@@ -36,9 +37,10 @@ class Refusal:
 class Row:
     """One distinct kernel. What is None is not known: the kernel was refused, or it depends on data.
 
-    Bytes are of device memory in one launch, `bytes_least` what it would take to read each tensor that is read once and
-    to write each that is written once. `ub_share` is the share of the Unified Buffer that is planned, `buffers_doubled`
-    counts tiles with two buffers, so that transfer and arithmetic overlap; a kernel without a loop over tiles has none.
+    Bytes are of device memory in one launch, `bytes_least` what it would take to read each element that is read once
+    and to write each that is written once, `repeats` what is accessed more than once. `ub_share` is the share of the
+    Unified Buffer that is planned, `buffers_doubled` counts tiles with two buffers, so that transfer and arithmetic
+    overlap; a kernel without a loop over tiles has none.
     `cycles` are estimates from the compiled kernel, for the busiest core. `launches` counts those of the program.
     `agreement` is there where the kernel was run as Ascend's compiler understood it. `lint` has what the rules find in
     its TTIR.
@@ -61,6 +63,7 @@ class Row:
     bytes_read: int | None = None
     bytes_written: int | None = None
     bytes_least: int | None = None
+    repeats: tuple[Repeat, ...] = ()
     vector_instructions: int | None = None
     cycles: Cycles | None = None
     assumptions: tuple[str, ...] = ()

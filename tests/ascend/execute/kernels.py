@@ -19,6 +19,13 @@ def gelu(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def cancel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n, other=1.0)
+    tl.store(out + at, tl.exp(-value) + tl.log(value), mask=at < n)
+
+
+@triton.jit
 def select(x, flags, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + at, mask=at < n)

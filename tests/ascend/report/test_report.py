@@ -13,7 +13,7 @@ from inductor_npu.ascend.hivm import Finding
 from inductor_npu.ascend.kernel import CollectedKernel, KernelSource, Launch, Origin, TensorArgument
 from inductor_npu.ascend.lint import LintFinding
 from inductor_npu.ascend.report import Refusal, advice
-from inductor_npu.ascend.report.build import item_bytes, least_bytes, make_row
+from inductor_npu.ascend.report.build import make_row
 from inductor_npu.ascend.report.units import bytes_text, count_text, plural, ratio_text, share_text
 from inductor_npu.target import get_target
 from tests.ascend.report.examples import ALL, COMPILED, CRASHED, ELEMENT, REFUSED, SCALAR, UNREAD, VECTOR, report, row
@@ -30,27 +30,6 @@ def _contiguous(shape: tuple[int, ...]) -> list[int]:
         strides.insert(0, step)
         step *= length
     return strides
-
-
-def least(*arguments, moved: int | None = None) -> int:
-    launch = Launch((1, 1, 1), {f"a{number}": argument for number, argument in enumerate(arguments)})
-    return least_bytes(launch, range(len(arguments)), moved)
-
-
-def test_least_bytes_are_those_of_each_distinct_tensor():
-    assert least(tensor(10, 10)) == 400
-    assert least(tensor(10, 10), tensor(10, 10), 7) == 400  # the same tensor twice, and a number
-    assert least(tensor(10, 10), tensor(10, 10, storage=1)) == 800
-    assert least(tensor(10), tensor(10, offset=10)) == 80  # two parts of one storage
-    assert least(tensor(10, 10, size=400), tensor(100, size=400)) == 400  # two views: no more than their storage
-    assert least(tensor(10, 10, strides=(0, 1))) == 40  # rows that are all the same one
-    assert least(tensor(1000, 1000), moved=4096) == 4096  # an embedding of which few rows are read
-    assert least() == 0
-
-
-def test_sizes_of_dtypes():
-    names = ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int64", "bool", "float8_e4m3fn")
-    assert [item_bytes(name) for name in names] == [4, 2, 2, 8, 1, 1, 8, 1, 1]
 
 
 def test_a_refused_kernel_has_the_compilers_words():

@@ -1,0 +1,28 @@
+"""Kernels that we make, against those of Inductor's own Triton backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus.counts import Count, count, more
+from corpus.programs import hand_written
+
+EVERY = 40
+
+
+@pytest.mark.slow
+def test_two_graphs_of_one_program_are_counted_with_both() -> None:
+    """Forward and backward of a softmax: a kernel each; the program runs with ours."""
+    assert count("softmax/softmax 128") == Count("softmax/softmax 128", stock=2, ours=2)
+
+
+@pytest.mark.slow
+def test_we_make_no_more_kernels_than_stock_inductor_on_a_fixed_sample() -> None:
+    counts = [count(program.name) for program in hand_written()[::EVERY]]
+    assert all(one.stock for one in counts) and not any(one.error for one in counts)
+    assert more(counts) == []
+
+
+def test_what_ours_has_more_of_comes_first() -> None:
+    same, one, three = Count("a", 2, 2), Count("b", 1, 2), Count("c", 1, 4)
+    assert more([same, one, three]) == [three, one]
