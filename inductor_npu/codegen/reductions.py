@@ -253,9 +253,13 @@ class Reductions(TileKernel):
         return self._generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
 
     def padded_later(self, line: str, address: Address, has_other: bool) -> Any:
-        """A load whose filling beyond the row is chosen by the first reduction that wants one."""
-        reduced = [axis for axis in address.axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)]
-        return self.paddings.load(line) if reduced and not has_other else line
+        """A load whose filling beyond the row is chosen by the first reduction that wants one.
+
+        One that knows only some of the reduced axes has its own values beyond the end of the others: no filling.
+        """
+        reduced = {axis for axis in self.plan.order if self.axis_of[axis].is_reduction and self.needs_mask(axis)}
+        fillable = reduced and reduced <= set(address.axes) and not has_other
+        return self.paddings.load(line) if fillable else line
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -162,3 +162,12 @@ def test_a_result_of_a_row_that_is_read_in_a_loop_is_used_along_the_row() -> Non
         return distance / (1 + distance.square().mean((0, 2), keepdim=True)).sqrt()
 
     check(centred, torch.randn(256, 8, 64))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 5), (5, 1, 1), ()], ids=str)
+def test_reduction_over_several_axes_of_which_an_operand_has_a_part(shape: tuple[int, ...]) -> None:
+    check(
+        lambda a, b: ((a - b).square().sum(), (a + b).amax(), torch.dist(a, b)),
+        torch.randn(5, 5, 5),
+        torch.ones(shape) * 3,
+    )
