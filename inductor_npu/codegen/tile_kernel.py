@@ -109,6 +109,9 @@ class TileKernel(TritonKernel):
         kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
+        # Read once more, to weigh a persistent block against a loop, which the plan has done; that fails where two axes
+        # are both reduced.
+        self.tiling = {}
         self.simplify_indexing = functools.cache(axes.simplify)
 
     def __enter__(self) -> TileKernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.compile.helpers import check, code_of, kernel_count
 from tests.triton_features import needs_feature, require
@@ -171,3 +172,11 @@ def test_reduction_over_several_axes_of_which_an_operand_has_a_part(shape: tuple
         torch.randn(5, 5, 5),
         torch.ones(shape) * 3,
     )
+
+
+def test_loop_over_two_reduced_axes_alone() -> None:
+    def divergence(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.kl_div(F.log_softmax(a, -1), F.softmax(b, -1), reduction="batchmean")
+
+    inputs = [torch.randn(64, 100, requires_grad=True) for _ in range(2)]
+    check(divergence, *inputs, backward=True)
