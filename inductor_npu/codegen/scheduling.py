@@ -10,13 +10,14 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.codegen.triton import TritonKernel, TritonScheduling
-from torch._inductor.scheduler import BaseSchedulerNode
+from torch._inductor.scheduler import BaseSchedulerNode, WhyNoFuse
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu.codegen import eager_kernel, listing, provenance, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.axes import CannotSplit
+from inductor_npu.codegen.fusion import Fusions
 from inductor_npu.codegen.kernel import NpuTritonKernel
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.piece_kernel import KernelInPieces
@@ -59,6 +60,22 @@ class NpuScheduling(TritonScheduling):
     @classmethod
     def get_backend_features(cls, device: Any) -> OrderedSet[BackendFeature]:
         return cls.backend_features
+
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        self._fusions = Fusions()
+
+    def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
+        if not super().can_fuse(node1, node2):
+            return False
+        reason = self._fusions.reason_against(node1, node2)
+        if reason is not None:
+            WhyNoFuse(node1, node2)("%s", reason)
+        return reason is None
+
+    can_fuse_vertical = can_fuse
+    can_fuse_horizontal = can_fuse
 
     # What part of the Unified Buffer tiles may fill, as estimated: the next smaller one where the compiler disagrees.
     # None stands for Inductor's own shape of kernels.

@@ -20,6 +20,9 @@ from inductor_npu.tiling.plan import TilePlan, Work, footprint
 # How far a candidate is from the default: blocks up to so many times as long or short.
 _FARTHEST = 4
 
+# A scanned tile is turned, so that its rows lie side by side: fewer than fill a block of 32 bytes cost a whole one.
+_SCANNED_ROWS = 8
+
 
 def candidates(work: Work, default: TilePlan, chip: NpuTarget, share: float, most: int) -> list[TilePlan]:
     """`default` and up to `most - 1` other tiles, the cheapest by the cost model first; of equals the one nearest to
@@ -72,6 +75,9 @@ def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePl
             return None
         else:
             loops.add(name)
+    rows = math.prod(block for name, block in blocks.items() if not axes[name].is_reduction)
+    if work.scans and blocks != default.blocks and rows < _SCANNED_ROWS:
+        return None
     if math.prod(blocks.values()) < min(limits.WHOLE_COMPARISON, math.prod(default.blocks.values())):
         return None
     return TilePlan(default.order, blocks, tuple(name for name in axes if name in loops))

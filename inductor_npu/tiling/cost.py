@@ -16,9 +16,8 @@ from inductor_npu.tiling.plan import PlannedAccess, TilePlan, Work
 CLOCK_HZ = 1.8e9  # docs/ascend.md: cube_freq of the 910B
 SCALAR_ON_CHIP_CYCLES = 8  # one element that the scalar core reads or writes in the Unified Buffer
 SCALAR_DEVICE_CYCLES = 64  # the same in device memory
-TRANSFER_CYCLES = 32  # to start a transfer; chosen
-INSTRUCTION_CYCLES = 8  # to start a vector instruction; chosen, as one access on chip is
-LAUNCH_CYCLES = 9000  # 5 us: the least that a launch takes on the device; chosen
+TRANSFER_CYCLES = 16  # to start a transfer; chosen
+INSTRUCTION_CYCLES = 4  # to start a vector instruction; chosen
 
 # Passes of the vector core over a tile for the operators that need several (counted in the library's own code);
 # TURN: a transpose on chip.

@@ -1,0 +1,91 @@
+"""Which loops should not become one kernel, although they could: those for which there is no tile.
+
+Inductor joins loops to save traffic to memory, and that pays here too. It does not where
+
+- the loops see their elements in shapes that no axes refine: each alone has affine addresses, both together have not;
+- so much is alive at once that no tile fits the Unified Buffer whose transfers are worth their start.
+
+An access that Ascend's compiler takes element by element is no reason to split: the scalar core works beside the
+others, so that a kernel of its own would only add a launch and the traffic of its result (docs/tiling.md has the
+numbers).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
+
+from inductor_npu import providers
+from inductor_npu.codegen.axes import Axes, CannotSplit, hint
+from inductor_npu.codegen.shape import shape_of
+
+# What part of the Unified Buffer tiles may fill, as estimated, and the fewest elements of one: bursts of 1 KiB.
+_SHARE = 0.8
+_FEWEST_ELEMENTS = 256
+
+# For a bound that is fast to compute: bytes of an item, and values alive beside loads and stores.
+_ITEM_BYTES = 4
+_VALUES = 8
+
+
+class Fusions:
+    """The decisions of one graph. What was found for some loops is kept: Inductor asks for many pairs, and often."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[object, str | None] = {}
+
+    def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
+        """Why the loops of both should stay apart; None if there is no reason."""
+        nodes = [*first.get_nodes(), *second.get_nodes()]
+        if not all(isinstance(node, SchedulerNode) for node in nodes):
+            return None
+        key = _key(nodes)
+        if key not in self._reasons:
+            self._reasons[key] = _no_common_axes(nodes) or _no_room(nodes)
+        return self._reasons[key]
+
+
+def _no_common_axes(nodes: Sequence[Any]) -> str | None:
+    if len({_ranges(node) for node in nodes}) == 1:
+        return None
+    numel, reduction_numel = _group(nodes)
+    try:
+        Axes(nodes, numel, reduction_numel)
+    except CannotSplit as error:
+        return f"no common axes: {error}"
+    return None
+
+
+def _no_room(nodes: Sequence[Any]) -> str | None:
+    room = _SHARE * providers.current_target().unified_buffer
+    tensors = {dependency for node in nodes for dependency in (*node.read_writes.reads, *node.read_writes.writes)}
+    if (2 * len(tensors) + _VALUES) * _ITEM_BYTES * _FEWEST_ELEMENTS <= room:
+        return None  # nearly every pair ends here
+    numel, reduction_numel = _group(nodes)
+    try:
+        _, _, tile = shape_of(nodes, SIMDKernelFeatures(list(nodes), numel, reduction_numel), _SHARE)
+    except CannotSplit as error:
+        return str(error)
+    elements = math.prod(tile.blocks.values())
+    if elements >= min(_FEWEST_ELEMENTS, hint(numel) * hint(reduction_numel)):
+        return None
+    return f"{len(tensors)} tensors leave room for tiles of {elements} elements"
+
+
+def _group(nodes: Sequence[Any]) -> tuple[sympy.Expr, sympy.Expr]:
+    """How many elements the pointwise loops of a kernel have, and its reductions."""
+    return max(nodes, key=lambda node: int(node.is_reduction())).group[1]
+
+
+def _ranges(node: Any) -> tuple[object, ...]:
+    return tuple(tuple(lengths) for lengths in node.get_ranges())
+
+
+def _key(nodes: Sequence[Any]) -> object:
+    """Loops by name and by shape, which Inductor may change between two questions."""
+    return tuple((node.get_name(), _ranges(node)) for node in nodes)
