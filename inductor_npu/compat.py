@@ -20,6 +20,9 @@ from typing import Any
 from inductor_npu.errors import NpuWarning
 
 DEVICE = "npu"
+# Numbers of 4 bytes in a block of 32 bytes, the least that an NPU moves at a time.
+_PARTS_IN_A_BLOCK = 8
+
 TESTED_TORCH = ((2, 11), (2, 13))
 TESTED_TRITON = ((3, 2), (3, 6))
 
@@ -155,6 +158,21 @@ def _name_our_grid() -> None:
     triton_heuristics.NpuGrid = NpuGrid
 
 
+def _split_rows_in_blocks() -> None:
+    from torch._inductor.choices import InductorChoices
+
+    original = InductorChoices.reduction_split_factor
+
+    @functools.wraps(original)
+    def reduction_split_factor(device: Any, reduction_numel_hint: int, numel_hint: int, inner_reduction: bool) -> int:
+        parts = original(device, reduction_numel_hint, numel_hint, inner_reduction)
+        if device.type != DEVICE or not inner_reduction or numel_hint == 1 or parts == 1:
+            return parts
+        return -(-parts // _PARTS_IN_A_BLOCK) * _PARTS_IN_A_BLOCK
+
+    InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)  # type: ignore[method-assign]
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -203,6 +221,14 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch._inductor.runtime.triton_heuristics",
         apply=_name_our_grid,
+    ),
+    Patch(
+        symbol="torch._inductor.choices.InductorChoices.reduction_split_factor",
+        reason="how many parts a row is reduced in. What they come to lies side by side in memory, row by row, and is "
+        "moved one by one in rows of less than 32 bytes. A handler of choices is one for all devices, and the user's.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.choices",
+        apply=_split_rows_in_blocks,
     ),
 )
 

@@ -50,6 +50,12 @@ def test_grids_are_still_looked_up_by_name_in_one_module() -> None:
     assert _without_our_package(f"{source}\nprint('globals()' in inspect.getsource(t.GridExpr.from_meta))") == "True"
 
 
+def test_choices_are_still_those_of_all_devices() -> None:
+    """When a backend can bring choices of its own, the patch can go."""
+    source = "import inspect, torch._inductor.virtualized as v"
+    assert _without_our_package(f"{source}\nprint('device' in inspect.getsource(v._choices_default))") == "False"
+
+
 def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     source = "f = torch.compile(lambda a: a @ a); f(torch.ones(4, 4, device='npu'))"
     finished = run_python(f"import torch\n{source}")

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import sympy
@@ -27,6 +28,7 @@ from inductor_npu.codegen import listing
 from inductor_npu.codegen.axes import Axis
 from inductor_npu.codegen.scans import Scans
 from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
+from inductor_npu.tiling import limits
 from inductor_npu.tiling.grid import NpuGrid
 
 
@@ -76,7 +78,11 @@ class NpuKernel(Scans):
         if dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32:
             return self.cse.generate(buffer, f"{value}.to(tl.float32)", dtype=torch.float32, shape=value.shape)
         if dtype == torch.bool:  # a load from a pointer to int1 gives int8
-            return self.cse.generate(buffer, f"{value}.to(tl.int1)", dtype=torch.bool, shape=value.shape)
+            # which Ascend's compiler compares with 0 in 16 bits, 128 elements at a time: short tiles in 32 bits
+            axes = self.axes_of(value.shape)
+            is_short = 1 < math.prod(map(self.max_block, axes)) < limits.WHOLE_COMPARISON
+            text = f"{value}.to(tl.float32) != 0.0" if is_short else f"{value}.to(tl.int1)"
+            return self.cse.generate(buffer, text, dtype=torch.bool, shape=value.shape)
         return value
 
     def _to_tile_order(self, value: CSEVariable, axes: AxisNames, buffer: IndentedBuffer) -> TritonCSEVariable:

@@ -88,6 +88,8 @@ class NpuKernelOverrides(TritonKernelOverrides):
             return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
         if dtype is torch.bool:
             return x if is_bool(x) else NpuKernelOverrides.ne(x, 0)
+        if dtype in (torch.uint8, torch.int8) and is_tile(x) and not is_bool(x):
+            return f"device_functions.to_byte({x}, {triton_type(dtype)})"
         if dtype in (torch.uint8, torch.int8, torch.int16) and is_float(x):
             return f"{x}.to(tl.int32).to({triton_type(dtype)})"
         bounds = bounds_of(x)

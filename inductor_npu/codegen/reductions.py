@@ -11,28 +11,35 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._inductor import ir
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.codegen.simd import constant_repr
-from torch._inductor.codegen.triton import triton_acc_type, upcast_acc_dtype
+from torch._inductor.codegen.triton import triton_acc_type, triton_compute_type, triton_type, upcast_acc_dtype
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from inductor_npu.codegen.operands import INT32, bounds_of
 from inductor_npu.codegen.tile_kernel import Address, TileKernel
+from inductor_npu.tiling import limits
 
 # How the lanes of a tile meet; each takes a tile and a dimension.
 _MEET = {
     "sum": "tl.sum",
-    "prod": "triton_helpers.prod",
+    "prod": "device_functions.product",
     "max": "device_functions.largest",
     "min": "device_functions.smallest",
     "any": "device_functions.any_true",
     "xor_sum": "tl.xor_sum",
 }
 
-# Positions along a reduced axis below this are exact in float32, in which Ascend's reductions are vectors to the end.
-_EXACT_IN_FLOAT32 = 1 << 24
+# Whole numbers up to this are exact in float32, in which Ascend's reductions are vectors to the end.
+_BITS_IN_FLOAT32 = 24
+_EXACT_IN_FLOAT32 = 1 << _BITS_IN_FLOAT32
+
+# Limbs that are put together; of 64 bits that many have 8 bits each, whose sums are exact for 65536 elements of a tile.
+_MOST_LIMBS = 8
 
 _NOT_REACHED = torch.iinfo(torch.int32).max
 
@@ -57,6 +64,8 @@ class Reductions(TileKernel):
             result = self._variance_of_parts(several)
         elif reduction_type == "online_softmax_reduce":
             result = self._softmax(dtype, several)
+        elif reduction_type == "sum" and several[0].dtype in (torch.int32, torch.int64):
+            result = self._sum_of_integers(several[0])
         elif reduction_type in _MEET:
             result = self._simple(src_dtype, reduction_type, several[0])
         else:
@@ -76,9 +85,10 @@ class Reductions(TileKernel):
                 self.paddings.is_maximum(result, value)
             return result
         accumulator = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
+        value = self.padded(value, identity)
         updated = ir.get_reduction_combine_fn(kind, src_dtype)(accumulator, value)
-        self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, value)}")
-        with self.writing_to(self.post_loop_combine):
+        self.compute.writeline(f"{accumulator} = {updated}")
+        with self._after_loops():
             return self._meet(kind, accumulator, src_dtype)
 
     def _meet(self, kind: str, value: CSEVariable, src_dtype: torch.dtype) -> CSEVariable:
@@ -90,6 +100,72 @@ class Reductions(TileKernel):
             shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
             value = self._generate(f"{_MEET[kind]}({value}, {dimension})", value.dtype, shape)
         return value
+
+    # -- sums of integers ---------------------------------------------------------------------------------------------
+
+    def _sum_of_integers(self, value: CSEVariable) -> CSEVariable:
+        """The sum, which wraps: in float32 where that is exact; else each lane's in integers, the lanes' in limbs."""
+        dtype, bounds, count = value.dtype, bounds_of(value), self.features.reduction_numel
+        assert dtype is not None and bounds is not None, "an integer value has a dtype and bounds"
+        most = max(map(abs, bounds))
+        if isinstance(count, (int, sympy.Integer)) and most * int(count) <= _EXACT_IN_FLOAT32:
+            total = self._simple(torch.float32, "sum", self._in_type(value, torch.float32))
+            with self._after_loops():
+                return self._in_type(total, dtype)
+        rounds = self._rounds()
+        if rounds is not None and most * rounds <= INT32.max:
+            value = self._in_type(value, torch.int32)
+        value = self.broadcast(value, self.reduced_axes(value), self.compute)
+        value = self._zero_beyond_rows(value)
+        if self.plan.loops:
+            is_wide = value.dtype == torch.int64
+            accumulator = self._accumulator(value.shape, value.dtype, 0, "tl.int64" if is_wide else "tl.int32")
+            added = f"device_functions.add_int64({accumulator}, {value})" if is_wide else f"{accumulator} + {value}"
+            self.compute.writeline(f"{accumulator} = {added}")
+            most, value = (1 << 63 if is_wide else most * rounds if rounds else 1 << 31), accumulator
+        with self._after_loops():
+            return self._sum_of_limbs(value, most, dtype)
+
+    def _sum_of_limbs(self, value: CSEVariable, most: int, dtype: torch.dtype) -> CSEVariable:
+        """The sum, in `dtype`, of integers of at most `most` along the reduced axes of the tile."""
+        assert value.dtype is not None, "a value has a dtype"
+        lanes = math.prod(self.max_block(axis) for axis in self.axes_of(value.shape) if self.axis_of[axis].is_reduction)
+        width = _BITS_IN_FLOAT32 - (lanes - 1).bit_length()
+        bits = min(most.bit_length() + 1, 8 * value.dtype.itemsize)
+        count = -(-bits // max(width, 1))
+        if count > _MOST_LIMBS:
+            return self._in_type(self._meet("sum", value, value.dtype), dtype)
+        sums = []
+        for place in range(count):
+            text = f"device_functions.limb({value}, {place * width}, {width}, {place == count - 1})"
+            sums.append(self._meet("sum", self._generate(text, torch.float32, value.shape), torch.float32))
+        if dtype == torch.int64 and sums[0].shape:
+            limbs = [*map(str, sums), *["0"] * (_MOST_LIMBS - count)]
+            text = f"device_functions.int64_of_limbs({width}, {count}, {', '.join(limbs)})"
+        else:
+            kind = triton_type(dtype)
+            text = " + ".join(f"({part}.to({kind}) << {place * width})" for place, part in enumerate(sums))
+        return self._generate(text, dtype, sums[0].shape)
+
+    def _rounds(self) -> int | None:
+        """How often the loops over reduced axes go round, None if that is not known."""
+        rounds = 1
+        for axis in self.plan.loops:
+            length = self.axis_of[axis].length
+            if not isinstance(length, (int, sympy.Integer)):
+                return None
+            rounds *= -(-int(length) // self.max_block(axis))
+        return rounds
+
+    def _zero_beyond_rows(self, value: CSEVariable) -> CSEVariable:
+        """`value`, an integer, with 0 beyond the end of the reduced axes."""
+        if value.dtype != torch.int64:
+            return self.padded(value, 0)
+        mask = self.reduced_mask(value)
+        if not mask or self.paddings.fill(value, 0):
+            return value
+        text = f"device_functions.where_int64({mask}, {value}, tl.full([], 0, tl.int64))"
+        return self._generate(text, torch.int64, value.shape)
 
     def sum_along(self, value: CSEVariable, axis: str) -> CSEVariable:
         """The sum over the part of `axis` in the tile that exists."""
@@ -240,10 +316,21 @@ class Reductions(TileKernel):
 
     def reduced_mask(self, value: CSEVariable) -> str:
         """The part of a tile inside the reduced axes; empty if that is all of it."""
+        axes = [axis for axis in self.axes_of(value.shape) if self.axis_of[axis].is_reduction and self.needs_mask(axis)]
+        return " & ".join(self._mask_of_reduced(axis, value) for axis in axes)
+
+    def _mask_of_reduced(self, axis: str, value: CSEVariable) -> str:
+        """The part of `axis` that exists, as a condition for selections in a tile with the shape of `value`.
+
+        The indices of a short axis are fewer than Ascend's compiler compares at once, and it compares before it
+        broadcasts: the positions of all the tile are compared then.
+        """
         axes = self.axes_of(value.shape)
-        return " & ".join(
-            self.mask_text_of(axis, axes) for axis in axes if self.axis_of[axis].is_reduction and self.needs_mask(axis)
-        )
+        if len(axes) == 1 or self.max_block(axis) >= limits.WHOLE_COMPARISON // 2:
+            return self.mask_text_of(axis, axes)
+        inner = " * ".join(self.shape_of(axes[axes.index(axis) + 1 :])) or "1"
+        count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+        return f"device_functions.first_along({value}, {count}, {self.block(axis)}, {inner})"
 
     def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
         """`value`, with `identity` beyond the end of the reduced axes."""
@@ -271,6 +358,19 @@ class Reductions(TileKernel):
             yield
         finally:
             self.compute = compute
+
+    def _after_loops(self) -> contextlib.AbstractContextManager[None]:
+        """Operators write behind the loops over reduced axes meanwhile, if there are any."""
+        return self.writing_to(self.post_loop_combine) if self.plan.loops else contextlib.nullcontext()
+
+    def _in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
+        """`value` as `dtype`, from what it was before it was widened if it was."""
+        source = self.widened_from.get(str(value), value)
+        if value.dtype == dtype or source.dtype == dtype:
+            return value if value.dtype == dtype else source
+        result = self._generate(f"{source}.to({triton_compute_type(dtype)})", dtype, value.shape)
+        self.paddings.same(result, value)
+        return result
 
     def _generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:
         return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)

@@ -118,11 +118,6 @@ class Scans(Reductions):
         has_bits = any(name.startswith("bitwise") for name in operators)
         return torch.int32 if has_bits or most >= _EXACT_IN_FLOAT32 else torch.float32
 
-    def _in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
-        if value.dtype == dtype:
-            return value
-        return self._generate(f"{value}.to({triton_compute_type(dtype)})", dtype, value.shape)
-
     def _scan_tile(
         self, values: Sequence[CSEVariable], combine: str, dimension: int, multiplies: bool | None
     ) -> list[CSEVariable]:

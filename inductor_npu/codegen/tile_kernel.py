@@ -104,6 +104,7 @@ class TileKernel(TritonKernel):
         self.axis_of = {axis.prefix: axis for axis in (*axes.pointwise, *axes.reduction)}
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
+        self.widened_from: dict[str, CSEVariable] = {}
         self.limited_loads: dict[str, tuple[str, Any]] = {}
         self.paddings = Paddings()
         kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent

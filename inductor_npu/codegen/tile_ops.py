@@ -24,6 +24,7 @@ from inductor_npu.codegen.axes import affine
 if TYPE_CHECKING:
     from inductor_npu.codegen.tile_kernel import TileKernel
 
+_NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
 _COMPARISONS = ("lt", "le", "gt", "ge")
 
 
@@ -64,6 +65,8 @@ class TileOps(CSEProxy):
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             self.kernel.index_of[str(result)] = sympy.Integer(args[0])
         self.kernel.paddings.computed(name, args, result)
+        if name == "to_dtype" and getattr(args[0], "dtype", None) in _NARROW_INTEGERS and result.dtype == torch.int64:
+            self.kernel.widened_from[str(result)] = args[0]
         if bounds is not None:
             self.kernel.bounds_of[str(result)] = bounds
         return result

@@ -9,26 +9,14 @@ import pytest
 import torch
 
 from inductor_npu.ascend import check
-from inductor_npu.ascend.environment import AscendEnvironment, find_environment
+from inductor_npu.ascend.environment import AscendEnvironment
 from inductor_npu.ascend.execute import RunVerdict
+from tests.codegen.on_ascend import launch
 
 pytestmark = [pytest.mark.ascend, pytest.mark.compiled]
 
 N = 2000
 INF, NAN = float("inf"), float("nan")
-
-
-@pytest.fixture
-def ascend() -> AscendEnvironment:
-    return find_environment()
-
-
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test alone: compilations are not kept by what `device_functions` says."""
-    torch.empty(1).npu()  # the device itself is found in the user's
-    monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path))
-    return tmp_path
 
 
 def floats() -> torch.Tensor:
@@ -46,17 +34,6 @@ def integers(dtype: torch.dtype) -> torch.Tensor:
 def divisors(dtype: torch.dtype) -> torch.Tensor:
     numbers = integers(dtype)
     return torch.where(numbers == 0, 3, numbers)
-
-
-def launch(cases: list[tuple]) -> Callable[[], None]:
-    """A program that runs each case, a function and its inputs, compiled for npu: a kernel for each."""
-
-    def program() -> None:
-        for function, *inputs in cases:
-            torch._dynamo.reset()
-            torch.compile(function, fullgraph=True)(*(x.npu() for x in inputs))
-
-    return program
 
 
 def cases_of_floats() -> list[tuple]:

@@ -47,6 +47,32 @@ def test_integer_dtypes(dtype: torch.dtype) -> None:
     check(lambda x: (x.sum(1), x.any(1), x.all(1), x.int().amax(1), x.int().prod(1)), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("length", [1, 40, 5000, 100_000])
+def test_sums_of_integers_are_exact_and_wrap(dtype: torch.dtype, length: int) -> None:
+    limits = torch.iinfo(dtype)
+    x = torch.randint(limits.min, limits.max, (3, length), dtype=dtype)
+    x[1], x[2] = limits.min, limits.max
+    check(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.sum(-1, dtype=dtype), (x > 0).sum(-1), torch.count_nonzero(x)), x)
+
+
+def test_sums_of_integers_in_rows_of_unknown_length() -> None:
+    x = torch.randint(-(2**62), 2**62, (5, 3000))
+    check(lambda x: (x.sum(-1), (x > 0).sum(-1)), x, dynamic=True)
+
+
+@pytest.mark.parametrize("shape", [(50,), (20, 1), (20, 5), (20, 50), (3, 5, 60)], ids=str)
+def test_products_along_rows(shape: tuple[int, ...]) -> None:
+    check(lambda x: x.prod(-1), torch.rand(shape) + 0.5)
+    check(lambda x: x.prod(-1), torch.randint(-3, 4, shape))
+
+
+@pytest.mark.parametrize("length", [3, 20, 33])
+def test_selections_beyond_the_end_of_short_rows(length: int) -> None:
+    x = torch.randn(9, length, 11)
+    check(lambda x: ((x.exp() + 1).sum(1), (x.exp() + 1).sum((0, 2)), (x.exp() + 1).amax((1, 2)), x.argmin(1)), x)
+
+
 def test_arg_extremes_take_the_first_of_equals() -> None:
     x = torch.randint(0, 4, (17, 90)).float()
     check(lambda x: (x.argmax(1), x.argmin(1), x.argmax(), x.argmin(0)), x)

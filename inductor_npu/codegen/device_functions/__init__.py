@@ -8,7 +8,15 @@ Ascend's compiler turns into vector instructions, and takes tiles of any shape a
 
 from __future__ import annotations
 
-from inductor_npu.codegen.device_functions.reductions import any_true, larger, largest, smaller, smallest
+from inductor_npu.codegen.device_functions.reductions import (
+    any_true,
+    first_along,
+    larger,
+    largest,
+    product,
+    smaller,
+    smallest,
+)
 from inductor_npu.codegen.device_functions.scans import (
     bucketize,
     cumulative,
@@ -34,7 +42,8 @@ from .int64 import (
     unequal_int64,
     where_int64,
 )
-from .integers import power_of_integer, shift_left, shift_right
+from .integer_sums import int64_of_limbs, limb
+from .integers import power_of_integer, shift_left, shift_right, to_byte
 from .parts import frexp_exponent, frexp_mantissa, ldexp, nextafter
 from .random import normal, random_integers, random_integers_below, uniform
 from .rounding import copy_sign, fmod, remainder, round_to_even, truncate
@@ -63,6 +72,7 @@ __all__ = [
     "erfcx",
     "erfinv",
     "expm1",
+    "first_along",
     "floor_divide",
     "floor_divide_int64",
     "floor_remainder",
@@ -72,12 +82,14 @@ __all__ = [
     "hypot",
     "in_chunks",
     "in_rows",
+    "int64_of_limbs",
     "larger",
     "largest",
     "last",
     "ldexp",
     "less_int64",
     "lgamma",
+    "limb",
     "log1p",
     "multiply_int64",
     "nan_beyond",
@@ -87,6 +99,7 @@ __all__ = [
     "positions",
     "power",
     "power_of_integer",
+    "product",
     "random_integers",
     "random_integers_below",
     "remainder",
@@ -100,6 +113,7 @@ __all__ = [
     "subtract_int64",
     "tan",
     "tanh",
+    "to_byte",
     "truncate",
     "truncating_divide",
     "truncating_remainder",

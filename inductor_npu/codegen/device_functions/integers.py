@@ -53,3 +53,16 @@ def upper_product(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     first = x_high * y_low + (((x_low * y_low) >> 16) & _HALF)
     second = x_low * y_high + (first & _HALF)
     return x_high * y_high + ((first >> 16) & _HALF) + ((second >> 16) & _HALF)
+
+
+@triton.jit
+def to_byte(x: tl.tensor, dtype: tl.constexpr) -> tl.tensor:
+    """`x` as int8 or uint8, by way of int32. Ascend's compiler turns the tile for that, with room for 32 rows of 13
+    times their length: rows of 32 are all it needs.
+    """
+    if len(x.shape) > 1 and x.shape[-1] > 32:
+        rows = tl.reshape(x, [x.numel // 32, 32])
+        result = tl.reshape(rows.to(tl.int32).to(dtype), x.shape)
+    else:
+        result = x.to(tl.int32).to(dtype)
+    return result

@@ -1,0 +1,23 @@
+"""What tests of generated code with Ascend's compiler need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from inductor_npu.ascend.environment import AscendEnvironment, find_environment
+
+
+@pytest.fixture
+def ascend() -> AscendEnvironment:
+    return find_environment()
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test alone: compilations are not kept by what `device_functions` says."""
+    torch.empty(1).npu()  # the device itself is found in the user's
+    monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path))
+    return tmp_path
