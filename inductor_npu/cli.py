@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from inductor_npu.cache import commands
 from inductor_npu.errors import NpuError, NpuWarning
 from inductor_npu.providers import DEFAULT_TARGET
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(commands.app, name="cache")
 LOG_WIDTH = 160
 BAD_KERNELS, BAD_CALL = 3, 2  # exit statuses of our own; a program's own status is passed on
 FOUND = 1  # the exit status of a lint that found something

@@ -128,6 +128,12 @@ class CacheMissError(NpuError):
     )
 
 
+class BundleError(NpuError):
+    """`inductor-npu cache import` was given a file that it cannot import."""
+
+    template = "{file} cannot be imported: {reason}"
+
+
 class DeviceSettingError(NpuError):
     """An environment variable that sizes the embedded NPU has no valid value."""
 

@@ -23,10 +23,18 @@ def register() -> None:
 def _register_once() -> None:
     for patch in compat.PATCHES:
         after_import(patch.when, patch.apply)
+    after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
     after_import("torch._inductor.compile_fx", _register_codegen)
+
+
+def _register_cache_artifact() -> None:
+    """What torch.compiler.save_cache_artifacts and load_cache_artifacts carry of ours."""
+    from inductor_npu.cache import artifact
+
+    artifact.register()
 
 
 def _register_device_interface() -> None:

@@ -20,6 +20,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.virtualized import V
 
 from inductor_npu import config
+from inductor_npu.cache import artifact
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import generated_with, key_of
 from inductor_npu.cache.location import kernel_store
@@ -116,6 +117,7 @@ def _find(name: str, source: str, key: Key) -> Any | None:
         store.discard(key, f"{type(error).__name__}: {error}")
         return None
     counters[COUNTERS]["hit"] += 1
+    artifact.record(entry)
     return kernel
 
 
@@ -141,4 +143,6 @@ def _keep(key: Key, name: str, kernel: Any) -> None:
     if kernel.inductor_meta.get("store_cubin"):
         return  # Inductor wants all stages of such a kernel, and an entry has the last one only
     about = {NAME: name, GENERATED_WITH: json.dumps(generated_with())}
-    kernel_store().write(Entry(key, kernel.packed(), about))
+    entry = Entry(key, kernel.packed(), about)
+    kernel_store().write(entry)
+    artifact.record(entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from inductor_npu.cache import artifact
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.tiling.plan import TilePlan
@@ -17,10 +18,13 @@ def read(fields: Mapping[str, str]) -> TilePlan | None:
     entry = kernel_store().read(Key(KIND, fields))
     if entry is None:
         return None
+    artifact.record(entry)
     kept = json.loads(entry.content)
     return TilePlan(tuple(kept["order"]), dict(kept["blocks"]), tuple(kept["loops"]))
 
 
 def write(fields: Mapping[str, str], tile: TilePlan) -> None:
     content = json.dumps({"order": tile.order, "blocks": tile.blocks, "loops": tile.loops})
-    kernel_store().write(Entry(Key(KIND, fields), content.encode()))
+    entry = Entry(Key(KIND, fields), content.encode())
+    kernel_store().write(entry)
+    artifact.record(entry)

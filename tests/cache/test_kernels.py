@@ -17,27 +17,12 @@ from inductor_npu.cache.location import kernel_store
 from inductor_npu.errors import CacheMissError, CacheSettingError, NpuWarning
 from inductor_npu.tiling.autotuner import NpuAutotuner
 from tests.cache.conftest import forget
+from tests.cache.programs import X, must_hit, run, softmax
 from tests.compile.test_user_kernels import _square
 
 pytestmark = pytest.mark.compiled
 
 Caches = Path
-
-
-def run(function: Callable[..., torch.Tensor], *inputs: torch.Tensor, **options: object) -> dict[str, int]:
-    """Compiles `function`, compares its results with eager, and returns how kernels were got."""
-    forget()
-    expected = function(*inputs)
-    actual = torch.compile(function, **options)(*(value.to("npu") for value in inputs))
-    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-5, atol=1e-5)
-    return dict(counters[kernels.COUNTERS])
-
-
-def softmax(x: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(x, -1) * 2
-
-
-X = torch.linspace(-3, 3, 40 * 33).reshape(40, 33)
 
 
 # ---- found again
@@ -209,16 +194,6 @@ def test_the_folder_is_where_the_variables_say(own_caches: Caches, monkeypatch: 
 
 
 # ---- must hit
-
-
-def must_hit(function: Callable[..., torch.Tensor] = softmax) -> str:
-    """What a compilation says that may not compile; "" if it need not."""
-    with config.patch(cache="must-hit"):
-        try:
-            run(function, X)
-        except torch._dynamo.exc.BackendCompilerFailed as error:
-            return str(error)
-    return ""
 
 
 def test_must_hit_is_content_with_hits(own_caches: Caches) -> None:
