@@ -17,14 +17,11 @@ from inductor_npu import identity
 strict: bool = Config(default=False, env_name_default="INDUCTOR_NPU_STRICT")
 
 # Elements in the tile of a pointwise kernel. Large, because a program is a whole loop on one core: few long programs
-# beat many short ones. A kernel that holds many values alive gets a smaller tile by itself (see tiling/footprint.py).
+# beat many short ones. A kernel that holds many values alive gets a smaller tile by itself (see tiling/plan.py).
 pointwise_tile: int = 4096
 
 # Elements in the tile of a reduction: rows per program times (a part of) the row.
 reduction_tile: int = 8192
-
-# Longest row that a reduction keeps in the Unified Buffer at once; longer ones are read in a loop.
-persistent_row: int = 4096
 
 # How max-autotune compares tiles: "time" on the device where there is one, else by the cost model; "model" always by
 # the cost model, which is what code for another machine wants: an embedded NPU's times are those of its host.

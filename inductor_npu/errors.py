@@ -76,15 +76,6 @@ class KernelTooLargeError(NpuError):
     template = "kernel {kernel} does not fit {target} even with its smallest blocks {blocks}: {reason}"
 
 
-class GridTooLargeError(NpuError):
-    """No block size brings the number of programs under the target's limit."""
-
-    template = (
-        "kernel {kernel} needs {programs} programs, above the limit {limit} of {target}, even with the largest blocks "
-        "that fit its Unified Buffer ({blocks}); split the tensor"
-    )
-
-
 class NoCompilerError(NpuError):
     """The embedded NPU's device must be built, and there is no C++ compiler."""
 

@@ -21,7 +21,7 @@ def test_patch_is_undone() -> None:
 
 def test_every_knob_is_part_of_the_cache_key() -> None:
     portable = config.save_config_portable()
-    assert {"strict", "pointwise_tile", "reduction_tile", "persistent_row", "toolchain"} <= portable.keys()
+    assert {"strict", "pointwise_tile", "reduction_tile", "toolchain"} <= portable.keys()
 
 
 def test_what_decides_no_code_is_no_part_of_the_cache_key() -> None:

@@ -1,14 +1,14 @@
 """The axes of a kernel: its loop variables, split and merged until every address is affine in them.
 
-Loops that become one kernel run over the same number of elements, but each sees them in its own shape: one as
-(64, 128), the next as 8192. Written as offsets of the flattened loop, their dimensions start and end at *cuts*, such as
-1, 128 and 8192. Where the cuts divide each other there is one shape that refines all of them; a `//` or `%` in an
-address asks for a cut of its own. Neighbouring axes that every address crosses without a gap become one again.
+The loops of a kernel start and end their dimensions at *cuts* (cuts.py); a `//` or `%` in an address asks for a cut of
+its own. What lies between two cuts is an axis; neighbours that every address crosses without a gap become one again.
+A loop that asks for a cut which does not fit the others gets its indices by `//` and `%`, which cost an axis its place
+in the tile: Inductor is kept from fusing such loops (scheduling.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ import sympy
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
+
+from inductor_npu.codegen.cuts import Cuts, equal, is_multiple, product, quotient
 
 # Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
 _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
@@ -25,10 +27,6 @@ _UNKNOWN_LENGTH = 8192
 
 # Rounds of looking for `//` and `%` in addresses: one split may bring another to light.
 _ROUNDS = 3
-
-
-class CannotSplit(Exception):
-    """Two loops of one kernel see its elements in shapes that no common shape refines."""
 
 
 @dataclass(frozen=True)
@@ -90,124 +88,71 @@ def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:
     return Affine(strides, frozenset(nonlinear), sympy.Add(*offset))
 
 
-def _is_multiple(number: sympy.Expr, divisor: sympy.Expr) -> bool:
-    return V.graph.sizevars.statically_known_multiple_of(number, divisor)
-
-
-def _equal(a: sympy.Expr, b: sympy.Expr) -> bool:
-    return V.graph.sizevars.statically_known_equals(a, b)
-
-
-def _quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
-    """`number / divisor` for a known multiple."""
-    exact = V.graph.sizevars.simplify(sympy.cancel(number / divisor))
-    denominator = sympy.fraction(exact)[1]
-    return exact if denominator == 1 else FloorDiv(number, divisor)
-
-
-def _product(lengths: Iterable[sympy.Expr]) -> sympy.Expr:
-    return V.graph.sizevars.simplify(sympy.Mul(*lengths))
-
-
 class Axes:
     """The axes of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`.
 
     `pointwise` and `reduction` list the axes from the outermost inwards; with `whole_rows` there is at most one for
-    reductions. Raises CannotSplit if no axes fit all loops.
+    reductions. Axes of different `part`s of one kernel have different names.
     """
 
     pointwise: list[Axis]
     reduction: list[Axis]
 
     def __init__(
-        self, nodes: Sequence[Any], numel: sympy.Expr, reduction_numel: sympy.Expr, whole_rows: bool = False
+        self,
+        nodes: Sequence[Any],
+        numel: sympy.Expr,
+        reduction_numel: sympy.Expr,
+        whole_rows: bool = False,
+        part: int | None = None,
     ) -> None:
-        sizes = V.graph.sizevars
-        self.numel = sizes.simplify(numel)
-        self.reduction_numel = sizes.simplify(reduction_numel)
-        self._cuts: list[sympy.Expr] = [sympy.S.One]
-        for cut in (self.reduction_numel, _product([self.numel, self.reduction_numel])):
-            if not _equal(cut, self._cuts[-1]):
-                self._cuts.append(cut)
-        for node in nodes:
-            for divisor, length in self._loops(node.get_ranges()):
-                for cut in (divisor, _product([divisor, length])):
-                    if not self._add_cut(cut):
-                        raise CannotSplit(
-                            f"{node.get_name()} has the shape {node.get_ranges()}, which no cut at {cut} fits"
-                        )
+        self._part = "" if part is None else f"{part}_"
+        self._cuts = Cuts(numel, reduction_numel, whole_rows)
+        self._cuts.add_all_of(nodes)
         self._set_parts()
         for _ in range(_ROUNDS):
             addresses = self._addresses(nodes)
-            if not self._cut_at_divisions(addresses, self.reduction_numel if whole_rows else sympy.S.One):
+            if not self._cut_at_divisions(addresses):
                 break
             self._set_parts()
         self._merge([affine(self._in_parts(address), self._parts) for address in addresses])
-        if whole_rows and len(self.reduction) > 1:
-            raise CannotSplit(f"rows of {self.reduction_numel} elements that loops see in several dimensions")
-
-    # -- cuts ---------------------------------------------------------------------------------------------------------
-
-    def _loops(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[tuple[sympy.Expr, sympy.Expr]]:
-        """(stride in the kernel's flattened loop, length) of each dimension of a loop nest, in order."""
-        outer, inner = lengths
-        strides: list[tuple[sympy.Expr, sympy.Expr]] = []
-        stride = sympy.S.One
-        for length in reversed(inner):
-            strides.append((stride, length))
-            stride = _product([stride, length])
-        if _equal(_product(outer), self.numel):
-            stride = self.reduction_numel
-        elif inner or not _equal(_product(outer), _product([self.numel, self.reduction_numel])):
-            raise CannotSplit(f"a loop of {outer} x {inner} in a kernel of {self.numel} x {self.reduction_numel}")
-        for length in reversed(outer):
-            strides.append((stride, length))
-            stride = _product([stride, length])
-        return strides[::-1]
-
-    def _add_cut(self, cut: sympy.Expr) -> bool:
-        """Whether there is a cut at `cut` now."""
-        for position, (below, above) in enumerate(zip(self._cuts, self._cuts[1:], strict=False)):
-            if _equal(cut, below) or _equal(cut, above):
-                return True
-            if _is_multiple(cut, below) and _is_multiple(above, cut):
-                self._cuts.insert(position + 1, cut)
-                return True
-        return _equal(cut, self._cuts[-1])
 
     def _set_parts(self) -> None:
         """One symbol for what lies between two neighbouring cuts, from the innermost outwards."""
-        spans = zip(self._cuts, self._cuts[1:], strict=False)
         self._parts = {
-            sympy.Symbol(f"a{position}", integer=True, nonnegative=True): _quotient(above, below)
-            for position, (below, above) in enumerate(spans)
+            sympy.Symbol(f"a{position}", integer=True, nonnegative=True): quotient(above, below)
+            for position, (below, above) in enumerate(self._spans())
         }
 
-    def _cut_at_divisions(self, addresses: Iterable[sympy.Expr], least: sympy.Expr) -> bool:
-        """Adds the cuts at multiples of `least` that make a `//` or `%` vanish; whether there were any."""
-        count = len(self._cuts)
-        strides = dict(zip(self._parts, self._cuts, strict=False))
+    def _spans(self) -> Iterator[tuple[sympy.Expr, sympy.Expr]]:
+        """Neighbouring cuts."""
+        return zip(self._cuts.all, self._cuts.all[1:], strict=False)
+
+    def _cut_at_divisions(self, addresses: Iterable[sympy.Expr]) -> bool:
+        """Adds the cuts that make a `//` or `%` vanish; whether there were any."""
+        count = len(self._cuts.all)
+        strides = dict(zip(self._parts, self._cuts.all, strict=False))
         for address in addresses:
             for division in address.atoms(FloorDiv, ModularIndexing):
                 divisor = division.args[1]
-                bounds = [divisor, *([_product([divisor, division.args[2]])] if len(division.args) == 3 else [])]
+                bounds = [divisor, *([product([divisor, division.args[2]])] if len(division.args) == 3 else [])]
                 for part, step in affine(division.args[0], self._parts).strides.items():
                     for bound in bounds:
-                        if not bound.is_positive or not step.is_positive or not _is_multiple(bound, step):
+                        if not bound.is_positive or not step.is_positive or not is_multiple(bound, step):
                             continue
-                        length = _quotient(bound, step)
-                        cut = _product([strides[part], length])
-                        is_split = not _equal(length, sympy.S.One) and _is_multiple(self._parts[part], length)
-                        if is_split and _is_multiple(cut, least):
-                            self._add_cut(cut)
-        return len(self._cuts) > count
+                        length = quotient(bound, step)
+                        cut = product([strides[part], length])
+                        is_split = not equal(length, sympy.S.One) and is_multiple(self._parts[part], length)
+                        if is_split:
+                            self._cuts.add(cut)
+        return len(self._cuts.all) > count
 
     def _merge(self, addresses: Sequence[Affine]) -> None:
         """Joins neighbouring parts that every address crosses without a gap, and names the axes."""
         groups: list[list[sympy.Symbol]] = []
         parts = list(self._parts)
         for position, part in enumerate(parts):
-            at_boundary = _equal(self._cuts[position], self.reduction_numel)
+            at_boundary = equal(self._cuts.all[position], self._cuts.reduction_numel)
             if groups and not at_boundary and self._seamless(groups[-1], part, addresses):
                 groups[-1].append(part)
             else:
@@ -215,26 +160,26 @@ class Axes:
         self.pointwise, self.reduction = [], []
         self._substitution: dict[sympy.Symbol, sympy.Expr] = {}
         self._joined: list[tuple[list[sympy.Symbol], Axis]] = []
-        strides = dict(zip(self._parts, self._cuts, strict=False))
+        strides = dict(zip(self._parts, self._cuts.all, strict=False))
         for group in groups:
             stride = strides[group[0]]
-            is_reduction = not _is_multiple(stride, self.reduction_numel)
+            is_reduction = not is_multiple(stride, self._cuts.reduction_numel)
             among = self.reduction if is_reduction else self.pointwise
-            prefix = f"r{len(among)}_" if is_reduction else _POINTWISE_NAMES[len(among)]
+            prefix = f"r{self._part}{len(among)}_" if is_reduction else f"{_POINTWISE_NAMES[len(among)]}{self._part}"
             symbol = sympy.Symbol(prefix.rstrip("_"), integer=True, nonnegative=True)
-            axis = Axis(prefix, symbol, _product(self._parts[part] for part in group), stride, is_reduction)
+            axis = Axis(prefix, symbol, product(self._parts[part] for part in group), stride, is_reduction)
             among.append(axis)
             self._joined.append((group, axis))
         self.pointwise.reverse()
         self.reduction.reverse()
 
     def _seamless(self, group: list[sympy.Symbol], part: sympy.Symbol, addresses: Sequence[Affine]) -> bool:
-        length = _product(self._parts[inner] for inner in group)
+        length = product(self._parts[inner] for inner in group)
         for address in addresses:
             if part in address.nonlinear or any(inner in address.nonlinear for inner in group):
                 return False
             step = address.strides.get(group[0], sympy.S.Zero)
-            if not _equal(address.strides.get(part, sympy.S.Zero), _product([step, length])):
+            if not equal(address.strides.get(part, sympy.S.Zero), product([step, length])):
                 return False
         return True
 
@@ -247,6 +192,10 @@ class Axes:
             found.update(dict.fromkeys(node._body.indexing_from_args(variables).values()))
         return [self._in_parts(address) for address in found]
 
+    def divides(self, nodes: Sequence[Any]) -> bool:
+        """Whether some address of `nodes` has a `//` or `%` that no cut removes."""
+        return any(affine(address, self._parts).nonlinear for address in self._addresses(nodes))
+
     def _in_parts(self, address: sympy.Expr) -> sympy.Expr:
         address = sympy.sympify(address).replace(Identity, lambda inner: inner)
         return V.graph.sizevars.simplify_with_ranges(address, self._parts)
@@ -254,15 +203,20 @@ class Axes:
     def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
         """What the loop variables of a nest with these (pointwise, reduction) lengths are in this kernel."""
         variables = []
-        for stride, length in self._loops(lengths):
-            end = _product([stride, length])
-            spans = zip(self._parts, self._cuts, self._cuts[1:], strict=False)
-            inside = [
-                part * _quotient(below, stride)
-                for part, below, above in spans
-                if _is_multiple(below, stride) and _is_multiple(end, above) and not _equal(length, sympy.S.One)
-            ]
-            variables.append(sympy.Add(*inside))
+        for stride, length in self._cuts.dimensions(lengths):
+            end = product([stride, length])
+            if equal(length, sympy.S.One):
+                variables.append(sympy.S.Zero)
+            elif self._cuts.holds(stride) and self._cuts.holds(end):
+                inside = [
+                    part * quotient(below, stride)
+                    for part, (below, above) in zip(self._parts, self._spans(), strict=True)
+                    if is_multiple(below, stride) and is_multiple(end, above)
+                ]
+                variables.append(sympy.Add(*inside))
+            else:
+                flat = sympy.Add(*(part * cut for part, cut in zip(self._parts, self._cuts.all, strict=False)))
+                variables.append(ModularIndexing(flat, stride, length))
         count = len(lengths[0])
         return [variables[:count], variables[count:]]
 
@@ -285,5 +239,5 @@ class Axes:
             inner = sympy.S.One
             for part in group:
                 replaced[part] = ModularIndexing(axis.symbol, inner, self._parts[part])
-                inner = _product([inner, self._parts[part]])
+                inner = product([inner, self._parts[part]])
         return sympy_subs(address, replaced)

@@ -93,7 +93,7 @@ def replace(kernel: Any, name: str, failure: Exception) -> str:
     Raises KernelCompileError where config.strict asks for it, or where the loops cannot be written as eager operators.
     """
     # A kernel over a list of tensors (an optimizer's step) has a part for each.
-    nodes = [node for part in getattr(kernel, "sub_kernels", [kernel]) for node in part.features.scheduler_nodes()]
+    nodes = kernel.features.scheduler_nodes()
     operators = get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
     reason = _first_line(failure)
     if config.strict:
@@ -161,10 +161,7 @@ class _EagerWriter(DefaultHandler):
             for leaf in node.get_nodes():
                 self._loop_nest(leaf)
         parameters = [definition.name for definition in self.kernel.args.python_argdefs()[0]]
-        if hasattr(self.kernel, "sub_kernels"):
-            parameters += self.kernel.dynamic_shape_args
-        else:
-            parameters += [f"{tree.prefix}numel" for tree in self.kernel.active_range_trees()]
+        parameters += [f"{tree.prefix}numel" for tree in self.kernel.active_range_trees()]
         body = "\n".join([*self._prologue(parameters), *self.lines])
         return f"def {self.name}({', '.join(parameters)}):\n{textwrap.indent(body, '    ')}\n"
 

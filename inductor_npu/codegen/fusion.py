@@ -21,11 +21,12 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
-from inductor_npu.codegen.axes import Axes, CannotSplit, hint
+from inductor_npu.codegen.axes import Axes, hint
+from inductor_npu.codegen.cuts import Cuts
 from inductor_npu.codegen.shape import shape_of
+from inductor_npu.tiling.plan import FILLED
 
-# What part of the Unified Buffer tiles may fill, as estimated, and the fewest elements of one: bursts of 1 KiB.
-_SHARE = 0.8
+# The fewest elements of a tile: bursts of 1 KiB.
 _FEWEST_ELEMENTS = 256
 
 # For a bound that is fast to compute: bytes of an item, and values alive beside loads and stores.
@@ -41,6 +42,8 @@ class Fusions:
 
     def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
         """Why the loops of both should stay apart; None if there is no reason."""
+        if first.is_foreach() or second.is_foreach():
+            return None  # Inductor asks for each of their loops
         nodes = [*first.get_nodes(), *second.get_nodes()]
         if not all(isinstance(node, SchedulerNode) for node in nodes):
             return None
@@ -53,31 +56,29 @@ class Fusions:
 def _no_common_axes(nodes: Sequence[Any]) -> str | None:
     if len({_ranges(node) for node in nodes}) == 1:
         return None
-    numel, reduction_numel = _group(nodes)
-    try:
-        Axes(nodes, numel, reduction_numel)
-    except CannotSplit as error:
-        return f"no common axes: {error}"
+    others = [node for node in nodes if not node._body.op_counts.get("sort")]
+    sorts = len(others) < len(nodes)
+    if not Cuts(*numels(nodes), whole_rows=sorts).add_all_of(nodes):
+        return f"no common axes: {', '.join(str(_ranges(node)) for node in nodes)}"
+    if sorts and Axes(nodes, *numels(nodes), whole_rows=True).divides(others):
+        return "rows that are sorted whole, and seen in several dimensions"
     return None
 
 
 def _no_room(nodes: Sequence[Any]) -> str | None:
-    room = _SHARE * providers.current_target().unified_buffer
+    room = FILLED * providers.current_target().unified_buffer
     tensors = {dependency for node in nodes for dependency in (*node.read_writes.reads, *node.read_writes.writes)}
     if (2 * len(tensors) + _VALUES) * _ITEM_BYTES * _FEWEST_ELEMENTS <= room:
         return None  # nearly every pair ends here
-    numel, reduction_numel = _group(nodes)
-    try:
-        _, _, tile = shape_of(nodes, SIMDKernelFeatures(list(nodes), numel, reduction_numel), _SHARE)
-    except CannotSplit as error:
-        return str(error)
+    numel, reduction_numel = numels(nodes)
+    tile = shape_of(SIMDKernelFeatures(list(nodes), numel, reduction_numel), FILLED).plan
     elements = math.prod(tile.blocks.values())
     if elements >= min(_FEWEST_ELEMENTS, hint(numel) * hint(reduction_numel)):
         return None
     return f"{len(tensors)} tensors leave room for tiles of {elements} elements"
 
 
-def _group(nodes: Sequence[Any]) -> tuple[sympy.Expr, sympy.Expr]:
+def numels(nodes: Sequence[Any]) -> tuple[sympy.Expr, sympy.Expr]:
     """How many elements the pointwise loops of a kernel have, and its reductions."""
     return max(nodes, key=lambda node: int(node.is_reduction())).group[1]
 

@@ -126,6 +126,9 @@ def _steps(kernel: NpuKernel, nodes: Sequence[ast.stmt], loops: tuple[ast.For, .
         if isinstance(node, ast.For):
             yield from _steps(kernel, node.body, (*loops, node))
             continue
+        if isinstance(node, ast.If):
+            yield from _steps(kernel, node.body, loops)
+            continue
         names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
         calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
         accesses = [_access(kernel, call) for call in calls if ast.unparse(call.func) in _ACCESSES]

@@ -11,8 +11,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -23,13 +23,12 @@ from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg
 from torch._inductor.virtualized import V
 
-from inductor_npu import providers
 from inductor_npu.codegen import listing
 from inductor_npu.codegen.axes import Axis
+from inductor_npu.codegen.emitted import Tiled
 from inductor_npu.codegen.scans import Scans
 from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
 from inductor_npu.tiling import limits
-from inductor_npu.tiling.grid import NpuGrid
 
 
 class NpuKernel(Scans):
@@ -97,13 +96,12 @@ class NpuKernel(Scans):
         pointer = self.args.output(name)
         address = self.address(index, index)
         own = self.axes_of(value.shape)
-        extra = [axis for axis in own if axis not in address.axes]
-        if extra and mode != "atomic_add":
-            raise CannotEmit(f"a store to {name} at {index} of a value that differs along {', '.join(extra)}")
-        for axis in reversed(extra):  # one sum instead of many additions to one address
-            value = self.sum_along(value, axis)
+        for axis in reversed([axis for axis in own if axis not in address.axes]):
+            if mode != "atomic_add":
+                raise CannotEmit(f"a store to {name} at {index} of a value that differs along {axis}")
+            value = self.sum_along(value, axis)  # one sum instead of many additions to one address
         value = self.broadcast(value, self.in_tile_order(address.axes), self.compute)
-        arguments = self._store_arguments(pointer, address, value)
+        arguments = self._store_arguments(pointer, address, value, self.is_last_text(name))
         if mode is None:
             line = f"tl.store({arguments})"
         elif mode == "atomic_add":
@@ -123,10 +121,15 @@ class NpuKernel(Scans):
         line = f"tl.store({self._store_arguments(pointer, address, value)})"
         self.post_loop_store.writeline(DeferredLine(name, line))
 
-    def _store_arguments(self, pointer: str, address: Address, value: CSEVariable) -> str:
-        """Pointer, value and mask of a store; the value has all axes of the address, in the tile's order."""
+    def _store_arguments(
+        self, pointer: str, address: Address, value: CSEVariable, conditions: Sequence[str] = ()
+    ) -> str:
+        """Pointer, value and mask of a store under scalar `conditions`; the value has all axes of the address, in the
+        tile's order.
+        """
         text = self.in_order(value, address.axes)
-        return f"{pointer} + ({address.text}), {text}, {self.mask_text(address.axes)}"
+        mask = " & ".join([part for part in (self.mask_text(address.axes),) if part != "None"] + [*conditions])
+        return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"
 
     # -- the kernel around the body -----------------------------------------------------------------------------------
 
@@ -150,11 +153,6 @@ class NpuKernel(Scans):
         for buffer in (*buffers, *after):
             buffer.clear()
 
-    @property
-    def index_cast(self) -> str:
-        """What makes an int32 of the kernel's type of indices."""
-        return "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
-
     def _write_loop(self, prefix: str) -> None:
         symbol = self.axis_of[prefix].symbol
         cast = self.index_cast
@@ -173,9 +171,10 @@ class NpuKernel(Scans):
         self.write_lengths(body)
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
-        if tiles:
-            body.writeline(self.loop_over_tiles(tiles))
-        with body.indent(offset=int(bool(tiles))):
+        loop = self.loop_over_tiles(tiles)
+        if loop:
+            body.writeline(loop)
+        with body.indent(offset=int(bool(loop))):
             body.splice(indices)
             body.splice(self.body)
         self.body = listing.listed(self, body)
@@ -187,21 +186,22 @@ class NpuKernel(Scans):
                 continue
             if isinstance(axis.length, (int, sympy.Integer)):
                 before.writeline(f"{axis.prefix}numel = {int(axis.length)}")
-            if self.is_whole(axis.prefix):
+            if axis.prefix in self.plan.blocks and self.block(axis.prefix) not in self.arguments_for_blocks:
                 before.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
 
     def loop_over_tiles(self, tiles: str) -> str:
-        return f"for tile in range(tl.program_id(0){self.index_cast}, {tiles}, tl.num_programs(0)):"
+        """The loop over the tiles of a program; empty where there is one tile, and so one program."""
+        return f"for tile in range(tl.program_id(0){self.index_cast}, {tiles}, tl.num_programs(0)):" if tiles else ""
 
     def _write_tile_indices(self, before: IndentedBuffer, inside: IndentedBuffer) -> str:
-        """Writes what the tile's number says of each axis; returns the number of tiles."""
+        """Writes what the tile's number says of each axis; returns the number of tiles, empty for one tile in all."""
         cast = self.index_cast
         counts: list[str] = []
         divisors: list[tuple[Axis, str, str]] = []
         for axis in reversed(self.axes.pointwise):
             count = f"{axis.prefix}numel"
             if axis.prefix in self.plan.blocks:
-                count = f"{axis.prefix}_tiles"
+                count = f"{axis.prefix.rstrip('_')}_tiles"
                 before.writeline(f"{count} = tl.cdiv({axis.prefix}numel, {self.block(axis.prefix)})")
             inner = " * ".join(counts)
             divisors.append((axis, count, f"({inner})" if len(counts) > 1 else inner))
@@ -225,43 +225,10 @@ class NpuKernel(Scans):
                     inside.writeline(f"{axis.prefix}mask = {axis.symbol} < {axis.prefix}numel")
         return " * ".join(counts)
 
-    def _get_grid_type(self) -> type[NpuGrid]:
-        return NpuGrid
+    @property
+    def arguments_for_blocks(self) -> dict[str, int]:
+        return {self.block(axis): size for axis, size in self.plan.blocks.items() if not self.is_whole(axis)}
 
-    @classmethod
-    @functools.lru_cache(None)
-    def gen_common_triton_imports(cls) -> str:
-        """Inductor's imports, then ours: the name `triton_heuristics` in generated code means our block-size
-        heuristics.
-        """
-        imports = super().gen_common_triton_imports()
-        return (
-            imports
-            + "from inductor_npu.codegen import device_functions\n"
-            + "from inductor_npu.tiling import heuristics as triton_heuristics\n"
-        )
-
-    @classmethod
-    def inductor_meta_common(cls) -> dict[str, Any]:
-        target = providers.current_target()
-        return {
-            **super().inductor_meta_common(),
-            "npu_max_grid": target.max_grid,
-            "npu_unified_buffer": target.unified_buffer,
-            "npu_cores": target.vector_cores,
-        }
-
-    def codegen_kernel(self, name: str | None = None) -> str:
-        """Inductor's source, with this kernel's tile among the metadata common to all."""
-        # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
-        own = {
-            "npu_blocks": {self.block(a): size for a, size in self.plan.blocks.items() if not self.is_whole(a)},
-            "npu_tiled": self.tiled(),
-        }
-        self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
-        return super().codegen_kernel(name)
-
-    def tiled(self) -> list[list[tuple[str, str | int | None]]]:
-        """For each loop over tiles its axes: length and block, each an argument or a number; see `NpuGrid`."""
+    def tiled(self) -> list[Tiled]:
         blocks = {axis: self.block(axis) for axis in self.plan.blocks}
         return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.axes.pointwise]]

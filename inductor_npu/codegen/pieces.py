@@ -44,7 +44,6 @@ class Piece(Axes):
         self.whole = whole
         self.ranges = ranges
         self.joined = joined
-        self.numel, self.reduction_numel = whole.numel, whole.reduction_numel
         self.reduction = whole.reduction
         self.pointwise = [
             replace(axis, length=ranges[axis.symbol][1]) if axis.symbol in ranges else axis for axis in whole.pointwise

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import TritonKernel, TritonScheduling
-from torch._inductor.scheduler import BaseSchedulerNode, WhyNoFuse
+from torch._inductor.codegen.triton import TritonScheduling
+from torch._inductor.scheduler import BaseSchedulerNode, ForeachKernelSchedulerNode, WhyNoFuse
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu.codegen import eager_kernel, listing, provenance, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
-from inductor_npu.codegen.axes import CannotSplit
-from inductor_npu.codegen.fusion import Fusions
-from inductor_npu.codegen.kernel import NpuTritonKernel
+from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
+from inductor_npu.codegen.fusion import Fusions, numels
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.piece_kernel import KernelInPieces
 from inductor_npu.codegen.shape import pieces_with_plans, shape_of
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
-from inductor_npu.tiling.plan import TilePlan
+from inductor_npu.tiling.plan import FILLED, TilePlan
 
 log = logging.getLogger(__name__)
 
 
 class _WriteAgain(Exception):
     """A kernel does not compile, and there is another way to write it."""
-
-    def __init__(self, failure: Exception) -> None:
-        super().__init__(str(failure))
-        self.does_not_fit = isinstance(failure, KernelTooLargeError)
 
 
 class NpuScheduling(TritonScheduling):
@@ -44,7 +40,6 @@ class NpuScheduling(TritonScheduling):
     call the eager operator (no copy is made).
     """
 
-    kernel_type = NpuTritonKernel
     backend_features = OrderedSet(
         [
             BackendFeature.BUCKETIZE,
@@ -78,60 +73,61 @@ class NpuScheduling(TritonScheduling):
     can_fuse_horizontal = can_fuse
 
     # What part of the Unified Buffer tiles may fill, as estimated: the next smaller one where the compiler disagrees.
-    # None stands for Inductor's own shape of kernels.
-    _shares: tuple[float | None, ...] = (0.8, 0.4, 0.2, 0.1, None)
-    _share: float | None = 0.8
+    _shares: tuple[float, ...] = (FILLED, FILLED / 2, FILLED / 4, FILLED / 8)
+    _share: float = FILLED
 
     def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
         """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
-        tiles, where a smaller block of the same kernel is not enough; one that does not compile, in Inductor's shape.
+        tiles, where a smaller block of the same kernel is not enough.
         """
-        self._share = self._shares[0]
-        while True:
+        generate = super().codegen_node_schedule
+        self._with_fitting_share(lambda: generate(kernel_features))
+
+    def _with_fitting_share(self, write: Callable[[], None]) -> None:
+        """Calls `write` with smaller and smaller shares of the Unified Buffer until its kernel fits. Raises _WriteAgain
+        if it is a combo kernel and none is small enough, or it does not compile for another reason.
+        """
+        for share in self._shares:
+            self._share = share
             try:
-                super().codegen_node_schedule(kernel_features)
-                return
+                write()
+                break
             except _WriteAgain as error:
-                following = self._shares[self._shares.index(self._share) + 1]
-                self._share = following if error.does_not_fit else None
+                if not isinstance(error.__cause__, KernelTooLargeError) or share == self._shares[-1]:
+                    raise
                 log.debug("%s; writing it again", error)
 
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
-    ) -> list[TritonKernel]:
-        """As Inductor's, but a scan over a very long row is a loop in one program, as every other scan is.
-
-        Inductor's kernel for long rows has a program for each part of the row; a program waits in a spin loop for what
-        the one before it leaves in memory. NPUs promise neither that waiting programs make way for others nor
-        that memory is seen in time.
+    ) -> list[NpuKernel]:
+        """The one kernel that there is. Inductor's choices are for GPUs; one of them, for scans over long rows, has
+        programs that wait for each other, which NPUs do not promise to work.
         """
-        if (shaped := self._shaped_kernel(kernel_features, kernel_kwargs)) is not None:
-            return [shaped]
-        if not any(node.is_split_scan() for node in kernel_features.scheduler_nodes()):
-            return super().create_kernel_choices(kernel_features, kernel_args, kernel_kwargs)
-        loop = {**kernel_kwargs, "override_cooperative_reduction": False, "override_persistent_reduction": False}
-        loop = V.choices.triton_kernel_kwargs(self.kernel_type, kernel_features, kernel_args, loop)
-        return [self.kernel_type(*kernel_args, **loop)]
+        return [self.kernel_type(*kernel_args, **kernel_kwargs)]
 
-    def _shaped_kernel(self, features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> NpuKernel | None:
-        """A kernel with one axis for each loop variable, if its loops have one shape."""
-        if self._share is None:
-            return None
-        try:
-            axes, work, plan = shape_of(list(features.scheduler_nodes()), features, self._share)
-        except CannotSplit as error:
-            log.debug("no common axes: %s", error)
-            return None
-        tiling = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
-        scores = kernel_kwargs["tiling_scores"]
-        if pieces := pieces_with_plans(list(features.scheduler_nodes()), axes, self._share):
-            return KernelInPieces(tiling, features=features, axes=axes, pieces=pieces, tiling_scores=scores)
+    def kernel_type(
+        self, tiling: Any, *, features: SIMDKernelFeatures, tiling_scores: Any = None, **_choices: Any
+    ) -> NpuKernel:
+        """The kernel of `features`; its axes take the place of Inductor's `tiling`."""
+        shape = shape_of(features, self._share)
+        axes = shape.axes
+        lengths = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
+        if pieces := pieces_with_plans(features, shape, self._share):
+            return KernelInPieces(lengths, features=features, axes=axes, pieces=pieces, tiling_scores=tiling_scores)
 
         def kernel_with(tile: TilePlan) -> NpuKernel:
-            return NpuKernel(tiling, features=features, axes=axes, plan=tile, tiling_scores=scores)
+            return NpuKernel(
+                lengths,
+                features=features,
+                axes=axes,
+                plan=tile,
+                overwritten=shape.overwritten,
+                tiling_scores=tiling_scores,
+            )
 
+        plan = shape.plan
         if tuning.is_wanted():
-            plan = tuning.tuned(work, plan, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
+            plan = tuning.tuned(shape.work, plan, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
         return kernel_with(plan)
 
     def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
@@ -146,29 +142,79 @@ class NpuScheduling(TritonScheduling):
         with V.set_kernel_handler(kernel), inductor_config.patch(benchmark_kernel=True):
             return kernel.codegen_kernel()
 
-    def generate_combo_kernel_code(
-        self,
-        subkernel_nodes: list[BaseSchedulerNode],
-        custom_part_algorithm: bool,
-        enable_autotune: bool,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[tuple[Any, Any, Any]]:
-        """One kernel for many loops over different tensors, as an optimizer's step has them.
-
-        Blocks are always arguments of the kernel ("autotune"), so that `tiling.heuristics` chooses them for the Unified
-        Buffer and the grid limit; Inductor would write blocks for GPUs into the source. A tensor that keeps
-        every core busy by itself gets a kernel by itself, which all tensors of that shape share.
+    def codegen_combo_kernel(self, combo_kernel_node: ForeachKernelSchedulerNode) -> None:
+        """One kernel for many loops over different tensors, as far as that pays; a combo kernel that does not compile
+        becomes a kernel for each of its loops.
         """
-        if "per_subkernel_blocks" in kwargs:
-            kwargs["per_subkernel_blocks"] = False
-        generate = super().generate_combo_kernel_code
-        together = [node for node in subkernel_nodes if not _is_large(node)]
-        groups = [[node] for node in subkernel_nodes if node not in together]
-        if together:
-            groups.append(together)
-        with inductor_config.patch(combo_kernel_per_subkernel_blocks=False):  # torch 2.11 reads the knob itself
-            return [code for group in groups for code in generate(group, custom_part_algorithm, True, *args, **kwargs)]
+        for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
+            try:
+                self._with_fitting_share(lambda group=group: self._codegen_combo(group))
+            except _WriteAgain as error:
+                log.debug("%s; one kernel for each of its loops", error)
+                for features in group:
+                    self._with_fitting_share(lambda features=features: self._codegen_combo([features]))
+        self.free_buffers_in_scheduler()
+
+    def _combo_groups(self, nodes: Sequence[BaseSchedulerNode]) -> list[list[SIMDKernelFeatures]]:
+        """The loops of each kernel. A tensor that keeps every core busy by itself gets a kernel by itself, which all
+        tensors of that shape share; no kernel has too many arguments.
+        """
+        groups: list[list[SIMDKernelFeatures]] = []
+        together: list[SIMDKernelFeatures] = []
+        arguments = 0
+        for node in nodes:
+            features = self._features_of(node.get_nodes())
+            if _is_large(features):
+                groups.append([features])
+                continue
+            more = len(node.read_writes.reads) + len(node.read_writes.writes)
+            if together and arguments + more > inductor_config.combo_kernel_max_num_args:
+                groups.append(together)
+                together, arguments = [], 0
+            together.append(features)
+            arguments += more
+        return [*groups, together] if together else groups
+
+    def _features_of(self, nodes: Sequence[Any]) -> SIMDKernelFeatures:
+        numel, reduction_numel = numels(nodes)
+        return SIMDKernelFeatures(self.generate_node_schedule(nodes, numel, reduction_numel), numel, reduction_numel)
+
+    def _combo_source(self, group: Sequence[SIMDKernelFeatures]) -> tuple[str, NpuKernel | NpuComboKernel]:
+        """The source of one kernel for the loops of `group`, and the kernel."""
+        kernel: NpuKernel | NpuComboKernel
+        if len(group) == 1:
+            kernel = self.kernel_type({}, features=group[0])
+            self.codegen_node_schedule_with_kernel(group[0].node_schedule, kernel)
+        else:
+            kernel = NpuComboKernel(ComboFeatures(group), self._share)
+            for part in kernel.parts:
+                self.codegen_node_schedule_with_kernel(part.features.node_schedule, part)
+        with V.set_kernel_handler(kernel):
+            return kernel.codegen_kernel(), kernel
+
+    def _codegen_combo(self, group: Sequence[SIMDKernelFeatures]) -> None:
+        """Writes one kernel for the loops of `group`, and its launch."""
+        nodes = [node for features in group for node in features.scheduler_nodes()]
+        source, kernel = self._combo_source(group)
+        kernel.kernel_name = self.define_kernel(source, nodes, kernel)
+        with V.set_kernel_handler(kernel):
+            for node in nodes:
+                node.mark_run()
+        self.codegen_comment(nodes, kernel.kernel_name)
+        kernel.call_kernel(kernel.kernel_name)
+        V.graph.removed_buffers.update(kernel.removed_buffers)
+        V.graph.inplaced_to_remove.update(kernel.inplaced_to_remove)
+
+    def generate_combo_kernel_code(
+        self, subkernel_nodes: list[BaseSchedulerNode], *args: Any, **kwargs: Any
+    ) -> list[tuple[str, Any, list[BaseSchedulerNode]]]:
+        """(source, kernel, loops) of each kernel, to be timed only (benchmark_combo_kernel)."""
+        node_of = {next(iter(self._features_of(node.get_nodes()).scheduler_nodes())): node for node in subkernel_nodes}
+        with inductor_config.patch(benchmark_kernel=True):
+            return [
+                (*self._combo_source(group), [node_of[next(iter(part.scheduler_nodes()))] for part in group])
+                for group in self._combo_groups(subkernel_nodes)
+            ]
 
     def codegen_comment(self, node_schedule: Any, *args: Any, **kwargs: Any) -> None:
         """The user's source lines above a launch, which may be others at each launch; then Inductor's comment."""
@@ -196,9 +242,12 @@ class NpuScheduling(TritonScheduling):
         """
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = compile_in_process(subs_name, src_code)
-        if failure is not None and isinstance(kernel, NpuKernel):
+        is_combo = isinstance(kernel, NpuComboKernel)
+        if failure is not None and (
+            is_combo or (isinstance(failure, KernelTooLargeError) and self._share != self._shares[-1])
+        ):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
-            raise _WriteAgain(failure)
+            raise _WriteAgain(f"{kernel_name} does not compile") from failure
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
             super()._emit_kernel_to_wrapper(
@@ -211,7 +260,7 @@ class NpuScheduling(TritonScheduling):
         wrapper.define_kernel(kernel_name, source, comment)
 
 
-def _is_large(node: BaseSchedulerNode) -> bool:
-    """Whether a loop has so many elements that joining it with others saves nothing."""
-    elements = V.graph.sizevars.simplify(sympy.prod(node.group[1]))
+def _is_large(features: SIMDKernelFeatures) -> bool:
+    """Whether loops have so many elements that joining them with others saves nothing."""
+    elements = V.graph.sizevars.simplify(features.numel * features.reduction_numel)
     return isinstance(elements, (int, sympy.Integer)) and elements >= limits.LARGE_LOOP

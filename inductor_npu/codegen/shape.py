@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import sympy
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
@@ -12,27 +12,39 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from inductor_npu import config, providers
 from inductor_npu.codegen.axes import Axes, hint
 from inductor_npu.codegen.pieces import Piece, pieces_of, trace_of_piece
-from inductor_npu.codegen.trace import Trace, trace
+from inductor_npu.codegen.trace import Symbols, Trace, trace
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
 
 
-def shape_of(nodes: Sequence[Any], features: SIMDKernelFeatures, share: float) -> tuple[Axes, Work, TilePlan]:
-    """The axes of a kernel made of `nodes`, what it does along them, and how they are tiled for the current target.
-
-    The estimated tile may fill `share` of the Unified Buffer.
-
-    Raises axes.CannotSplit if the loops share no shape.
+@dataclass(frozen=True)
+class Shape:
+    """The axes of a kernel, what it does along them, and how they are tiled; the axes along which values differ that
+    are stored at one address, by buffers.
     """
-    axes = Axes(nodes, features.numel, features.reduction_numel, whole_rows=features.contains_op("sort"))
-    work = work_of(trace(nodes, axes), axes)
-    return axes, work, _plan(work, axes, share)
+
+    axes: Axes
+    work: Work
+    plan: TilePlan
+    overwritten: Mapping[str, Symbols]
 
 
-def pieces_with_plans(nodes: Sequence[Any], axes: Axes, share: float) -> list[tuple[Piece, TilePlan]]:
-    """The pieces of a kernel made of `nodes` with these axes, each with its tile; none if it is not cut."""
-    if axes.reduction:
+def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None) -> Shape:
+    """The shape of the kernel, or of this part of one, of `features` for the current target; the estimated tile may
+    fill `share` of the Unified Buffer.
+    """
+    nodes = features.scheduler_nodes()
+    axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
+    traced = trace(nodes, axes)
+    work = work_of(traced, axes)
+    return Shape(axes, work, _plan(work, axes, share), traced.overwritten)
+
+
+def pieces_with_plans(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[tuple[Piece, TilePlan]]:
+    """The pieces of the kernel of `features`, each with its tile; none if it is not cut."""
+    if shape.axes.reduction or shape.overwritten:
         return []
-    pieces = pieces_of(nodes, axes)
+    nodes = features.scheduler_nodes()
+    pieces = pieces_of(nodes, shape.axes)
     return [(piece, _plan(work_of(trace_of_piece(nodes, piece), piece), piece, share)) for piece in pieces]
 
 

@@ -72,6 +72,14 @@ def _unused(nodes: Sequence[ast.stmt], after: frozenset[str]) -> tuple[list[ast.
                 unused += inside
                 after |= (before - _names(node.target)) | _names(node.iter)
             continue
+        if isinstance(node, ast.If) and not node.orelse:
+            inside, before = _unused(node.body, after)
+            if all(part in inside for part in node.body) and not has_effect(node.test):
+                unused.append(node)
+            else:
+                unused += inside
+                after |= before | _names(node.test)
+            continue
         targets, value = _assignment(node)
         if value is None or has_effect(value):
             after |= _names(node)

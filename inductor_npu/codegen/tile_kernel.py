@@ -5,8 +5,9 @@ address lies and under which conditions. What is built on this: reductions, scan
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -14,16 +15,18 @@ import torch
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import TritonKernel, triton_type
+from torch._inductor.codegen.triton import triton_type
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen import tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
+from inductor_npu.codegen.emitted import EmittedKernel
 from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
+from inductor_npu.codegen.trace import Symbols
 from inductor_npu.tiling.plan import TilePlan
 
 AxisNames = tuple[str, ...]
@@ -77,8 +80,8 @@ class Address:
     indirect: bool
 
 
-class TileKernel(TritonKernel):
-    """TritonKernel with one axis for each loop variable, tiled by `plan`.
+class TileKernel(EmittedKernel):
+    """A kernel with one axis for each loop variable, tiled by `plan`.
 
     A value's `shape` names its axes' blocks in the order of the tile, and only those along which it differs.
     """
@@ -97,10 +100,12 @@ class TileKernel(TritonKernel):
         features: SIMDKernelFeatures,
         axes: Axes,
         plan: TilePlan,
+        overwritten: Mapping[str, Symbols] = MappingProxyType({}),
         **kwargs: Any,
     ) -> None:
         self.axes = axes
         self.plan = plan
+        self.overwritten = overwritten
         self.axis_of = {axis.prefix: axis for axis in (*axes.pointwise, *axes.reduction)}
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
@@ -309,6 +314,13 @@ class TileKernel(TritonKernel):
         """The part of `axis` in the tile that exists, with the dimensions `axes`."""
         return f"{axis}mask{subscript((axis,), axes)}"
 
+    def is_last_text(self, buffer: str) -> list[str]:
+        """Of several values that `buffer` gets at one address the last one stays, as in eager PyTorch on a CPU: a
+        condition for each axis along which they differ, all of which are walked.
+        """
+        last = ((symbol, self.axis_with(symbol).length - 1) for symbol in self.overwritten.get(buffer, ()))
+        return [f"({symbol} == {self.index_to_str(index)})" for symbol, index in last]
+
     def mask_text(self, axes: Sequence[str], bounded: Bounds | None = None) -> str:
         """The part of a tile with dimensions `axes` that exists, and within `bounded`; "None" if that is all of it."""
         conditions = [self.mask_text_of(axis, axes) for axis in axes if self.needs_mask(axis)]
@@ -358,11 +370,6 @@ class TileKernel(TritonKernel):
         """`value` is the index `index` in another integer type."""
         if str(index) in self.index_of and value.dtype in (torch.int32, torch.int64):
             self.index_of[str(value)] = self.index_of[str(index)]
-
-    @property
-    def add_persistent_rblock(self) -> bool:
-        """Never: what a reduction keeps on chip is the plan's choice."""
-        return False
 
 
 def subscript(own: Sequence[str], axes: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.axes import Affine, Axes, CannotSplit, affine
+from inductor_npu.codegen.axes import Affine, Axes, affine
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
@@ -72,7 +72,8 @@ class Trace:
 
     Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
     moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
-    core over such items there are.
+    core over such items there are. `overwritten` names the buffers that get several values at one address, and the axes
+    along which these differ: the last value stays.
     """
 
     accesses: list[Access] = field(default_factory=list)
@@ -82,6 +83,7 @@ class Trace:
     operations: Counter[tuple[Symbols, int]] = field(default_factory=Counter)
     scans: bool = False
     sorts: bool = False
+    overwritten: dict[str, Symbols] = field(default_factory=dict)
 
 
 def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lambda tracer: tracer) -> Trace:
@@ -201,8 +203,9 @@ class _Tracer(DefaultHandler):
     def store(self, name: str, index: sympy.Expr, value: Value, mode: Any = None) -> None:
         axes = self._use(value)
         access = self._access(name, index, is_store=True)
-        if mode != "atomic_add" and axes - access.axes:
-            raise CannotSplit(f"{name} is stored at {index}, one address for values that differ")
+        if mode != "atomic_add" and (differing := axes - access.axes):
+            self.result.nonlinear |= differing
+            self.result.overwritten[name] = differing
         if mode is None:
             self.stored[name] = value
 

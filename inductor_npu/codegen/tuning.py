@@ -18,7 +18,6 @@ from torch._inductor.utils import Placeholder
 
 from inductor_npu import config, providers
 from inductor_npu.cache import tiles
-from inductor_npu.codegen.axes import CannotSplit
 from inductor_npu.codegen.tile_kernel import CannotEmit
 from inductor_npu.device_interface.benchmarker import benchmark_npu, benchmarking
 from inductor_npu.errors import KernelTooLargeError
@@ -109,7 +108,7 @@ def _launch_of(tile: TilePlan, source: str | None, source_of: Callable[[TilePlan
         arguments = module.get_args()
         with benchmarking():
             module.call(arguments)
-    except (CannotEmit, CannotSplit, KernelTooLargeError) as error:
+    except (CannotEmit, KernelTooLargeError) as error:
         log.debug("no kernel with tile %s: %s", tile, error)
         return None
     used = getattr(module, _NAME).launchers[0].config.kwargs

@@ -9,7 +9,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 
 from inductor_npu import providers
 from inductor_npu.codegen import provenance
-from inductor_npu.codegen.kernel import NpuTritonKernel
+from inductor_npu.codegen.emitted import EmittedKernel
 
 
 class NpuAllocation:
@@ -53,11 +53,11 @@ class NpuWrapper(NpuAllocation, PythonWrapperCodegen):
         return NpuWrapper()
 
     @classmethod
-    def _get_triton_info_kernel_cls(cls) -> type[NpuTritonKernel]:
+    def _get_triton_info_kernel_cls(cls) -> type[EmittedKernel]:
         """The class whose imports and metadata kernels that users wrote get: they are launched as generated ones are.
         A hook for backends like this one, in spite of its name.
         """
-        return NpuTritonKernel
+        return EmittedKernel
 
     def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Inductor's copy of a kernel that a user wrote; where it came from is remembered."""

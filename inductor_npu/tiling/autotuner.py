@@ -1,4 +1,4 @@
-"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer and the grid limit, launched with
+"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer, launched with
 little Python.
 """
 
@@ -14,8 +14,8 @@ import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch._inductor.runtime.triton_compat import Config, OutOfResources
 
-from inductor_npu.errors import GridTooLargeError, KernelTooLargeError
-from inductor_npu.tiling import launcher, limits
+from inductor_npu.errors import KernelTooLargeError
+from inductor_npu.tiling import launcher
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,9 @@ class NpuAutotuner(stock.CachingAutotuner):
     """CachingAutotuner for `npu`: a kernel that does not fit gets other blocks instead of an error.
 
     - over the Unified Buffer: the largest block is halved, and the kernel compiled again, until it fits;
-    - over the grid limit, which only shows at a launch when sizes are dynamic: XBLOCK is doubled for this and all
-      later launches;
     - once one configuration is left, `run` is replaced by a generated function that goes straight to the launch.
 
-    Kernels that users wrote keep the blocks the users chose: for them both are errors.
+    Kernels that users wrote keep the blocks the users chose: for them that is an error.
     """
 
     # Called once with this object when one choice of blocks is left.
@@ -103,8 +101,6 @@ class NpuAutotuner(stock.CachingAutotuner):
         """Launches the kernel; the first call that leaves one configuration installs the short path in this object's
         place.
         """
-        if self.launchers and self._over_grid_limit(args):
-            self._use_larger_blocks(args)
         result = super().run(*args, stream=stream, benchmark_run=benchmark_run, **kwargs)
         if not benchmark_run and self._on_chosen is not None:
             self._tell_if_chosen()
@@ -164,44 +160,6 @@ class NpuAutotuner(stock.CachingAutotuner):
 
     def _name(self) -> str:
         return self.inductor_meta.get("kernel_name", self.fn.__name__)
-
-    @property
-    def grid_limit(self) -> int | None:
-        """The most programs of a launch; None where blocks are not ours to enlarge: the launch itself then refuses."""
-        return None if self.custom_kernel else self.inductor_meta["npu_max_grid"]
-
-    def _over_grid_limit(self, args: tuple[Any, ...]) -> bool:
-        limit = self.grid_limit
-        return limit is not None and any(bound.grid_programs(*args) > limit for bound in self.launchers)
-
-    def _use_larger_blocks(self, args: tuple[Any, ...]) -> None:
-        """Doubles XBLOCK until this launch is within the grid limit. Sound because masks are only dropped where the
-        largest block divides.
-        """
-        limit = self.inductor_meta["npu_max_grid"]
-        cfg = copy.deepcopy(self.launchers[0].config)
-        programs = self.launchers[0].grid_programs(*args)
-        while True:
-            cfg.kwargs["XBLOCK"] = cfg.kwargs.get("XBLOCK", limits.LARGEST_X_BLOCK) * 2
-            if cfg.kwargs["XBLOCK"] > self.inductor_meta.get("npu_max_x_block", 0):
-                raise GridTooLargeError(
-                    kernel=self._name(),
-                    programs=programs,
-                    limit=limit,
-                    target=self.device_props.cc,
-                    blocks=self.launchers[0].config.kwargs,
-                )
-            self.compile_results = [self._fit(copy.deepcopy(cfg), shrink=False)]
-            self.launchers = []
-            self._cached_launcher = None
-            self._make_launchers()
-            if not self._over_grid_limit(args):
-                return
-
-    def relaunch_with_larger_blocks(self, *args: Any, stream: int) -> Any:
-        """Called by the short path when a launch is over the grid limit."""
-        self.__dict__.pop("run", None)
-        return self.run(*args, stream=stream)
 
 
 class NpuDebugAutotuner(NpuAutotuner, stock.DebugAutotuner):

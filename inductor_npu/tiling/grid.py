@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch._inductor.runtime import triton_heuristics as stock
 
 
@@ -11,10 +13,13 @@ class NpuGrid(stock.GridExpr):
     """
 
     def generate(self, meta: dict[str, int], is_lazy: bool = False) -> None:
-        tiles = [
-            " * ".join(str(self.ceildiv(numel, meta.get(block, block))) for numel, block in loop)
-            for loop in self.inductor_meta["npu_tiled"]
+        parts = [
+            [self.ceildiv(length, meta.get(block, block)) for length, block in part]
+            for part in self.inductor_meta["npu_tiled"]
         ]
         cores = self.inductor_meta["npu_cores"]
+        known = sum(math.prod(part) for part in parts if not any(isinstance(count, str) for count in part))
+        unknown = [" * ".join(map(str, part)) for part in parts if any(isinstance(count, str) for count in part)]
         smallest = "min" if self.mode == "python" else "std::min<long>"
-        self.x_grid = f"{smallest}({cores}, {' + '.join(tiles)})" if all(tiles) else 1
+        tiles = " + ".join([*unknown, *([str(known)] if known else [])])
+        self.x_grid = f"{smallest}({cores}, {tiles})" if unknown else min(cores, known)

@@ -11,7 +11,7 @@ from torch.utils._debug_mode import get_active_debug_mode
 
 
 class NpuCompileResult(stock.TritonCompileResult):
-    """TritonCompileResult whose launcher also tells how many programs a launch has."""
+    """TritonCompileResult whose launcher keeps the parts that it was made of."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What the compile cache keeps: the machine code, without the stages before it and the files that held them."""
@@ -28,19 +28,11 @@ class NpuCompileResult(stock.TritonCompileResult):
         launcher.runner_args = runner_args
         launcher.scope = scope
         launcher.grid = stock.GridExpr.from_meta(self.inductor_meta, self.config)
-        launcher.grid_programs = _define(
-            "grid_programs", def_args, _grid_lines(launcher.grid), f"return {_programs(launcher.grid)}", scope
-        )
         return launcher
 
 
 def _grid_lines(grid: Any) -> list[str]:
     return [*grid.prefix, f"grid_0 = {grid.x_grid}", f"grid_1 = {grid.y_grid}", f"grid_2 = {grid.z_grid}"]
-
-
-def _programs(grid: Any) -> str:
-    axes = [f"grid_{axis}" for axis, size in enumerate((grid.x_grid, grid.y_grid, grid.z_grid)) if str(size) != "1"]
-    return " * ".join(axes) or "1"
 
 
 def _define(name: str, arguments: list[str], lines: list[str], last: str, scope: dict[str, Any]) -> Callable[..., Any]:
@@ -54,16 +46,12 @@ def short_run(autotuner: Any, launcher: Any) -> Callable[..., Any]:
     """What replaces `autotuner.run` once `launcher` is its only one: the same launch without the decisions that
     cannot change any more.
 
-    What can change is still looked at: a profiler, debug mode or a launch hook of Triton takes the long way, and so
-    does a launch over the grid limit.
+    What can change is still looked at: a profiler, debug mode or a launch hook of Triton takes the long way.
     """
     enter_calls, exit_calls, runner_args = _without_hooks(launcher)
     long_way = f"return slow_run({_call(launcher.def_args)})"
     lines = [f"if profiler._is_profiler_enabled or debug_mode() or enter_calls or exit_calls: {long_way}"]
     lines += _grid_lines(launcher.grid)
-    if autotuner.grid_limit is not None:
-        too_many = f"{_programs(launcher.grid)} > {autotuner.grid_limit}"
-        lines += [f"if {too_many}: return larger_blocks({_call(launcher.def_args)})"]
     scope = {
         **launcher.scope,
         "profiler": autograd_profiler,
@@ -71,7 +59,6 @@ def short_run(autotuner: Any, launcher: Any) -> Callable[..., Any]:
         "enter_calls": enter_calls,
         "exit_calls": exit_calls,
         "slow_run": autotuner.slow_run,
-        "larger_blocks": autotuner.relaunch_with_larger_blocks,
     }
     return _define("run", [*launcher.def_args, "stream"], lines, f"runner({', '.join(runner_args)})", scope)
 

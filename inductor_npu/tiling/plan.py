@@ -35,6 +35,9 @@ _TRANSPOSE_SIDE = 64
 # Rows that a reduction takes together, so that row results are vectors rather than single values.
 _LEAST_ROWS = 2
 
+# How much of the Unified Buffer a tile may fill, as estimated: the compiler's own temporaries need the rest.
+FILLED = 0.8
+
 # More dimensions than this cost compile time and padding without making bursts longer.
 _MOST_DIMENSIONS = 3
 
@@ -177,7 +180,7 @@ def innermost(work: Work, among: Sequence[str]) -> str | None:
     return max(votes, key=lambda axis: (votes[axis], among.index(axis)))
 
 
-def plan(work: Work, chip: Chip, largest_tile: int, share: float = 0.8) -> TilePlan:
+def plan(work: Work, chip: Chip, largest_tile: int, share: float = FILLED) -> TilePlan:
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """

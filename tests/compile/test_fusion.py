@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch._inductor import metrics
 
+from inductor_npu.codegen.fusion import Fusions
 from tests.codegen.vectors import divisions, is_tiled
 from tests.compile.helpers import check, code_of
 
@@ -67,3 +68,43 @@ def test_what_reads_by_a_loaded_index_stays_with_what_uses_it(
     function: object, inputs: tuple[torch.Tensor, ...]
 ) -> None:
     assert len(kernels(function, *inputs)) == 1
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat((-x[..., 8:], x[..., :8]), -1)
+
+
+def _rotary(query: torch.Tensor, key: torch.Tensor, frequencies: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rotary positions of four heads of queries and, each for two of them, two heads of keys."""
+    angles = torch.arange(17, device=query.device)[:, None].float() * frequencies
+    angles = torch.cat((angles, angles), -1)
+    query, key = (x.view(2, 17, -1, 16).transpose(1, 2) for x in (query, key))
+    query, key = (x * angles.cos() + _turned(x) * angles.sin() for x in (query, key))
+    return query, key[:, :, None].expand(2, 2, 2, 17, 16).reshape(2, 4, 17, 16)
+
+
+def _sorted_and_shifted_in_pieces(x: torch.Tensor) -> torch.Tensor:
+    return torch.sort(x)[0].reshape(4, 12, 8) + x.reshape(4, 12, 8)[:, :, :1]
+
+
+ROTARY = torch.randn(2, 17, 64), torch.randn(2, 17, 32), torch.rand(8)
+
+
+def test_queries_and_keys_without_common_axes_stay_apart() -> None:
+    """Queries are rotated as (2, 17, 4, 16), keys as (2, 2, 2, 17, 16): as many elements, and no shape refines both."""
+    texts = kernels(_rotary, *ROTARY)
+    assert len(texts) == 2
+    assert not any(divisions(text) for text in texts)
+
+
+def test_loops_that_were_fused_without_common_axes_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fusions, "reason_against", lambda self, first, second: None)
+    texts = kernels(_rotary, *ROTARY)
+    assert len(texts) == 1
+    assert not any(divisions(text) for text in texts)
+
+
+def test_a_row_that_is_sorted_is_not_taken_in_pieces() -> None:
+    texts = kernels(_sorted_and_shifted_in_pieces, torch.randn(4, 96))
+    assert len(texts) == 2
+    assert not any(divisions(text) for text in texts)

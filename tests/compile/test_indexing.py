@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -120,3 +122,18 @@ def test_grid_sample() -> None:
 
 def test_unfold_and_im2col() -> None:
     check(lambda x: (x.unfold(2, 3, 2) * 2, torch.nn.functional.unfold(x, 3)), torch.randn(2, 3, 8, 9))
+
+
+def _scatter_to_one_row(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(6, 40, device=x.device).scatter(0, torch.zeros(32, 40, dtype=torch.long, device=x.device), x)
+
+
+def _put_all_at_one_place(x: torch.Tensor) -> torch.Tensor:
+    index = torch.zeros(x.numel(), dtype=torch.long, device=x.device)
+    return torch.index_put(torch.zeros(10, device=x.device), (index + 3,), x.flatten())
+
+
+@pytest.mark.parametrize("fn", [_scatter_to_one_row, _put_all_at_one_place])
+def test_the_last_of_several_values_stored_at_one_address_stays(fn: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    for _ in range(5):
+        check(fn, torch.randn(32, 40))

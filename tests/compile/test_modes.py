@@ -56,7 +56,14 @@ def test_reduce_overhead_runs_and_says_once_that_graphs_are_not_captured() -> No
 
 
 @pytest.mark.parametrize(
-    "knobs", [{}, {"combo_kernels_autotune": 0}, {"combo_kernel_per_subkernel_blocks": True}], ids=str
+    "knobs",
+    [
+        {},
+        {"combo_kernels_autotune": 0},
+        {"combo_kernel_per_subkernel_blocks": True},
+        {"benchmark_combo_kernel": True},
+    ],
+    ids=str,
 )
 def test_independent_loops_in_one_kernel_on_request(knobs: dict[str, object]) -> None:
     def independent(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -65,7 +72,9 @@ def test_independent_loops_in_one_kernel_on_request(knobs: dict[str, object]) ->
     inputs = torch.randn(64, 33), torch.randn(20, 100), torch.randn(1024)
     with torch._inductor.config.patch(combo_kernels=True, **knobs):
         check(independent, *inputs)
-        assert any("combo_grid_meta" in source for source in code_of(independent, *[x.to("npu") for x in inputs]))
+        assert any(
+            "@triton_heuristics.foreach" in source for source in code_of(independent, *[x.to("npu") for x in inputs])
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Where the dimensions of a kernel's loops start and end.
+
+Loops that become one kernel run over the same number of elements, but each sees them in its own shape: one as
+(64, 128), the next as 8192. Written as offsets of the flattened loop, their dimensions start and end at *cuts*, such as
+1, 128 and 8192. Where the cuts divide each other there is one shape that refines all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv
+
+# (stride in the kernel's flattened loop, length) of a dimension
+Dimension = tuple[sympy.Expr, sympy.Expr]
+
+
+def is_multiple(number: sympy.Expr, divisor: sympy.Expr) -> bool:
+    """Whether `number` is known to be a multiple of `divisor`."""
+    return V.graph.sizevars.statically_known_multiple_of(number, divisor)
+
+
+def equal(a: sympy.Expr, b: sympy.Expr) -> bool:
+    """Whether `a` and `b` are known to be equal."""
+    return V.graph.sizevars.statically_known_equals(a, b)
+
+
+def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
+    """`number / divisor` for a known multiple."""
+    exact = V.graph.sizevars.simplify(sympy.cancel(number / divisor))
+    denominator = sympy.fraction(exact)[1]
+    return exact if denominator == 1 else FloorDiv(number, divisor)
+
+
+def product(factors: Iterable[sympy.Expr]) -> sympy.Expr:
+    """The simplified product of `factors`."""
+    return V.graph.sizevars.simplify(sympy.Mul(*factors))
+
+
+class Cuts:
+    """The cuts of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`,
+    in ascending order, each a multiple of the one before. With `whole_rows` there is none inside of a reduced row.
+    """
+
+    def __init__(self, numel: sympy.Expr, reduction_numel: sympy.Expr, whole_rows: bool = False) -> None:
+        sizes = V.graph.sizevars
+        self.numel = sizes.simplify(numel)
+        self.reduction_numel = sizes.simplify(reduction_numel)
+        self._whole_rows = whole_rows
+        self.all: list[sympy.Expr] = [sympy.S.One]
+        for cut in (self.reduction_numel, product([self.numel, self.reduction_numel])):
+            if not equal(cut, self.all[-1]):
+                self.all.append(cut)
+
+    def dimensions(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[Dimension]:
+        """The dimensions of a loop nest with these (pointwise, reduction) lengths, in order."""
+        outer, inner = lengths
+        found: list[Dimension] = []
+        stride = sympy.S.One
+        for length in reversed(inner):
+            found.append((stride, length))
+            stride = product([stride, length])
+        if equal(product(outer), self.numel):
+            stride = self.reduction_numel
+        elif inner or not equal(product(outer), product([self.numel, self.reduction_numel])):
+            raise AssertionError(f"a loop of {outer} x {inner} in a kernel of {self.numel} x {self.reduction_numel}")
+        for length in reversed(outer):
+            found.append((stride, length))
+            stride = product([stride, length])
+        return found[::-1]
+
+    def add(self, cut: sympy.Expr) -> bool:
+        """Adds a cut at `cut` if it fits the others; whether there is one now."""
+        if self.holds(cut):
+            return True
+        if self._whole_rows and not is_multiple(cut, self.reduction_numel):
+            return False
+        for position, (below, above) in enumerate(zip(self.all, self.all[1:], strict=False)):
+            if is_multiple(cut, below) and is_multiple(above, cut):
+                self.all.insert(position + 1, cut)
+                return True
+        return False
+
+    def add_all_of(self, nodes: Iterable[Any]) -> bool:
+        """Adds what fits of the cuts that the loops of `nodes` ask for; whether all of them did."""
+        every = [
+            self.add(cut)
+            for node in nodes
+            for stride, length in self.dimensions(node.get_ranges())
+            for cut in (stride, product([stride, length]))
+        ]
+        return all(every)
+
+    def holds(self, cut: sympy.Expr) -> bool:
+        """Whether there is a cut at `cut`."""
+        return any(equal(cut, other) for other in self.all)

@@ -1,0 +1,64 @@
+"""What stands around the statements of every emitted kernel: imports, metadata, the kind of grid."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch._inductor.codegen.triton import TritonKernel
+
+from inductor_npu import providers
+from inductor_npu.tiling.grid import NpuGrid
+
+# The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
+# where a tile has one index.
+Tiled = list[tuple[str | int, str | int | None]]
+
+
+class EmittedKernel(TritonKernel):
+    """TritonKernel whose source is launched by `inductor_npu.tiling`."""
+
+    @classmethod
+    @functools.lru_cache(None)
+    def gen_common_triton_imports(cls) -> str:
+        """Inductor's imports, then ours: the name `triton_heuristics` in generated code means our decorators."""
+        imports = super().gen_common_triton_imports()
+        return (
+            imports
+            + "from inductor_npu.codegen import device_functions\n"
+            + "from inductor_npu.tiling import heuristics as triton_heuristics\n"
+        )
+
+    @classmethod
+    def inductor_meta_common(cls) -> dict[str, Any]:
+        """Inductor's metadata, and what a launch needs to know of the chip."""
+        return {**super().inductor_meta_common(), "npu_cores": providers.current_target().vector_cores}
+
+    @property
+    def arguments_for_blocks(self) -> dict[str, int]:
+        """The blocks that are arguments of the kernel, and their sizes."""
+        return {}
+
+    def tiled(self) -> list[Tiled]:
+        """For each loop over tiles its axes; see `NpuGrid`."""
+        raise NotImplementedError
+
+    @property
+    def index_cast(self) -> str:
+        """What makes an int32 of the kernel's type of indices."""
+        return "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
+
+    @property
+    def add_persistent_rblock(self) -> bool:
+        """Never: what a reduction keeps on chip is the plan's choice."""
+        return False
+
+    def _get_grid_type(self) -> type[NpuGrid]:
+        return NpuGrid
+
+    def codegen_kernel(self, name: str | None = None) -> str:
+        """Inductor's source, with this kernel's tiles among the metadata common to all."""
+        # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
+        own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
+        self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
+        return super().codegen_kernel(name)
