@@ -170,7 +170,7 @@ def _split_rows_in_blocks() -> None:
             return parts
         return -(-parts // _PARTS_IN_A_BLOCK) * _PARTS_IN_A_BLOCK
 
-    InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)  # type: ignore[method-assign]
+    InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)
 
 
 PATCHES: tuple[Patch, ...] = (

@@ -117,7 +117,7 @@ class TileKernel(EmittedKernel):
         super().__init__(tiling, features=features, **kwargs)
         # Read once more, to weigh a persistent block against a loop, which the plan has done; that fails where two axes
         # are both reduced.
-        self.tiling = {}
+        self.tiling: dict[str, sympy.Expr] = {}
         self.simplify_indexing = functools.cache(axes.simplify)
 
     def __enter__(self) -> TileKernel:
