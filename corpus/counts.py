@@ -65,12 +65,14 @@ def count(name: str) -> Count:
 def _counting(counts: dict[str, int]) -> Iterator[None]:
     """Adds to `counts` what is made of each graph that is compiled inside."""
     from torch._inductor import compile_fx, config
+    from torch._inductor.codegen.common import init_backend_registration
     from torch._inductor.codegen.triton import TritonScheduling
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
 
+    init_backend_registration()  # of all other devices, once in a process: not inside `_backend`
     stock = _counting_wrapper(PythonWrapperCodegen, lambda: _add(counts, "stock"), dropped=True)
     ours = _counting_wrapper(NpuWrapper, lambda: _add(counts, "ours"), dropped=False)
 
@@ -156,12 +158,13 @@ def summarise(console: Console, counts: Sequence[Count]) -> None:
 def main(
     target: Annotated[str, typer.Option(help="The chip.")] = DEFAULT_TARGET,
     only: Annotated[str, typer.Option(help="Only programs whose name begins so.")] = "",
+    every: Annotated[int, typer.Option(min=1, help="Only every so manyth of them.")] = 1,
     jobs: Annotated[int, typer.Option(help="Programs at a time.")] = len(os.sched_getaffinity(0)),
     accept: Annotated[bool, typer.Option("--accept", help="Write the result as the table in git.")] = False,
 ) -> None:
     """Counts the kernels of each program, as stock Inductor makes them and as we do."""
     console = Console()
-    names = [name for name in program_names(False, target) if name.startswith(only)]
+    names = [name for name in program_names(False, target) if name.startswith(only)][::every]
     found = track(in_processes(count, names, target, jobs), "counting", total=len(names), console=console)
     by_name = {one.program: one for one in found}
     counts = [by_name[name] for name in names]

@@ -17,6 +17,13 @@ def test_two_graphs_of_one_program_are_counted_with_both() -> None:
 
 
 @pytest.mark.slow
+def test_a_graph_with_tensors_of_the_cpu_too_is_counted() -> None:
+    """An optimizer's step: stock Inductor makes one kernel for all parameters; its counts of steps are on the CPU."""
+    found = count("optimizer/adamw")
+    assert found.stock == 1 and found.ours >= 1 and not found.error
+
+
+@pytest.mark.slow
 def test_we_make_no_more_kernels_than_stock_inductor_on_a_fixed_sample() -> None:
     counts = [count(program.name) for program in hand_written()[::EVERY]]
     assert all(one.stock for one in counts) and not any(one.error for one in counts)
