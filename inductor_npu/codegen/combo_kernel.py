@@ -123,16 +123,16 @@ class NpuComboKernel(EmittedKernel):
                 self.body.writeline(_NEXT.format(tiles=part.tiles))
 
     def tiled(self) -> list[Tiled]:
-        lengths = {f"{axis.prefix}numel": axis.length for part in self.parts for axis in part.axes.pointwise}
-        dynamic = {f"{axis.prefix}numel" for axis in self._dynamic_axes()}
-        blocks = {part.block(axis): size for part in self.parts for axis, size in part.plan.blocks.items()}
+        dynamic = {axis.prefix for axis in self._dynamic_axes()}
         return [
             [
-                (name if name in dynamic else int(lengths[name]), None if block is None else blocks[block])
-                for name, block in tiled
+                (
+                    f"{axis.prefix}numel" if axis.prefix in dynamic else int(axis.length),
+                    part.plan.blocks.get(axis.prefix),
+                )
+                for axis in part.axes.pointwise
             ]
             for part in self.parts
-            for tiled in part.tiled()
         ]
 
     def _get_heuristic(self) -> str:

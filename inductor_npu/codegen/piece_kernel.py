@@ -24,6 +24,7 @@ from torch._inductor.virtualized import V
 from inductor_npu import compat
 from inductor_npu.codegen.axes import Axes
 from inductor_npu.codegen.conditions import Conditions
+from inductor_npu.codegen.emitted import Tiled
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.pieces import Piece
 from inductor_npu.tiling.plan import TilePlan
@@ -78,7 +79,7 @@ class PieceKernel(NpuKernel):
             return super().loop_over_tiles(tiles)
         return f"for tile in range(first{self.index_cast}, {tiles}, tl.num_programs(0)):"
 
-    def tiled(self) -> list[list[tuple[str, str | int | None]]]:
+    def tiled(self) -> list[Tiled]:
         blocks = self.plan.blocks
         return [[(f"({self.lengths[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.axes.pointwise]]
 
@@ -131,7 +132,7 @@ class KernelInPieces(NpuKernel):
             body.splice(part.body)
         self.body = body
 
-    def tiled(self) -> list[list[tuple[str, str | int | None]]]:
+    def tiled(self) -> list[Tiled]:
         return [loop for part in self.parts for loop in part.tiled()]
 
 

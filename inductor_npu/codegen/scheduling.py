@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import sympy
@@ -148,11 +149,11 @@ class NpuScheduling(TritonScheduling):
         """
         for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
             try:
-                self._with_fitting_share(lambda group=group: self._codegen_combo(group))
+                self._with_fitting_share(partial(self._codegen_combo, group))
             except _WriteAgain as error:
                 log.debug("%s; one kernel for each of its loops", error)
                 for features in group:
-                    self._with_fitting_share(lambda features=features: self._codegen_combo([features]))
+                    self._with_fitting_share(partial(self._codegen_combo, [features]))
         self.free_buffers_in_scheduler()
 
     def _combo_groups(self, nodes: Sequence[BaseSchedulerNode]) -> list[list[SIMDKernelFeatures]]:

@@ -92,6 +92,7 @@ class TileKernel(EmittedKernel):
     body: IndentedBuffer
     compute: IndentedBuffer
     cse: Any
+    tiling: dict[str, sympy.Expr]
 
     def __init__(
         self,
