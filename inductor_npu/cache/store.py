@@ -184,6 +184,9 @@ class Store:
 
     # ---- files
 
+    def _now(self) -> float:
+        return time.time()
+
     def _path(self, kind: str, digest: str) -> Path:
         return self.folder / kind / digest[:2] / digest
 
@@ -211,18 +214,18 @@ class Store:
 
     def _touch(self, path: Path) -> None:
         with suppress(OSError):  # a folder that can only be read keeps its times
-            if time.time() - path.stat().st_mtime > TOUCH_SECONDS:
+            if self._now() - path.stat().st_mtime > TOUCH_SECONDS:
                 os.utime(path)
 
     def _remove_unused(self, listed: Listed) -> bool:
-        if time.time() - listed.used < IN_USE_SECONDS:
+        if self._now() - listed.used < IN_USE_SECONDS:
             return False
         digits = listed.digest[:2]
         lock = None if digits in self._digits_held() else self._lock(digits, 0)
         if lock is None:
             return False  # one of these digits is being compiled or written
         try:
-            if time.time() - listed.path.stat().st_mtime < IN_USE_SECONDS:
+            if self._now() - listed.path.stat().st_mtime < IN_USE_SECONDS:
                 return False  # used since it was listed
             listed.path.unlink()
         except OSError:
@@ -234,7 +237,7 @@ class Store:
     def _remove_unfinished(self) -> None:
         for path in (self.folder / _UNFINISHED).glob("*"):
             with suppress(OSError):
-                if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                if self._now() - path.stat().st_mtime > UNFINISHED_SECONDS:
                     path.unlink()
 
     def _digits_held(self) -> set[str]:
