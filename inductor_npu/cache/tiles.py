@@ -20,11 +20,12 @@ def read(fields: Mapping[str, str]) -> TilePlan | None:
         return None
     artifact.record(entry)
     kept = json.loads(entry.content)
-    return TilePlan(tuple(kept["order"]), dict(kept["blocks"]), tuple(kept["loops"]))
+    return TilePlan(tuple(kept["order"]), dict(kept["blocks"]), tuple(kept["loops"]), frozenset(kept["whole"]))
 
 
 def write(fields: Mapping[str, str], tile: TilePlan) -> None:
-    content = json.dumps({"order": tile.order, "blocks": tile.blocks, "loops": tile.loops})
+    whole = sorted(tile.whole)
+    content = json.dumps({"order": tile.order, "blocks": tile.blocks, "loops": tile.loops, "whole": whole})
     entry = Entry(Key(KIND, fields), content.encode())
     kernel_store().write(entry)
     artifact.record(entry)

@@ -139,7 +139,12 @@ def _access(kernel: NpuKernel, call: ast.Call) -> PlannedAccess:
     names = [part.id for part in ast.walk(call.args[0]) if isinstance(part, ast.Name)]
     pointer = next(name for name in names if _type_of(kernel, name).startswith("*"))
     is_store = ast.unparse(call.func) != "tl.load"
-    return PlannedAccess(_item_size(kernel, pointer), _axes_of(kernel, names), None, frozenset(), is_store)
+    axes, stretch = _axes_of(kernel, names), 0
+    for name in names:
+        if name in kernel.spans:
+            gathered, stretch = kernel.spans[name]
+            axes |= frozenset(gathered)
+    return PlannedAccess(_item_size(kernel, pointer), axes, None, frozenset(), is_store, stretch)
 
 
 def _axes_of(kernel: NpuKernel, names: Sequence[str]) -> frozenset[str]:
@@ -205,7 +210,7 @@ def _items(kernel: NpuKernel, access: PlannedAccess, loops: Sequence[ast.For]) -
             items *= int(axis.length) if rounds else min(block, int(axis.length))
         elif rounds:
             items *= -(-int(axis.length) // block)
-    return items
+    return items * max(1, access.stretch)
 
 
 def _kib(size: int) -> str:

@@ -26,12 +26,12 @@ from torch._inductor.virtualized import V
 from inductor_npu.codegen import listing
 from inductor_npu.codegen.axes import Axis
 from inductor_npu.codegen.emitted import Tiled
-from inductor_npu.codegen.scans import Scans
+from inductor_npu.codegen.on_chip_gather import OnChipGather, SpanAccess
 from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
 from inductor_npu.tiling import limits
 
 
-class NpuKernel(Scans):
+class NpuKernel(OnChipGather):
     """The whole kernel: how tiles are loaded and stored, and the loops around them."""
 
     # -- loads and stores ---------------------------------------------------------------------------------------------
@@ -43,6 +43,8 @@ class NpuKernel(Scans):
         if should_unwrap_unspec_arg(name):
             wide = dtype in (torch.float16, torch.bfloat16)
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
+        if (span := self.load_of_span(name, index)) is not None:
+            return self._load_span(pointer, index, dtype, span)
         address = self.address(
             index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index
         )
@@ -62,6 +64,26 @@ class NpuKernel(Scans):
         self.paddings.same(value, raw)
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
+        return value
+
+    def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
+        """A load of a span of memory, of which the tile's elements are picked on chip."""
+        whole = Address(span.address, span.axes, None, indirect=False)
+        buffer = self._buffer_of(whole, index)
+        line = f"tl.load({pointer} + ({span.address}), {span.mask})"
+        if span.fills and self._load_mask is None:
+            line = self.padded_later(line, whole, False)
+        raw = self.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
+        self.paddings.loaded(raw)
+        shape = self.shape_of(span.axes)
+        text = f"device_functions.gather({raw}, {span.place})"
+        text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
+        picked = self.cse.generate(buffer, text, dtype=dtype, shape=shape)
+        self.paddings.same(picked, raw)
+        value = self._computable(picked, dtype, buffer)
+        self.paddings.same(value, picked)
+        if buffer is self.body or not self.inside_reduction:
+            self.outside_loop_vars.update((raw, picked, value))
         return value
 
     def _buffer_of(self, address: Address, index: sympy.Expr) -> IndentedBuffer:
@@ -93,7 +115,6 @@ class NpuKernel(Scans):
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         """A store with its contiguous axis last; the value is turned on chip."""
-        pointer = self.args.output(name)
         address = self.address(index, index)
         own = self.axes_of(value.shape)
         for axis in reversed([axis for axis in own if axis not in address.axes]):
@@ -101,7 +122,7 @@ class NpuKernel(Scans):
                 raise CannotEmit(f"a store to {name} at {index} of a value that differs along {axis}")
             value = self.sum_along(value, axis)  # one sum instead of many additions to one address
         value = self.broadcast(value, self.in_tile_order(address.axes), self.compute)
-        arguments = self._store_arguments(pointer, address, value, self.is_last_text(name))
+        arguments = self._store_arguments(name, index, address, value, self.is_last_text(name))
         if mode is None:
             line = f"tl.store({arguments})"
         elif mode == "atomic_add":
@@ -114,19 +135,23 @@ class NpuKernel(Scans):
             self.outside_loop_vars.add(value)
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
-        pointer = self.args.output(name)
         address = self.address(index, index)
         buffer = self.post_loop_combine if self.plan.loops else self.compute
         value = self.broadcast(value, self.in_tile_order(address.axes), buffer)
-        line = f"tl.store({self._store_arguments(pointer, address, value)})"
+        line = f"tl.store({self._store_arguments(name, index, address, value)})"
         self.post_loop_store.writeline(DeferredLine(name, line))
 
     def _store_arguments(
-        self, pointer: str, address: Address, value: CSEVariable, conditions: Sequence[str] = ()
+        self, name: str, index: sympy.Expr, address: Address, value: CSEVariable, conditions: Sequence[str] = ()
     ) -> str:
         """Pointer, value and mask of a store under scalar `conditions`; the value has all axes of the address, in the
         tile's order.
         """
+        pointer = self.args.output(name)
+        if not conditions and (span := self.store_of_span(name, index, value)) is not None:
+            text = f"device_functions.gather({value}, {span.place})"
+            text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
+            return f"{pointer} + ({span.address}), {text}, {span.mask}"
         text = self.in_order(value, address.axes)
         mask = " & ".join([part for part in (self.mask_text(address.axes),) if part != "None"] + [*conditions])
         return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"
@@ -169,6 +194,7 @@ class NpuKernel(Scans):
         """Lengths that are known, then the loop over tiles around the body."""
         body = IndentedBuffer()
         self.write_lengths(body)
+        body.splice(self.before_tiles)
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
         loop = self.loop_over_tiles(tiles)
@@ -198,7 +224,7 @@ class NpuKernel(Scans):
         cast = self.index_cast
         counts: list[str] = []
         divisors: list[tuple[Axis, str, str]] = []
-        for axis in reversed(self.axes.pointwise):
+        for axis in reversed(self.tiled_axes()):
             count = f"{axis.prefix}numel"
             if axis.prefix in self.plan.blocks:
                 count = f"{axis.prefix.rstrip('_')}_tiles"
@@ -215,10 +241,13 @@ class NpuKernel(Scans):
                 continue
             block = self.block(axis.prefix)
             offset = f"{number} * {block}" if number == "tile" else f"({number}) * {block}"
+            if axis.prefix in self.blocks_with_offsets:
+                inside.writeline(f"{axis.prefix}offset = {offset}")
+                offset = f"{axis.prefix}offset"
             inside.writeline(f"{axis.symbol} = {offset} + tl.arange(0, {block}){cast}")
             if self.needs_mask(axis.prefix):
                 inside.writeline(f"{axis.prefix}mask = {axis.symbol} < {axis.prefix}numel")
-        for axis in self.axes.reduction:
+        for axis in self.axis_of.values():
             if self.is_whole(axis.prefix):
                 inside.writeline(f"{axis.symbol} = tl.arange(0, {self.block(axis.prefix)}){cast}")
                 if self.needs_mask(axis.prefix):
@@ -229,6 +258,10 @@ class NpuKernel(Scans):
     def arguments_for_blocks(self) -> dict[str, int]:
         return {self.block(axis): size for axis, size in self.plan.blocks.items() if not self.is_whole(axis)}
 
+    def tiled_axes(self) -> list[Axis]:
+        """The axes of which a tile has a part: their blocks make the number of tiles."""
+        return [axis for axis in self.axes.pointwise if not self.is_whole(axis.prefix)]
+
     def tiled(self) -> list[Tiled]:
         blocks = {axis: self.block(axis) for axis in self.plan.blocks}
-        return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.axes.pointwise]]
+        return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]

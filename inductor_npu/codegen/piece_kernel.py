@@ -81,7 +81,7 @@ class PieceKernel(NpuKernel):
 
     def tiled(self) -> list[Tiled]:
         blocks = self.plan.blocks
-        return [[(f"({self.lengths[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.axes.pointwise]]
+        return [[(f"({self.lengths[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
 
 
 class KernelInPieces(NpuKernel):

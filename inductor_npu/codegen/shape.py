@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import sympy
@@ -12,7 +12,8 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from inductor_npu import config, providers
 from inductor_npu.codegen.axes import Axes, hint
 from inductor_npu.codegen.pieces import Piece, pieces_of, trace_of_piece
-from inductor_npu.codegen.trace import Symbols, Trace, trace
+from inductor_npu.codegen.spans import Span, load_span, store_span
+from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
 
 
@@ -35,8 +36,7 @@ def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None
     nodes = features.scheduler_nodes()
     axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
     traced = trace(nodes, axes)
-    work = work_of(traced, axes)
-    return Shape(axes, work, _plan(work, axes, share), traced.overwritten)
+    return Shape(axes, *_plan(traced, axes, share), traced.overwritten)
 
 
 def pieces_with_plans(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[tuple[Piece, TilePlan]]:
@@ -45,26 +45,64 @@ def pieces_with_plans(features: SIMDKernelFeatures, shape: Shape, share: float) 
         return []
     nodes = features.scheduler_nodes()
     pieces = pieces_of(nodes, shape.axes)
-    return [(piece, _plan(work_of(trace_of_piece(nodes, piece), piece), piece, share)) for piece in pieces]
+    return [(piece, _plan(trace_of_piece(nodes, piece), piece, share)[1]) for piece in pieces]
 
 
-def _plan(work: Work, axes: Axes, share: float) -> TilePlan:
+def _plan(traced: Trace, axes: Axes, share: float) -> tuple[Work, TilePlan]:
+    """What the loops do, with gathers on chip where the tile has what they need, and the tile."""
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
-    return plan(work, providers.current_target(), largest, share)
+    for walked in _choices_of_walked(traced, axes):
+        work = work_of(traced, axes, walked)
+        planned = work and plan(work, providers.current_target(), largest, share)
+        if work and planned and _has_whole(work, planned):
+            return work, planned
+    raise AssertionError("a kernel whose axes are walked needs none of them whole")
 
 
-def work_of(traced: Trace, axes: Axes) -> Work:
-    """What the planner needs to know of a kernel's loops."""
+def _choices_of_walked(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
+    """Sets of axes to be walked, the best first. What is no linear function of an axis is a gather on chip if that axis
+    fits the tile as a whole; else the axis is walked. None: no gathers at all.
+    """
+    order = [axis.symbol for axis in (*axes.pointwise, *axes.reduction)]
+    walked = frozenset(traced.nonlinear)
+    gathered = frozenset().union(*(access.address.nonlinear for access in traced.accesses)) - walked
+    if gathered:
+        yield walked
+    if len(gathered) > 1:
+        yield walked | (gathered - {max(gathered, key=order.index)})
+    yield walked | gathered
+    yield None
+
+
+def _has_whole(work: Work, planned: TilePlan) -> bool:
+    lengths = {axis.name: axis.length for axis in work.axes}
+    return all(planned.blocks.get(axis, 1) >= lengths[axis] and axis not in planned.loops for axis in work.whole)
+
+
+def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | None:
+    """What the planner needs to know of a kernel's loops, if the axes `walked` are walked and gathers on chip do what
+    they can; None if that leaves something undone. `walked` None: without gathers on chip.
+    """
     every = [*axes.pointwise, *axes.reduction]
     name_of = {axis.symbol: axis.prefix for axis in every}
 
     def names(symbols: Iterable[sympy.Symbol]) -> frozenset[str]:
         return frozenset(name_of[symbol] for symbol in symbols)
 
+    nonlinear = frozenset(traced.nonlinear).union(*(access.address.nonlinear for access in traced.accesses))
+    lengths = {axis.symbol: axis.length for axis in every if walked is not None and axis.symbol not in walked}
+    whole: set[str] = set()
     accesses = []
     for access in traced.accesses:
         unit = access.unit_axis()
+        span = _span(access, lengths)
+        if span is not None:
+            unit = span.main_axis
+            whole |= names(span.minor)
+        elif access.address.nonlinear & lengths.keys():
+            return None
         contiguous = name_of[unit] if unit is not None else None
+        stretch = 0 if span is None else span.stretch if span.major is not None and not span.minor else 1
         accesses.append(
             PlannedAccess(
                 access.item_size,
@@ -73,6 +111,7 @@ def work_of(traced: Trace, axes: Axes) -> Work:
                 names(access.indirect),
                 access.is_store,
                 access.passes,
+                stretch,
             )
         )
     live = [
@@ -84,5 +123,14 @@ def work_of(traced: Trace, axes: Axes) -> Work:
         )
         for axis in every
     ]
+    walked = nonlinear if walked is None else walked
     operations = Counter({(names(symbols), size): count for (symbols, size), count in traced.operations.items()})
-    return Work(planned, accesses, live, names(traced.nonlinear), traced.scans, traced.sorts, operations)
+    return Work(planned, accesses, live, names(walked), traced.scans, traced.sorts, operations, whole=frozenset(whole))
+
+
+def _span(access: Access, lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:
+    """The span by which an access goes in a tile with axes of these lengths; see `on_chip_gather.py`."""
+    if access.indirect or access.masked & access.axes:
+        return None
+    own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
+    return (store_span if access.is_store else load_span)(access.index, own, access.item_size, config.short_row_spans)

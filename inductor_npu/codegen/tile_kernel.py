@@ -165,7 +165,9 @@ class TileKernel(EmittedKernel):
         return self.axes.index_variables(lengths)
 
     def is_whole(self, prefix: str) -> bool:
-        """Whether a reduced axis is in the tile from its first to its last element."""
+        """Whether an axis is in every tile from its first to its last element."""
+        if prefix in self.plan.whole:
+            return True
         return self.axis_of[prefix].is_reduction and prefix in self.plan.blocks and prefix not in self.plan.loops
 
     def needs_mask(self, prefix: str) -> bool:

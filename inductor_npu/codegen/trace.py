@@ -42,8 +42,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store. `indirect` are the axes on which the address depends by way of loaded values; `passes` in how
-    many loops over the reduced axes it stands, if they are looped over.
+    """One load or store at `index`. `indirect` are the axes on which the address depends by way of loaded values;
+    `masked` those of the conditions under which it is made; `passes` in how many loops over the reduced axes it stands,
+    if they are looped over.
     """
 
     buffer: str
@@ -51,6 +52,8 @@ class Access:
     address: Affine
     indirect: Symbols
     is_store: bool
+    index: sympy.Expr
+    masked: Symbols = frozenset()
     passes: int = 1
 
     @property
@@ -67,8 +70,8 @@ class Access:
 
 @dataclass
 class Trace:
-    """All accesses of a kernel, the axes that some index computation needs one at a time, and how many values of
-    which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
+    """All accesses of a kernel, the axes that some index computation other than a plain load needs one at a time, and
+    how many values of which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
 
     Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
     moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
@@ -107,6 +110,7 @@ class _Tracer(DefaultHandler):
         self.loads: list[tuple[int, Value]] = []  # by the number of the access
         self.indirect: dict[sympy.Symbol, Value] = {}
         self.passes: dict[int, set[int]] = {}
+        self.masked_along: Symbols = frozenset()
         self.time = 0
 
     def finish(self) -> Trace:
@@ -115,8 +119,9 @@ class _Tracer(DefaultHandler):
             self.result.accesses[number] = replace(access, passes=len(passes))
         unused = {number for number, value in self.loads if value.last_use == value.born}
         self.result.accesses = [a for number, a in enumerate(self.result.accesses) if number not in unused]
-        for address in (*(access.address for access in self.result.accesses), *self.result.indices):
-            self.result.nonlinear |= address.nonlinear
+        for access in self.result.accesses:
+            if access.is_store or access.indirect:
+                self.result.nonlinear |= access.address.nonlinear
         moments: dict[int, Counter[tuple[Symbols, int]]] = {}
         for value in self.values:
             for time in range(value.born, value.last_use + 1):
@@ -158,7 +163,8 @@ class _Tracer(DefaultHandler):
 
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
         address, indirect = self._affine(index)
-        access = Access(name, V.graph.get_dtype(name).itemsize, address, indirect, is_store)
+        item_size = V.graph.get_dtype(name).itemsize
+        access = Access(name, item_size, address, indirect, is_store, self.axes.simplify(index), self.masked_along)
         self.result.accesses.append(access)
         return access
 
@@ -179,6 +185,7 @@ class _Tracer(DefaultHandler):
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         address, indirect = self._affine(expr)
         self.result.indices.append(address)
+        self.result.nonlinear |= address.nonlinear
         return self._new(indirect.union(address.symbols))
 
     value_expr = index_expr
@@ -243,7 +250,9 @@ class _Tracer(DefaultHandler):
         return self._new(self._use(values, boundary_indices), of=(values, boundary_indices))
 
     def masked(self, mask: Value, body: Any, other: Any) -> Value:
+        outside, self.masked_along = self.masked_along, self.masked_along | self._use(mask)
         result = body()
+        self.masked_along = outside
         return self._new(self._use(mask, result), of=(mask, result))
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
@@ -252,7 +261,10 @@ class _Tracer(DefaultHandler):
         return symbol
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
-        self.result.indices.append(self._affine(expr)[0])
+        address, _ = self._affine(expr)
+        self.result.indices.append(address)
+        if lower or upper:
+            self.result.nonlinear |= address.nonlinear
 
     def device_assert_async(self, condition: Value, message: str) -> None:
         self._use(condition)

@@ -66,6 +66,8 @@ def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePl
         axis, block = axes[name], int(default.blocks[name] * factor)
         if block < 2 or block > max(next_power_of_2(axis.length), default.blocks[name]):
             return None
+        if name in work.whole and block < axis.length:
+            return None
         blocks[name] = block
         if not axis.is_reduction or not axis.is_static:
             continue
@@ -80,4 +82,4 @@ def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePl
         return None
     if math.prod(blocks.values()) < min(limits.WHOLE_COMPARISON, math.prod(default.blocks.values())):
         return None
-    return TilePlan(default.order, blocks, tuple(name for name in axes if name in loops))
+    return TilePlan(default.order, blocks, tuple(name for name in axes if name in loops), default.whole)

@@ -56,6 +56,9 @@ class PlannedAxis:
 class PlannedAccess:
     """One load or store: `axes` it depends on, the axis of stride one, the axes that reach it by loaded indices; in how
     many loops it stands where reduced axes are looped over.
+
+    `stretch`: the access goes through a span of so many elements for each of the tile, with a gather on chip; 0 for one
+    that does not.
     """
 
     item_size: int
@@ -64,6 +67,14 @@ class PlannedAccess:
     indirect: frozenset[str]
     is_store: bool
     passes: int = 1
+    stretch: int = 0
+
+    def footprint(self, items: int) -> int:
+        """Bytes of Unified Buffer for a tile of `items`: twice, because while one is computed another is moved; of a
+        gather also the places, and what it gives.
+        """
+        moved = 2 * self.item_size * items * max(1, self.stretch)
+        return moved + (items * (4 + max(4, self.item_size)) if self.stretch else 0)
 
 
 # Values alive at one moment: how many items of how many bytes for which axes.
@@ -75,7 +86,8 @@ class Work:
     """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards.
 
     `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
-    the vector core over items of how many bytes along which axes; only the cost model reads them.
+    the vector core over items of how many bytes along which axes; only the cost model reads them. `whole`: axes that
+    have to be in each tile from their first to their last element.
     """
 
     axes: Sequence[PlannedAxis]
@@ -85,6 +97,7 @@ class Work:
     scans: bool = False
     sorts: bool = False
     operations: Live = field(default_factory=Counter)
+    whole: frozenset[str] = frozenset()
 
 
 class Chip(Protocol):
@@ -99,12 +112,14 @@ class Chip(Protocol):
 @dataclass(frozen=True)
 class TilePlan:
     """`order` are the tile's dimensions from the outermost inwards, with their `blocks`; `loops` the reduced axes of
-    which a program sees one block (or, if walked, one index) at a time; every other reduced axis is whole in the tile.
+    which a program sees one block (or, if walked, one index) at a time; every other reduced axis is whole in the tile,
+    and of the pointwise axes those that are `whole`.
     """
 
     order: tuple[str, ...]
     blocks: dict[str, int]
     loops: tuple[str, ...]
+    whole: frozenset[str] = frozenset()
 
     @property
     def is_persistent(self) -> bool:
@@ -121,7 +136,7 @@ def footprint(blocks: dict[str, int], work: Work) -> int:
     def items(axes: frozenset[str]) -> int:
         return math.prod(blocks.get(axis, 1) for axis in axes)
 
-    buffers = sum(2 * access.item_size * items(access.axes) for access in work.accesses)
+    buffers = sum(access.footprint(items(access.axes)) for access in work.accesses)
     values = max(
         (sum(count * size * items(axes) for (axes, size), count in live.items()) for live in work.live), default=0
     )
@@ -195,6 +210,8 @@ def plan(work: Work, chip: Chip, largest_tile: int, share: float = FILLED) -> Ti
     contiguous = {access.contiguous for access in work.accesses if len(access.axes) > 1}
     crossed = [axis for axis in reversed(pointwise) if axis in contiguous and axis != inner]
 
+    for axis in (name for name in planner.lengths if name in work.whole):
+        planner.grow(axis)
     if inner in pointwise:  # rows side by side are read as wide as a burst
         planner.grow(inner, most=_TRANSPOSE_SIDE if reduction or crossed else None, for_cores=not reduction)
     loops = _reduced(planner, pointwise[-1] if pointwise and inner in reduction else None, reduction)
@@ -255,4 +272,5 @@ def _arranged(
     dimensions = [axis for axis in (*outer, *last) if axis in blocks and axis != inner]
     if inner in blocks:
         dimensions.append(inner)
-    return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops))
+    whole = planner.work.whole.intersection(pointwise)
+    return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops), whole)

@@ -31,6 +31,7 @@ from inductor_npu.codegen.device_functions.scans import (
 
 from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
+from .gathering import gather, small_quotient, small_remainder
 from .int64 import (
     add_int64,
     at_most_int64,
@@ -79,6 +80,7 @@ __all__ = [
     "fmod",
     "frexp_exponent",
     "frexp_mantissa",
+    "gather",
     "hypot",
     "in_chunks",
     "in_rows",
@@ -107,6 +109,8 @@ __all__ = [
     "shift_left",
     "shift_right",
     "sinh",
+    "small_quotient",
+    "small_remainder",
     "smaller",
     "smallest",
     "sort_with_index",

@@ -86,6 +86,14 @@ def where_int64(condition: tl.tensor, x: tl.tensor, y: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
+def gather_int64(x: tl.tensor, place: tl.tensor) -> tl.tensor:
+    """`x[place]` of int64 with one axis."""
+    low = tl.gather(_limb(x, _LOW), place, 0).to(tl.int64)
+    middle = tl.gather(_limb(x, _MIDDLE), place, 0).to(tl.int64)
+    return tl.gather(_limb(x, _HIGH), place, 0).to(tl.int64) | middle | low
+
+
+@triton.jit
 def equal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     """Whether two integers are equal: a number that is not 0 is not 0 in fp32 either."""
     return (x.to(tl.int64) ^ y.to(tl.int64)).to(tl.float32) == 0.0

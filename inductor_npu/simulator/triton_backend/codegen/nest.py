@@ -129,13 +129,15 @@ class Frame:
         return self.kernel.memory.device_load(pointer, mask, other, element_of(op.result.type), self.width)
 
     def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
-        """From the source in scratch, at positions given by the indices along one axis."""
+        """The source at positions given by the indices along one axis: from scratch, or computed there."""
         source, indices = op.operands
         axis = op.attrs["axis"]
         lanes = self.kernel.elementwise.lanes
         wide = lanes.extended(self.evaluate(indices, coordinates), self.width)
         moved = (*coordinates[:axis], wide, *coordinates[axis + 1 :])
-        home = self.kernel.env[source]
+        home = self.kernel.env.get(source)
+        if home is None:
+            return self.evaluate(source, moved)
         if not isinstance(home, Buffer):
             return home
         positions = [self.maps.value(c) for c in moved]

@@ -29,7 +29,6 @@ SOLO = frozenset(
     {
         "tt.scan",
         "tt.dot",
-        "tt.gather",
         "tt.histogram",
         "tt.cat",
         "tt.print",
@@ -113,7 +112,7 @@ def is_virtual(op: Op) -> bool:
 
 def moves(op: Op) -> bool:
     """Whether a virtual operation reads its operands at other coordinates than its result's."""
-    return op.name in VIEWS or op.name == "tt.reduce"
+    return op.name in VIEWS or op.name in ("tt.reduce", "tt.gather")
 
 
 def root_of(op: Op) -> Root | None:
@@ -230,8 +229,7 @@ class _BlockPlan:
                 self.solo_in_loops.update(
                     v
                     for inner in nested(op)
-                    if inner.name in SOLO
-                    for v in inner.operands
+                    for v in self._wanted_in_scratch(inner)
                     if v in free and is_tensor(v) and v.owner is not None and is_virtual(v.owner)
                 )
             for value in used:
@@ -250,6 +248,12 @@ class _BlockPlan:
                     else:
                         bits |= 1 << user
                 self.reach[result] = bits
+
+    def _wanted_in_scratch(self, op: Op) -> Sequence[Value]:
+        """The operands that a loop around `op` reads from scratch if they are the same in every round."""
+        if op.name == "tt.gather":  # computed positions; others cost less than to read them
+            return [] if self.planner.strides.is_position(op.operands[1]) else op.operands[1:]
+        return op.operands if op.name in SOLO else []
 
     def _relate_forward(self, position: int, op: Op) -> None:
         if not is_virtual(op):

@@ -1,4 +1,4 @@
-"""Operations that are written on their own, with their operands in scratch: scan, dot, gather, histogram, cat, print,
+"""Operations that are written on their own, with their operands in scratch: scan, dot, histogram, cat, print,
 assert.
 """
 
@@ -63,12 +63,6 @@ def _scan(kernel: KernelGenerator, op: Op) -> None:
     group.vector_axis = kernel.planner.vector_axis(group, kernel.env)
     kernel.work += math.prod(group.shape)
     ScanNest(kernel, group).emit()
-
-
-def _gather(kernel: KernelGenerator, op: Op) -> None:
-    if math.prod(shape_of(op.operands[0].type)) > 1 or not isinstance(kernel.env.get(op.operands[0]), Uniform):
-        in_scratch(kernel, op.operands[0])
-    kernel.keep([Root(None, op.result, shape=shape_of(op.result.type))])
 
 
 def _histogram(kernel: KernelGenerator, op: Op) -> None:
@@ -176,7 +170,6 @@ _HANDLERS = {
     "tt.assert": _assert,
     "tt.cat": _cat,
     "tt.dot": emit_dot,
-    "tt.gather": _gather,
     "tt.histogram": _histogram,
     "tt.print": _print,
     "tt.scan": _scan,

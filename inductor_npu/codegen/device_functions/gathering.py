@@ -1,0 +1,52 @@
+"""Elements of a tile picked on chip, for generated kernels to call.
+
+The chip's gather takes floating-point numbers and int8, and Ascend's front end no others; it moves bits, so that others
+travel under the name of a type of their size, and int64 in three parts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import triton
+import triton.language as tl
+
+from .int64 import gather_int64
+
+# Whether this Triton is another one than Ascend's.
+_TAKES_ANY_TYPE = tl.constexpr(importlib.util.find_spec("triton.backends.ascend") is None)
+
+
+@triton.jit
+def gather(x: tl.tensor, place: tl.tensor) -> tl.tensor:
+    """`x[place]`: the elements of the tile `x`, counted row by row, at the positions `place` (int32, one axis)."""
+    flat = tl.reshape(x, [x.numel])
+    if _TAKES_ANY_TYPE:
+        picked = tl.gather(flat, place, 0)
+    elif x.dtype == tl.int64:
+        picked = gather_int64(flat, place)
+    elif x.dtype == tl.int32:
+        picked = tl.gather(flat.to(tl.float32, bitcast=True), place, 0).to(tl.int32, bitcast=True)
+    elif x.dtype == tl.int16:
+        picked = tl.gather(flat.to(tl.float16, bitcast=True), place, 0).to(tl.int16, bitcast=True)
+    elif x.dtype == tl.bfloat16:
+        picked = tl.gather(flat.to(tl.float16, bitcast=True), place, 0).to(tl.bfloat16, bitcast=True)
+    elif x.dtype == tl.uint8:
+        picked = tl.gather(flat.to(tl.int8, bitcast=True), place, 0).to(tl.uint8, bitcast=True)
+    elif x.dtype == tl.int1:
+        picked = tl.gather(flat.to(tl.int8), place, 0) != 0
+    else:
+        picked = tl.gather(flat, place, 0)
+    return picked
+
+
+@triton.jit
+def small_quotient(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """`x // divisor` of int32 from 0 to 2^22: half a step away from a whole number, rounding cannot reach it."""
+    return ((x.to(tl.float32) + 0.5) * (1.0 / divisor)).to(tl.int32)
+
+
+@triton.jit
+def small_remainder(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """`x % divisor` of int32 from 0 to 2^22."""
+    return x - small_quotient(x, divisor) * divisor

@@ -1,0 +1,353 @@
+"""Loads and stores of a kernel that go through a span of memory and a gather on chip (`spans.py` says which).
+
+    place0 = tl.reshape(99 - tl.arange(0, XBLOCK)[None, :] + ..., [YBLOCK * XBLOCK])      # before the loop over tiles
+    ...
+    tmp0 = tl.load(in_ptr0 + (span0[None, :] + 100 * y[:, None]), ...)
+    tmp1 = tl.reshape(device_functions.gather(tmp0, place0), [YBLOCK, XBLOCK])
+
+Where each element is does not depend on the tile: the table of places is made once. It counts the elements of a load
+row by row, so that one gather over one axis does it all: the form that Ascend's compiler has an instruction for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.utils import sympy_subs
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+from inductor_npu import config
+from inductor_npu.codegen.axes import affine
+from inductor_npu.codegen.scans import Scans
+from inductor_npu.codegen.spans import Span, bounds, load_span, store_span
+from inductor_npu.codegen.tile_kernel import AxisNames, CannotEmit, subscript
+
+# `device_functions.small_quotient` is exact below this.
+_LARGEST_DIVIDED = 1 << 22
+
+
+@dataclass(frozen=True)
+class SpanAccess:
+    """A load or store of a span. `address` and `mask` are Triton expressions with a dimension for each of `rows` and a
+    last one for the span; `shape` are its sizes; `place` is the name of the table for the gather; `axes` are those of
+    the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out.
+    """
+
+    address: str
+    mask: str
+    rows: AxisNames
+    shape: tuple[str, ...]
+    place: str
+    axes: AxisNames
+    fills: bool
+
+
+class OnChipGather(Scans):
+    """A kernel whose loads and stores may go through spans."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        self.before_tiles = IndentedBuffer()
+        self._hoisted: dict[str, str] = {}
+        self.blocks_with_offsets: set[str] = set()
+        # What a span's positions, by their name, stand for: axes of the tile, and elements for each one of theirs.
+        self.spans: dict[str, tuple[AxisNames, int]] = {}
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def hoisted(self, prefix: str, text: str) -> str:
+        """A name for `text`, which does not depend on the tile."""
+        if text not in self._hoisted:
+            name = f"{prefix}{sum(other.startswith(prefix) for other in self._hoisted.values())}"
+            self._hoisted[text] = name
+            self.before_tiles.writeline(f"{name} = {text}")
+        return self._hoisted[text]
+
+    def load_of_span(self, name: str, index: sympy.Expr) -> SpanAccess | None:
+        """The load of `name` at `index` by way of a span; None if it is an ordinary one."""
+        index = self.prepare_indexing(index)
+        if not self._is_free_of_mask(index) or _is_indirect(index):
+            return None
+        span = load_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize, config.short_row_spans)
+        if span is None or not self._is_in_tile(span):
+            return None
+        try:
+            return self._load(*self._aligned(name, index, span))
+        except CannotEmit:
+            return None
+
+    def store_of_span(self, name: str, index: sympy.Expr, value: CSEVariable) -> SpanAccess | None:
+        """The store of `value`, which has all axes of the address in the tile's order, by way of a span; None if it is
+        an ordinary one.
+        """
+        index = self.prepare_indexing(index)
+        if _is_indirect(index):
+            return None
+        span = store_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize, config.short_row_spans)
+        if span is None or not self._is_in_tile(span) or self.axes_of(value.shape) != self._axes_in(index):
+            return None
+        return self._store(index, span)
+
+    # -- what both need -----------------------------------------------------------------------------------------------
+
+    def _is_free_of_mask(self, index: sympy.Expr) -> bool:
+        """Whether the address is inside the buffer wherever the tile is, whatever condition holds at present."""
+        if self._load_mask is None or not self.axes_of(self._load_mask.shape):
+            return True
+        bounded = self.bounds_of.get(str(self._load_mask))
+        return bounded is not None and bounded.exact and not index.free_symbols.intersection(bounded.symbols)
+
+    def _tile_lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
+        return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.plan.order}
+
+    def _axes_in(self, index: sympy.Expr) -> AxisNames:
+        return tuple(axis for axis in self.plan.order if self.axis_of[axis].symbol in index.free_symbols)
+
+    def _is_in_tile(self, span: Span) -> bool:
+        """Whether the tile has what the span needs: its minor axes as a whole, and short ones not as the innermost."""
+        minor = {self.axis_with(symbol).prefix for symbol in span.minor}
+        if not all(self.is_whole(axis) for axis in minor):
+            return False
+        return self.plan.order[-1] == self.axis_with(span.main_axis).prefix or span.major is None or not minor
+
+    def _offset(self, axis: str) -> sympy.Expr:
+        """The index of the tile's first element along `axis`."""
+        if self.is_whole(axis):
+            return sympy.S.Zero
+        self.blocks_with_offsets.add(axis)
+        return sympy.Symbol(f"{axis}offset", integer=True, nonnegative=True)
+
+    def _local(self, axis: str, axes: Sequence[str]) -> str:
+        """The position in the tile along `axis`, with dimensions for `axes`."""
+        return f"tl.arange(0, {self.block(axis)}){subscript((axis,), axes)}"
+
+    def _row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], span: str) -> str:
+        symbols = {self.axis_of[axis].symbol: axis for axis in rows}
+        spelled = {symbol: sympy.Symbol(f"{symbol}{subscript((axis,), dims)}") for symbol, axis in symbols.items()}
+        text = self.index_to_str(sympy_subs(start, spelled))
+        across = f"{span}{subscript(('span',), dims)}"
+        return across if text == "0" else f"{text} + {across}"
+
+    def _positions(self, in_span: str, span: Span) -> str:
+        """The name of the positions in a span of so many elements."""
+        name = self.hoisted("span", f"tl.arange(0, {in_span})")
+        axes = tuple(self.axis_with(symbol).prefix for symbol in span.axes)
+        self.spans.setdefault(name, (axes, 1 if span.minor else abs(span.step)))
+        return name
+
+    def _flat(self, text: str, axes: Sequence[str]) -> str:
+        """`text`, which has dimensions for all of `axes`, with one dimension."""
+        return f"tl.reshape({text}, [{' * '.join(self.shape_of(axes))}])" if len(axes) > 1 else text
+
+    # -- loads --------------------------------------------------------------------------------------------------------
+
+    def _load(self, index: sympy.Expr, span: Span) -> SpanAccess:
+        axes = self._axes_in(index)
+        gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
+        rows = tuple(axis for axis in axes if axis not in gathered)
+        dims = (*rows, "span")
+        in_span, conditions, start = self._extent(index, span)
+        shape = (*self.shape_of(rows), in_span)
+        positions = self._positions(in_span, span)
+        across = subscript(("span",), dims)
+        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+        masks += [f"({positions}{across} {condition})" for condition in conditions]
+        if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
+            masks.append(str(self._load_mask))
+        place = [self._place_of_minor(span, axes), self._place_of_major(span, axes)]
+        size = f"{in_span}" if in_span.isdecimal() or "*" not in in_span else f"({in_span})"
+        for position, axis in enumerate(rows):
+            inner = " * ".join((*self.shape_of(rows[position + 1 :]), size))
+            place.append(
+                f"{self._local(axis, axes)} * ({inner})" if "*" in inner else f"{self._local(axis, axes)} * {inner}"
+            )
+        text = self._flat(" + ".join(part for part in place if part), axes)
+        return SpanAccess(
+            self._row_address(start, rows, dims, positions),
+            " & ".join(masks) or "None",
+            rows,
+            shape,
+            self._place_in_tile(self.hoisted("place", text), span),
+            axes,
+            fills=not span.minor and span.step > 0,
+        )
+
+    def _aligned(self, name: str, index: sympy.Expr, span: Span) -> tuple[sympy.Expr, Span]:
+        """The load, beginning at a multiple of its step, where the buffer reaches so far: then loads of elements that
+        lie between each other's, as the even and the odd ones, are one.
+        """
+        offset = affine(index, [axis.symbol for axis in self.axis_of.values()]).offset
+        if span.minor or span.step < 2 or self._load_mask is not None or not isinstance(offset, sympy.Integer):
+            return index, span
+        behind = int(offset) % span.step
+        size = V.graph.get_buffer(name).get_layout().storage_size()
+        if offset < 0 or not self._stays_inside(index - behind + span.step - 1, size, None):
+            return index, span
+        return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
+
+    def _extent(self, index: sympy.Expr, span: Span) -> tuple[str, list[str], sympy.Expr]:
+        """Elements of the span, the conditions for those that exist, and the address of its first one."""
+        zero = dict.fromkeys(span.axes, sympy.S.Zero)
+        affine_part = affine(index, self._tile_lengths())
+        rows = [s for s in affine_part.strides if s not in span.axes]
+        start = affine_part.offset + sympy.Add(*(symbol * affine_part.strides[symbol] for symbol in rows)) + span.lowest
+        assert not start.free_symbols & zero.keys()
+        if span.major is None:
+            length = 1 << (span.rest - 1).bit_length()
+            return str(length), [f"< {span.rest}"] if length != span.rest else [], start
+        axis = self.axis_with(span.major).prefix
+        block, offset, step = self.block(axis), self._offset(axis), abs(span.step)
+        in_span = _times(span.stretch, block)
+        # How far the last index of the major axis reaches beyond the address of the next one.
+        beyond = span.rest - step
+        end = _plus(_times(step, block), beyond)
+        left = _times(step, f"{axis}numel" if offset == 0 else f"({axis}numel - {offset})")
+        conditions = []
+        if span.step < 0:  # the last element is the first one in memory
+            there = self._existing(axis)
+            start += span.step * (offset + sympy.Symbol(there, integer=True, positive=True) - 1)
+            end = _plus(_times(step, there), beyond)
+            return in_span, [f"< {end}"] if end != in_span else [], start
+        start += span.step * offset
+        if self.needs_mask(axis):
+            conditions.append(f"< {_plus(left, beyond)}")
+            end = _plus(_times(step, block), max(beyond, 0))
+        if end != in_span:
+            conditions.append(f"< {end}")
+        return in_span, conditions, start
+
+    def _existing(self, axis: str) -> str:
+        """How many of a tile's elements along `axis` there are."""
+        if not self.needs_mask(axis):
+            return self.block(axis)
+        left = f"{axis}numel" if self.is_whole(axis) else f"({axis}numel - {self._offset(axis)})"
+        return f"tl.minimum({self.block(axis)}, {left})"
+
+    def _place_in_tile(self, place: str, span: Span) -> str:
+        """The table `place`, of a whole tile, for the present one."""
+        if span.major is None or span.step > 0 or not self.needs_mask(axis := self.axis_with(span.major).prefix):
+            return place
+        missing = _times(-span.step, f"({self.block(axis)} - {self._existing(axis)})")
+        return f"tl.maximum({place} - {missing}, 0)"
+
+    def _place_of_major(self, span: Span, axes: Sequence[str]) -> str:
+        if span.major is None:
+            return ""
+        axis = self.axis_with(span.major).prefix
+        local = self._local(axis, axes)
+        if span.step < 0:
+            local = f"({self.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
+        return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
+
+    def _place_of_minor(self, span: Span, axes: Sequence[str]) -> str:
+        """Positions of the minor axes; lanes beyond their ends are at some position of the span."""
+        if not span.minor:
+            return str(span.place) if span.place != 0 else ""
+        lengths = {symbol: self.plan.blocks[self.axis_with(symbol).prefix] for symbol in span.minor}
+        names = {symbol: self._local(self.axis_with(symbol).prefix, axes) for symbol in span.minor}
+        text = vector_text(span.place, names, lengths)
+        found = bounds(span.place, lengths)
+        lowest, highest = found if found is not None else (-1, span.rest)
+        if highest >= span.rest:
+            text = f"tl.minimum({text}, {span.rest - 1})"
+        return f"tl.maximum({text}, 0)" if lowest < 0 else text
+
+    # -- stores -------------------------------------------------------------------------------------------------------
+
+    def _store(self, index: sympy.Expr, span: Span) -> SpanAccess:
+        axes = self._axes_in(index)
+        assert span.major is not None
+        major = self.axis_with(span.major).prefix
+        gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
+        rows = tuple(axis for axis in axes if axis not in gathered)
+        dims = (*rows, "span")
+        in_span, conditions, start = self._extent(index, span)
+        positions = self._positions(in_span, span)
+        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+        masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
+        shape = (*self.shape_of(rows), in_span)
+        # Where the element of the tile is that belongs at each position of the span.
+        steps = affine(index, span.axes).strides
+        inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
+        place, remaining = [], positions
+        for symbol in inner:
+            length = int(self.axis_with(symbol).length)
+            quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
+            place.append((self.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
+            remaining = quotient
+        place.append((major, f"tl.minimum({remaining}, {self.block(major)} - 1)"))
+        terms = [f"{text}{subscript(('span',), dims)}{self._stride_in_tile(axis, axes)}" for axis, text in place]
+        terms += [f"{self._local(axis, dims)}{self._stride_in_tile(axis, axes)}" for axis in rows]
+        text = " + ".join(terms)
+        if rows:
+            text = f"tl.reshape({text}, [{' * '.join(shape)}])"
+        address = self._row_address(start, rows, dims, positions)
+        mask = " & ".join(masks) or "None"
+        return SpanAccess(address, mask, rows, shape, self.hoisted("place", text), axes, fills=False)
+
+    def _stride_in_tile(self, axis: str, axes: AxisNames) -> str:
+        inner = self.shape_of(axes[axes.index(axis) + 1 :])
+        return f" * ({' * '.join(inner)})" if len(inner) > 1 else f" * {inner[0]}" if inner else ""
+
+
+def _is_indirect(index: sympy.Expr) -> bool:
+    return any(symbol_is_type(symbol, SymT.TMP) for symbol in index.free_symbols)
+
+
+def _times(factor: int, text: str) -> str:
+    return text if factor == 1 else f"{factor} * {text}"
+
+
+def _plus(text: str, number: int) -> str:
+    return text if number == 0 else f"{text} + {number}" if number > 0 else f"{text} - {-number}"
+
+
+def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Mapping[sympy.Symbol, int]) -> str:
+    """`expr` of small indices as Triton text without `//` and `%`; raises CannotEmit if there is none.
+
+    `names` are the texts of its symbols, each of which is below its length.
+    """
+
+    def divided(number: sympy.Expr) -> str:
+        found = bounds(number, lengths)
+        if found is None or found[0] < 0 or found[1] >= _LARGEST_DIVIDED:
+            raise CannotEmit(f"{number} is divided and may be negative or large")
+        return text_of(number)
+
+    def divisor(number: sympy.Expr) -> int:
+        if not isinstance(number, sympy.Integer) or number <= 0:
+            raise CannotEmit(f"a division by {number}")
+        return int(number)
+
+    def text_of(part: sympy.Expr) -> str:
+        if isinstance(part, sympy.Integer):
+            return str(int(part))
+        if isinstance(part, sympy.Symbol) and part in names:
+            return names[part]
+        if isinstance(part, sympy.Add):
+            return f"({' + '.join(text_of(arg) for arg in part.args)})"
+        if isinstance(part, sympy.Mul):
+            return f"({' * '.join(text_of(arg) for arg in part.args)})"
+        if isinstance(part, FloorDiv):
+            return f"device_functions.small_quotient({divided(part.args[0])}, {divisor(part.args[1])})"
+        if isinstance(part, ModularIndexing):
+            number = divided(part.args[0])
+            if part.args[1] != 1:
+                number = f"device_functions.small_quotient({number}, {divisor(part.args[1])})"
+            return f"device_functions.small_remainder({number}, {divisor(part.args[2])})"
+        if isinstance(part, (Mod, PythonMod)):
+            return f"device_functions.small_remainder({divided(part.args[0])}, {divisor(part.args[1])})"
+        if isinstance(part, sympy.Abs):
+            return f"tl.abs({text_of(part.args[0])})"
+        if isinstance(part, (Max, Min, sympy.Max, sympy.Min)):
+            function = "tl.maximum" if isinstance(part, (Max, sympy.Max)) else "tl.minimum"
+            text = text_of(part.args[0])
+            for arg in part.args[1:]:
+                text = f"{function}({text}, {text_of(arg)})"
+            return text
+        raise CannotEmit(f"{part} as an index on chip")
+
+    return text_of(expr)

@@ -1,0 +1,165 @@
+"""Which loads and stores go through a contiguous span of memory, with an on-chip gather between the span and the tile.
+
+A transfer moves what lies side by side. Where neighbours of the tile are not neighbours in memory - every third
+element, a row from its end, a row with a rolled or mirrored index, a last axis of two or three - a load reads the whole
+span in which its elements lie, and a store writes a whole span; `tl.gather` brings them into place inside the Unified
+Buffer.
+
+This file only looks at addresses. `on_chip_gather.py` writes the kernels' text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from inductor_npu.codegen.axes import Affine, affine
+
+Lengths = Mapping[sympy.Symbol, sympy.Expr]
+
+# Bytes of the shortest burst: rows shorter than this are moved element by element.
+_BURST = 32
+
+# The largest step at which reading all elements in between is no worse than reading one at a time, in bursts.
+_LARGEST_STEP = 8
+
+# A span may have so many elements for each that the tile wants.
+_MOST_WASTE = 4
+
+# A row at least this long is moved as a row.
+_SHORTEST_ROW = 8
+
+
+@dataclass(frozen=True)
+class Span:
+    """Axes whose elements lie in one span of memory.
+
+    The `minor` ones are in the tile from their first to their last element; they reach `rest` elements from the least
+    of their addresses, in which an element has the place `place`, a function of their indices; `lowest` is that least
+    address, counted from where all indices are 0. Along the `major` one, if there is any, addresses move on by `step`.
+    `main_axis` is best the innermost of the tile.
+    """
+
+    minor: frozenset[sympy.Symbol]
+    place: sympy.Expr
+    lowest: int
+    rest: int
+    major: sympy.Symbol | None
+    step: int
+    main_axis: sympy.Symbol
+
+    @property
+    def axes(self) -> frozenset[sympy.Symbol]:
+        return self.minor | ({self.major} if self.major is not None else frozenset())
+
+    @property
+    def stretch(self) -> int:
+        """How many times as long as the block of the major axis the span is, rounded up to a power of two."""
+        return _power_of_two(max(abs(self.step), self.rest))
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _known(length: Any) -> int | None:
+    return int(length) if isinstance(length, (int, sympy.Integer)) else None
+
+
+def bounds(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> tuple[int, int] | None:
+    """The least and the largest value of `expr` for indices below `lengths`; None if they are not known."""
+    found = bound_sympy(expr, {symbol: ValueRanges(0, length - 1) for symbol, length in lengths.items()})
+    if not all(isinstance(end, (int, sympy.Integer)) for end in (found.lower, found.upper)):
+        return None
+    return int(found.lower), int(found.upper)
+
+
+def load_span(address: sympy.Expr, lengths: Lengths, item_size: int, short_rows: bool = True) -> Span | None:
+    """How a load from `address` is one of a span along some of the axes with these `lengths`; None if it need not be,
+    or cannot. All other axes are rows. `item_size` is in bytes; without `short_rows`, short ones alone are no reason.
+    """
+    taken = affine(address, lengths)
+    if taken.nonlinear:
+        return _span_of_nonlinear(address, taken, lengths)
+    steps = _steps(taken, lengths)
+    if not steps:
+        return None
+    short = _span_of_short_rows(steps, lengths, item_size, gaps=True) if short_rows else None
+    first, step = steps[0]
+    if short is not None or step == 1 or abs(step) > _LARGEST_STEP:
+        return short
+    return Span(frozenset(), sympy.S.Zero, 0, 1, first, step, first)
+
+
+def store_span(address: sympy.Expr, lengths: Lengths, item_size: int, short_rows: bool = True) -> Span | None:
+    """As `load_span`, for a store: a span without gaps, because its last axes are shorter than a burst."""
+    taken = affine(address, lengths)
+    steps = _steps(taken, lengths)
+    if not short_rows or taken.nonlinear or not steps or steps[0][1] != 1:
+        return None
+    return _span_of_short_rows(steps, lengths, item_size, gaps=False)
+
+
+def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
+    """The axes with a known step in memory, the shortest step first."""
+    steps = [(symbol, int(step)) for symbol, step in taken.strides.items() if isinstance(step, sympy.Integer)]
+    order = list(lengths)
+    return sorted(steps, key=lambda item: (abs(item[1]), -order.index(item[0])))
+
+
+def _span_of_short_rows(
+    steps: list[tuple[sympy.Symbol, int]], lengths: Lengths, item_size: int, gaps: bool
+) -> Span | None:
+    """The innermost axes as long as they are shorter than a burst, and the next axis as the major one."""
+    minor: dict[sympy.Symbol, int] = {}
+    lowest, rest = 0, 1
+    for symbol, step in steps:
+        size = abs(step)
+        if minor and not rest <= size <= (_MOST_WASTE * rest if gaps else rest):
+            return None
+        length = _known(lengths[symbol])
+        if length is None or length * size * item_size >= _BURST:
+            break
+        minor[symbol] = step
+        lowest += min(0, step * (length - 1))
+        rest += size * (length - 1)
+    else:
+        return None
+    if not minor or rest * item_size >= _BURST:
+        return None
+    place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
+    return Span(frozenset(minor), place, lowest, rest, symbol, step, symbol)
+
+
+def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> Span | None:
+    """All axes in which the address is no linear function, and those that lie between."""
+    affine_part = sympy.Add(taken.offset, *(symbol * step for symbol, step in taken.strides.items()))
+    place = sympy.expand(address) - affine_part
+    own = {symbol: _known(lengths[symbol]) for symbol in taken.nonlinear}
+    minor = {symbol: length for symbol, length in own.items() if length is not None}
+    if place.free_symbols - minor.keys():
+        return None
+    found = bounds(place, minor)
+    if found is None:
+        return None
+    lowest, highest = found
+    for symbol, step in _steps(taken, lengths):
+        length = _known(lengths[symbol])
+        if abs(step) > highest - lowest:
+            break
+        if length is None or (step == 1 and length >= _SHORTEST_ROW):
+            return None  # rows, to be read one by one
+        minor[symbol] = length
+        place += symbol * step
+        lowest, highest = lowest + min(0, step * (length - 1)), highest + max(0, step * (length - 1))
+    rest = highest - lowest + 1
+    if rest > _MOST_WASTE * math.prod(minor.values()):
+        return None
+    long = [symbol for symbol, length in minor.items() if length >= _SHORTEST_ROW] or minor
+    inner = max(long, key=list(lengths).index)
+    return Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)

@@ -1,0 +1,110 @@
+"""Which accesses go through a contiguous span of memory and a gather on chip."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from inductor_npu.codegen.on_chip_gather import vector_text
+from inductor_npu.codegen.spans import load_span, store_span
+from inductor_npu.codegen.tile_kernel import CannotEmit
+
+X, Y, Z = sympy.symbols("x y z", integer=True, nonnegative=True)
+ROWS = {Y: sympy.Integer(64), X: sympy.Integer(100)}
+
+
+def lengths(**sizes: int) -> dict[sympy.Symbol, sympy.Expr]:
+    return {{"x": X, "y": Y, "z": Z}[name]: sympy.Integer(size) for name, size in sizes.items()}
+
+
+@pytest.mark.parametrize("address", [X + 100 * Y, X, 100 * Y + X + 7, sympy.Integer(3)], ids=str)
+def test_neighbours_in_memory_need_no_gather(address: sympy.Expr):
+    assert load_span(address, ROWS, 4) is None
+
+
+@pytest.mark.parametrize("step", [2, 3, 8, -1, -2])
+def test_elements_that_lie_apart_or_backwards_are_a_span_of_all_in_between(step: int):
+    span = load_span(step * X + 1000 * Y + 5, ROWS, 4)
+    assert span is not None and (span.major, span.step, span.minor) == (X, step, frozenset())
+
+
+def test_elements_that_lie_far_apart_are_read_one_by_one():
+    assert load_span(129 * X, ROWS, 4) is None
+
+
+def test_the_length_of_an_axis_that_is_read_in_blocks_may_be_dynamic():
+    span = load_span(3 * X, {X: sympy.Symbol("s0", integer=True, positive=True)}, 4)
+    assert span is not None and span.major == X
+
+
+@pytest.mark.parametrize(
+    ("index", "reach"),
+    [
+        (ModularIndexing(X + 97, 1, 100), 100),  # roll
+        (99 - sympy.Abs(97 - sympy.Abs(X - 2)), 98),  # reflection
+        (sympy.Max(0, sympy.Min(95, X - 2)), 96),  # replication
+        (FloorDiv(X, 2), 50),  # upsampling
+    ],
+    ids=["roll", "reflection", "replication", "upsampling"],
+)
+def test_an_index_that_is_no_linear_function_is_a_span_of_the_whole_row(index: sympy.Expr, reach: int):
+    span = load_span(index + 100 * Y, ROWS, 4)
+    assert span is not None and (span.minor, span.major, span.main_axis) == ({X}, None, X)
+    assert reach <= span.rest <= 100
+    assert span.rest > max(int(span.place.subs(X, i)) for i in range(100))
+    assert min(int(span.place.subs(X, i)) for i in range(100)) >= 0
+
+
+def test_rows_in_another_order_are_read_row_by_row():
+    assert load_span(X + 100 * ModularIndexing(Y + 3, 1, 64), ROWS, 4) is None
+
+
+def test_a_row_whose_length_is_not_known_is_no_span():
+    assert load_span(ModularIndexing(X + 97, 1, 100), {X: sympy.Symbol("s0", integer=True)}, 4) is None
+
+
+@pytest.mark.parametrize("span_of", [load_span, store_span])
+def test_rows_shorter_than_a_burst_are_a_span_of_many_rows(span_of):
+    span = span_of(X + 3 * Y, lengths(y=1000, x=3), 4)
+    assert span is not None
+    assert (span.minor, span.rest, span.major, span.step, span.main_axis) == ({X}, 3, Y, 3, Y)
+
+
+def test_what_is_a_burst_depends_on_the_bytes_of_an_item():
+    rows = lengths(y=1000, x=12)
+    assert load_span(X + 12 * Y, rows, 4) is None
+    assert load_span(X + 12 * Y, rows, 2) is not None
+
+
+def test_short_rows_of_short_rows_are_one_span():
+    span = store_span(X + 2 * Y + 4 * Z, lengths(z=1000, y=2, x=2), 4)
+    assert span is not None and (span.minor, span.rest, span.major) == ({X, Y}, 4, Z)
+
+
+def test_a_load_may_skip_elements_between_short_rows_and_a_store_may_not():
+    rows = lengths(y=1000, x=3)
+    assert load_span(X + 4 * Y, rows, 4) is not None
+    assert store_span(X + 4 * Y, rows, 4) is None
+
+
+def test_the_text_of_a_small_index_divides_no_vector():
+    index = 99 - sympy.Abs(FloorDiv(X, 3) - ModularIndexing(X, 2, 5)) + sympy.Max(X, 2)
+    text = vector_text(index, {X: "x"}, {X: 128})
+    assert "//" not in text and "%" not in text
+    values = {"device_functions": _Functions, "tl": _Functions}
+    for x in range(128):
+        assert eval(text, {**values, "x": x}) == int(index.subs(X, x))
+
+
+def test_an_index_that_may_be_negative_is_not_divided():
+    with pytest.raises(CannotEmit):
+        vector_text(ModularIndexing(X - 5, 1, 100), {X: "x"}, {X: 128})
+
+
+class _Functions:
+    small_quotient = staticmethod(lambda x, divisor: x // divisor)
+    small_remainder = staticmethod(lambda x, divisor: x % divisor)
+    abs = staticmethod(abs)
+    maximum = staticmethod(max)
+    minimum = staticmethod(min)

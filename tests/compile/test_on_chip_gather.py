@@ -1,0 +1,141 @@
+"""Loads and stores of elements that are no neighbours in memory: reversed, rolled, mirrored, strided, interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from inductor_npu import config
+from tests.compile.helpers import check
+
+DTYPES = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+]
+
+
+@pytest.fixture(autouse=True)
+def short_rows() -> Iterator[None]:
+    with config.patch(short_row_spans=True):
+        yield
+
+
+MOVES = {
+    "flip": lambda x: x.flip(-1),
+    "flip rows": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(3, -1),
+    "every third": lambda x: x[:, 1::3],
+    "even and odd": lambda x: (x[:, :-1:2], x[:, 1::2]),
+    "interleave": lambda x: torch.stack((x, x.flip(0)), -1),
+    "interleave three": lambda x: torch.stack((x, x.flip(0), x), -1),
+    "channels": lambda x: x[:, :99].reshape(-1, 33, 3).permute(2, 0, 1).contiguous(),
+}
+
+
+def values_of(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Every bit of the type is used: what is moved must not change."""
+    if dtype == torch.bool:
+        return torch.rand(shape) > 0.5
+    if dtype.is_floating_point:
+        x = torch.randn(shape).to(dtype)
+        x.view(-1)[::7] = float("nan")
+        x.view(-1)[3::11] = float("-inf")
+        return x
+    info = torch.iinfo(dtype)
+    return torch.randint(info.min, info.max, shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("move", MOVES)
+def test_elements_are_moved_as_they_are(move: str, dtype: torch.dtype) -> None:
+    check(lambda x: MOVES[move](x), values_of(dtype, 30, 101))
+
+
+def test_short_rows_are_left_alone_unless_asked_for() -> None:
+    with config.patch(short_row_spans=False):
+        check(lambda x, b: (x + b, torch.stack((x, b), -1), x.flip(-1)), torch.randn(500, 3), torch.randn(500, 3))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_with_the_border(mode: str) -> None:
+    check(lambda x: F.pad(x, (3, 2), mode=mode) * 2, torch.randn(4, 8, 70))
+    check(lambda x: F.pad(x, (3, 2, 1, 4), mode=mode) * 2, torch.randn(4, 3, 14, 19))
+    check(lambda x: F.pad(x, (3, 2, 1, 4), mode=mode) * 2, torch.randn(2, 3, 80, 90))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 7])
+def test_rows_of_a_few_elements(width: int) -> None:
+    x = torch.randn(500, width, requires_grad=True)
+    check(lambda x, b: (x + b).relu(), x, torch.randn(width, requires_grad=True), backward=True)
+    check(lambda x: (x.flip(-1) * 2, x.flip(0, 1) * 2), torch.randn(500, width))
+    check(lambda x: (x.sum(-1), x.softmax(-1), x.amax(-1), x.cumsum(-1)), torch.randn(500, width))
+    check(lambda x: x.permute(0, 3, 1, 2).contiguous() / 255, torch.randn(2, 40, 50, width))
+    check(lambda x: x.permute(0, 2, 3, 1).contiguous() / 255, torch.randn(2, width, 40, 50))
+
+
+@pytest.mark.parametrize("step", [2, 3, 5, 7, 8, 9, 100])
+@pytest.mark.parametrize("length", [1, 7, 1000, 50_003])
+def test_slices_with_steps(step: int, length: int) -> None:
+    check(lambda x: (x[::step] * 2, x.flip(0)[::step] * 2), torch.randn(length))
+    check(lambda x: x[:, step - 1 :: step].sum(-1), torch.randn(3, length))
+    check(lambda x: x[:, step - 1 :: step] * 2, torch.randn(3, length))
+
+
+def test_a_slice_at_the_very_end_of_its_buffer() -> None:
+    base = torch.randn(3 * 1024 - 2)
+    check(lambda x: x * 2, base[::3])
+    check(lambda x: x * 2, base[1:][::3])
+    check(lambda x: x + 1, torch.as_strided(base, (4, 100), (301, 3), 2))
+
+
+def test_pixel_shuffle_and_back() -> None:
+    check(lambda x: F.pixel_shuffle(x, 2) * 2, torch.randn(2, 16, 14, 14, requires_grad=True), backward=True)
+    check(lambda x: F.pixel_shuffle(x, 3) * 2, torch.randn(2, 18, 7, 9, requires_grad=True), backward=True)
+    check(lambda x: F.pixel_unshuffle(x, 2) * 2, torch.randn(2, 4, 28, 30, requires_grad=True), backward=True)
+
+
+def test_rotary_pairs() -> None:
+    def rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+        even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), -1).flatten(-2)
+
+    x = torch.randn(2, 5, 8, 64, requires_grad=True)
+    check(rotate, x, torch.randn(5, 1, 32), torch.randn(5, 1, 32), backward=True)
+
+
+def test_scans_and_reductions_from_the_end() -> None:
+    x = torch.randn(20, 101, requires_grad=True)
+    check(lambda x: x.cumsum(-1), x, backward=True)
+    check(lambda x: x.flip(-1).cumsum(-1).flip(-1), x, backward=True)
+    check(lambda x: (x.flip(-1).argmax(-1), x[:, ::3].amax(-1), x.roll(5, -1)[:, :50].sum(-1)), torch.randn(20, 101))
+    check(lambda x: x[:, ::3].sum(-1), torch.randn(3, 60_001))
+
+
+def test_windows_with_steps() -> None:
+    check(lambda x: F.avg_pool2d(x, 2), torch.randn(2, 3, 28, 30, requires_grad=True), backward=True)
+    check(lambda x: F.max_pool2d(x, 2), torch.randn(2, 3, 28, 31))
+    check(lambda x: x.unfold(-1, 3, 2) * 2, torch.randn(16, 101))
+
+
+def test_sizes_that_are_known_at_run_time_only() -> None:
+    def moves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.flip(-1) * 2, x[:, ::3] * 2, torch.stack((x, x + 1), -1), x.roll(3, -1)
+
+    compiled = torch.compile(moves, dynamic=True, fullgraph=True)
+    for rows, columns in ((9, 300), (30, 101), (7, 5000)):
+        check(moves, torch.randn(rows, columns), compiled=compiled)
+
+
+def test_steps_inside_of_a_condition() -> None:
+    check(lambda x: torch.cat((x[:, ::2], x[:, 1::3].flip(-1)), -1) * 2, torch.randn(30, 101))
+    check(lambda x: F.pad(x.flip(-1), (2, 3)) * 2, torch.randn(30, 101))
