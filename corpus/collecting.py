@@ -156,7 +156,17 @@ def _run(name: str, store: Path, data_limit: int | None) -> None:
         except Exception as failure:  # noqa: BLE001 - it is the program's, and the table says it
             error = f"{type(failure).__name__}: {failure}"
     (folder / _ERROR).write_text(json.dumps(error))
-    folder.replace(_folder(store, name))
+    _publish(folder, _folder(store, name))
+
+
+def _publish(folder: Path, place: Path) -> None:
+    """Makes `folder` appear at `place`, unless another process was quicker: both have collected the same."""
+    try:
+        folder.replace(place)
+    except OSError:
+        if not place.is_dir():
+            raise
+        shutil.rmtree(folder)
 
 
 def program_called(name: str) -> Callable[[], None]:
