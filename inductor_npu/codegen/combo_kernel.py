@@ -25,11 +25,9 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 
 from inductor_npu import compat
 from inductor_npu.codegen.axes import Axis
-from inductor_npu.codegen.emitted import EmittedKernel, Tiled
+from inductor_npu.codegen.emitted import EmittedKernel, Tiled, next_first
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.shape import shape_of
-
-_NEXT = "first = (first + tl.num_programs(0) - {tiles} % tl.num_programs(0)) % tl.num_programs(0)"
 
 
 class ComboFeatures(SIMDKernelFeatures):
@@ -120,7 +118,7 @@ class NpuComboKernel(EmittedKernel):
             self.body.writeline(f"# part {number}")
             self.body.splice(part.body)
             if number < len(self.parts) - 1:
-                self.body.writeline(_NEXT.format(tiles=part.tiles))
+                self.body.writeline(next_first("first", part.tiles))
 
     def tiled(self) -> list[Tiled]:
         dynamic = {axis.prefix for axis in self._dynamic_axes()}

@@ -15,6 +15,14 @@ from inductor_npu.tiling.grid import NpuGrid
 Tiled = list[tuple[str | int, str | int | None]]
 
 
+def next_first(first: str, tiles: str) -> str:
+    """The statement with which the tiles of the next loop begin at the program behind the one that had the last tile of
+    this loop, whose tiles began at `first`. `tiles`, their number, binds at least as strongly as `%`.
+    """
+    programs = "tl.num_programs(0)"
+    return f"first = ({first} + {programs} - {tiles} % {programs}) % {programs}"
+
+
 class EmittedKernel(TritonKernel):
     """TritonKernel whose source is launched by `inductor_npu.tiling`."""
 

@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V
 from inductor_npu import compat
 from inductor_npu.codegen.axes import Axes
 from inductor_npu.codegen.conditions import Conditions
-from inductor_npu.codegen.emitted import Tiled
+from inductor_npu.codegen.emitted import Tiled, next_first
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.pieces import Piece
 from inductor_npu.tiling.plan import TilePlan
@@ -118,13 +118,11 @@ class KernelInPieces(NpuKernel):
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
         """The loops, one after the other. Each begins with the program behind the one that had the last tile before."""
         body = IndentedBuffer()
-        programs = "tl.num_programs(0)"
         for part in self.parts:
             part.triton_meta = self.triton_meta
             if part.number > 0:
                 first = "first" if part.number > 1 else "tl.program_id(0)"
-                tiles = self.parts[part.number - 1].tiles
-                body.writeline(f"first = ({first} + {programs} - ({tiles}) % {programs}) % {programs}")
+                body.writeline(next_first(first, f"({self.parts[part.number - 1].tiles})"))
             with V.set_kernel_handler(part):
                 part.codegen_body()
                 part.codegen_static_numels(code)

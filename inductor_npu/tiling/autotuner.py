@@ -64,14 +64,11 @@ class NpuAutotuner(stock.CachingAutotuner):
         refused: Exception | None = None
         for cfg in self.configs:
             try:
-                result = self._fit(cfg, shrink=not self.custom_kernel and len(self.configs) == 1)
+                result = self._fit(cfg, shrink=not self.custom_kernel)
             except OutOfResources as error:
                 refused = error
                 continue
             fitting.append(result)
-        if not fitting and not self.custom_kernel:
-            # None of several candidates fits: start from the smallest of them.
-            fitting.append(self._fit(self.configs[-1], shrink=True))
         if not fitting:
             raise refused or stock.NoTritonConfigsError("No triton configs are available")
         self.compile_results = fitting
