@@ -5,6 +5,7 @@
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
+#   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
 #   make ascend-env    .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
 #   make test-ascend   the tests that depend on Triton, and those of Ascend's compiler, in .venv-ascend
@@ -38,7 +39,7 @@ ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
 ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/device --ignore=tests/target --ignore=tests/tools \
 	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus
 
-.PHONY: setup demo test lint bench corpus stress ascend-env test-ascend clean
+.PHONY: setup demo test lint bench corpus opinfo stress ascend-env test-ascend clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -96,6 +97,11 @@ lint: $(READY)
 # What Ascend's compiler makes of every kernel of the corpus, compared with the table in git; ARGS=--accept writes that.
 corpus: setup ascend-env
 	$(PY) -m corpus $(ARGS)
+
+# Every sample of every operator that PyTorch tests, of every dtype, compared with the table in git (docs/operators.md).
+# It goes on where it was ended. ARGS="--only 'nn.*' --dtype float32 --samples 4" is a shorter form.
+opinfo: setup
+	$(PY) -m opinfo $(ARGS)
 
 # ARGS="--kills 100 --processes 8 --seconds 60" is a shorter form.
 stress: $(READY)
