@@ -27,26 +27,30 @@ from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.emitted import Tiled, next_first
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.pieces import Piece
+from inductor_npu.codegen.shape import Loop
 from inductor_npu.tiling.plan import TilePlan
 
 
 class PieceKernel(NpuKernel):
-    """The loop over the tiles of one piece of `kernel`, the `number`th."""
+    """One loop over tiles of `kernel`, the `number`th."""
 
-    def __init__(self, kernel: KernelInPieces, number: int, piece: Piece, plan: TilePlan) -> None:
+    def __init__(self, kernel: KernelInPieces, number: int, loop: Loop) -> None:
         self.number = number
-        lengths = {axis.prefix: axis.length for axis in piece.pointwise}
-        super().__init__(lengths, features=kernel.features, axes=piece, plan=plan)
+        self.section, self.follows = loop.section, loop.follows
+        lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
+        super().__init__(lengths, features=kernel.features, axes=loop.section.axes, plan=loop.tile)
         compat.discount_kernel()
-        self.piece = piece
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):
             setattr(self, shared, getattr(kernel, shared))
 
+    # Set when the loop's place among the others is known: the first tile of a program.
+    first: str
+
     def __enter__(self) -> PieceKernel:
         super().__enter__()
-        self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.piece.with_seams())))
+        self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.section.known)))
         return self
 
     def remove_kernel_local_buffers(self) -> None:
@@ -61,11 +65,22 @@ class PieceKernel(NpuKernel):
             for node in nodes:
                 node.codegen(self.split_and_set_ranges(node.get_ranges()))
             self.lengths = {axis.prefix: self.index_to_str(axis.length) for axis in self.axes.pointwise}
-            starts = [(symbol, *span) for symbol, span in self.piece.ranges.items()]
-            self.title = ", ".join(
-                f"{symbol} from {self.index_to_str(start)} to {self.index_to_str(sympy.expand(start + length))}"
-                for symbol, start, length in starts
-            )
+            self.title = self._title()
+
+    def _title(self) -> str:
+        """Where the piece lies, and what of the row is written besides."""
+
+        def ranges(piece: Piece) -> dict[str, str]:
+            return {
+                str(symbol): f"{self.index_to_str(start)} to {self.index_to_str(sympy.expand(start + length))}"
+                for symbol, (start, length) in piece.ranges.items()
+            }
+
+        wide = ranges(self.section.axes)
+        return ", ".join(
+            f"{symbol} from {span}" + (f" (written from {wide[symbol]})" if wide[symbol] != span else "")
+            for symbol, span in ranges(self.section.known).items()
+        )
 
     def write_lengths(self, before: IndentedBuffer) -> None:
         for axis in self.axes.pointwise:
@@ -75,9 +90,7 @@ class PieceKernel(NpuKernel):
 
     def loop_over_tiles(self, tiles: str) -> str:
         self.tiles = tiles
-        if self.number == 0:
-            return super().loop_over_tiles(tiles)
-        return f"for tile in range(first{self.index_cast}, {tiles}, tl.num_programs(0)):"
+        return f"for tile in range({self.first}{self.index_cast}, {tiles}, tl.num_programs(0)):"
 
     def tiled(self) -> list[Tiled]:
         blocks = self.plan.blocks
@@ -85,7 +98,7 @@ class PieceKernel(NpuKernel):
 
 
 class KernelInPieces(NpuKernel):
-    """A kernel of `pieces` of `axes`, each with the plan of its tiles."""
+    """A kernel of several `loops` over the tiles of pieces of `axes`."""
 
     num_load: int
     num_store: int
@@ -96,11 +109,11 @@ class KernelInPieces(NpuKernel):
         *,
         features: SIMDKernelFeatures,
         axes: Axes,
-        pieces: Sequence[tuple[Piece, TilePlan]],
+        loops: Sequence[Loop],
         **kwargs: Any,
     ) -> None:
         super().__init__(tiling, features=features, axes=axes, plan=TilePlan((), {}, ()), **kwargs)
-        self.parts = [PieceKernel(self, number, piece, plan) for number, (piece, plan) in enumerate(pieces)]
+        self.parts = [PieceKernel(self, number, loop) for number, loop in enumerate(loops)]
 
     def schedule(self, nodes: Sequence[Any]) -> list[Any]:
         """`nodes` for Inductor's walk over a schedule: what it decides of each is decided once, and once it comes to
@@ -118,20 +131,22 @@ class KernelInPieces(NpuKernel):
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
         """The loops, one after the other. Each begins with the program behind the one that had the last tile before."""
         body = IndentedBuffer()
+        first, tiles = "tl.program_id(0)", ""
         for part in self.parts:
-            part.triton_meta = self.triton_meta
-            if part.number > 0:
-                first = "first" if part.number > 1 else "tl.program_id(0)"
-                body.writeline(next_first(first, f"({self.parts[part.number - 1].tiles})"))
+            if tiles and not part.follows:
+                body.writeline(next_first(first, f"({tiles})"))
+                first = "first"
+            part.first, part.triton_meta = first, self.triton_meta
             with V.set_kernel_handler(part):
                 part.codegen_body()
                 part.codegen_static_numels(code)
+            tiles = part.tiles
             body.writeline(f"# {part.title}")
             body.splice(part.body)
         self.body = body
 
     def tiled(self) -> list[Tiled]:
-        return [loop for part in self.parts for loop in part.tiled()]
+        return [loop for part in self.parts if not part.follows for loop in part.tiled()]
 
 
 class _NodeInPieces:
@@ -142,6 +157,11 @@ class _NodeInPieces:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)
+
+    def decide_inplace_update(self) -> None:
+        """As Inductor's; memory that is read is not written too early where some is written twice."""
+        if not any(part.follows for part in self._kernel.parts):
+            self._node.decide_inplace_update()
 
     def codegen(self, index_vars: Any) -> None:
         if self._node is self._nodes[-1]:

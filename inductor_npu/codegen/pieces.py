@@ -8,7 +8,7 @@ conditions, loads nothing but what it needs, and often has axes that run through
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -16,12 +16,13 @@ from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from inductor_npu.codegen import edges
 from inductor_npu.codegen.axes import Affine, Axes, Axis, affine, hint
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.trace import Trace, trace
 
 # More pieces than this are too much text for what they save.
-_MOST_PIECES = 9
+_MOST_SECTIONS = 9
 
 # Bytes that a row in memory has at least, for copies to and from the Unified Buffer in whole blocks.
 _SHORTEST_ROW = 32
@@ -77,13 +78,13 @@ class Piece(Axes):
 
     def cut(self, axis: Axis, at: sympy.Expr) -> list[Piece]:
         """The parts of this piece before and from index `at` of one of its axes."""
-        start, length = self.ranges.get(axis.symbol, (sympy.S.Zero, axis.length))
-        spans = (start, at), (sympy.expand(start + at), sympy.expand(length - at))
-        return [Piece(self.whole, {**self.ranges, axis.symbol: span}) for span in spans]
+        return [self.part(axis, sympy.S.Zero, at), self.part(axis, at, axis.length)]
 
-    def with_seams(self) -> Piece:
-        """This piece before `without_seams`: in these axes conditions are told to hold or not."""
-        return Piece(self.whole, self.ranges)
+    def part(self, axis: Axis, start: sympy.Expr, end: sympy.Expr) -> Piece:
+        """The part of this piece from index `start` to `end` of one of its axes."""
+        before = self.ranges[axis.symbol][0] if axis.symbol in self.ranges else sympy.S.Zero
+        span = (sympy.expand(before + start), sympy.expand(end - start))
+        return Piece(self.whole, {**self.ranges, axis.symbol: span})
 
     def without_seams(self, addresses: Sequence[Affine]) -> Piece:
         """This piece, with those axes joined which all of `addresses` cross without a gap."""
@@ -110,37 +111,78 @@ def _is_seamless(address: Affine, outer: Axis, inner: Axis) -> bool:
     return V.graph.sizevars.statically_known_equals(steps[0], sympy.expand(steps[1] * inner.length))
 
 
-def pieces_of(nodes: Sequence[Any], axes: Axes) -> list[Piece]:
+@dataclass(frozen=True)
+class Section:
+    """What one loop over tiles computes: all of `axes`, with conditions as they are in `known`.
+
+    A tile that holds whole rows along the axis `along` may be written as `parts` instead, one after the other by the
+    same program.
+    """
+
+    axes: Piece
+    known: Piece
+    parts: tuple[Section, ...] = ()
+    along: Axis | None = None
+
+
+def sections_of(nodes: Sequence[Any], axes: Axes) -> list[Section]:
     """The pieces into which conditions cut the pointwise axes of a kernel made of `nodes`, in the order of its loops;
     none if there is nothing to cut.
     """
     if not any(node._body.has_op(name) for node in nodes for name in ("index_expr", "value_expr")):
         return []
-    uncut, pieces = [Piece(axes, {})], []
+    uncut, sections = [Piece(axes, {})], list[Section]()
     while uncut:
         piece = uncut.pop(0)
         cuts: list[Cut] = []
-        traced = trace_of_piece(nodes, piece, cuts)
-        cuts = [cut for cut in cuts if not _makes_short_rows(cut, traced)]
-        if cuts:
-            outermost = min(cuts, key=lambda cut: piece.pointwise.index(cut[0]))
+        traced = trace_of_section(nodes, Section(piece, piece), cuts)
+        possible = [cut for cut in cuts if not _makes_short_rows(cut, traced)]
+        if possible:
+            outermost = min(possible, key=lambda cut: piece.pointwise.index(cut[0]))
             uncut = [*piece.cut(*outermost), *uncut]
         else:
-            addresses = [access.address for access in traced.accesses]
-            pieces.append(piece.without_seams([*addresses, *traced.indices]))
-        if len(pieces) + len(uncut) > _MOST_PIECES:
+            sections.append(_with_edges(nodes, piece, cuts, traced) or _plain(piece, traced))
+        if len(uncut) + sum(max(1, len(section.parts)) for section in sections) > _MOST_SECTIONS:
             return []
-    return pieces if len(pieces) > 1 else []
+    return sections if len(sections) > 1 or sections[0].parts else []
 
 
-def trace_of_piece(nodes: Sequence[Any], piece: Piece, cuts: list[Cut] | None = None) -> Trace:
-    """What a kernel made of `nodes` does in `piece`; `cuts` gets those that conditions ask for."""
+def _plain(piece: Piece, traced: Trace) -> Section:
+    addresses = [access.address for access in traced.accesses]
+    return Section(piece.without_seams([*addresses, *traced.indices]), piece)
+
+
+def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: Trace) -> Section | None:
+    """`row` in parts, cut along its memory into spans of which some are widened; None if that is not possible."""
+    numbers = {int(at) for axis, at in cuts if isinstance(at, sympy.Integer)}
+    if len({axis for axis, _ in cuts}) != 1 or len(numbers) < len({at for _, at in cuts}):
+        return None
+    along = cuts[0][0]
+    if not isinstance(along.length, sympy.Integer) or not edges.may_be_written_twice(nodes):
+        return None
+    plain = _plain(row, traced)
+    if any(inner == along for _, inner in plain.axes.joined):
+        return None
+    narrowest = min(access.item_size for access in traced.accesses if access.unit_axis() == along.symbol)
+    parts = []
+    for span in edges.spans_of(sorted(numbers), int(along.length), -(-_SHORTEST_ROW // narrowest)):
+        known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
+        left: list[Cut] = []
+        inside = trace_of_section(nodes, Section(wide, known), left)
+        if left or (span.is_short and not edges.stay_inside(inside.accesses, wide.pointwise)):
+            return None
+        parts.append(Section(Piece(wide.whole, wide.ranges, plain.axes.joined), known))
+    return replace(plain, parts=tuple(parts), along=along) if parts else None
+
+
+def trace_of_section(nodes: Sequence[Any], section: Section, cuts: list[Cut] | None = None) -> Trace:
+    """What a kernel made of `nodes` does in `section`; `cuts` gets those that conditions ask for."""
 
     def on_unknown(difference: sympy.Expr, equality: bool) -> None:
         if cuts is not None:
-            cuts.extend(_cuts(difference, equality, piece))
+            cuts.extend(_cuts(difference, equality, section.known))
 
-    return trace(nodes, piece, lambda tracer: Conditions(tracer, piece.with_seams(), on_unknown))
+    return trace(nodes, section.axes, lambda tracer: Conditions(tracer, section.known, on_unknown))
 
 
 def _cuts(difference: sympy.Expr, equality: bool, piece: Piece) -> Iterator[Cut]:

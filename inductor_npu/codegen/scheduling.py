@@ -22,7 +22,7 @@ from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.fusion import Fusions, numels
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.piece_kernel import KernelInPieces
-from inductor_npu.codegen.shape import pieces_with_plans, shape_of
+from inductor_npu.codegen.shape import loops_of, shape_of
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
 from inductor_npu.tiling.plan import FILLED, TilePlan
@@ -113,8 +113,8 @@ class NpuScheduling(TritonScheduling):
         shape = shape_of(features, self._share)
         axes = shape.axes
         lengths = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
-        if pieces := pieces_with_plans(features, shape, self._share):
-            return KernelInPieces(lengths, features=features, axes=axes, pieces=pieces, tiling_scores=tiling_scores)
+        if loops := loops_of(features, shape, self._share):
+            return KernelInPieces(lengths, features=features, axes=axes, loops=loops, tiling_scores=tiling_scores)
 
         def kernel_with(tile: TilePlan) -> NpuKernel:
             return NpuKernel(

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu import config, providers
-from inductor_npu.codegen.axes import Axes, hint
-from inductor_npu.codegen.pieces import Piece, pieces_of, trace_of_piece
+from inductor_npu.codegen.axes import Axes, Axis, hint
+from inductor_npu.codegen.pieces import Section, sections_of, trace_of_section
 from inductor_npu.codegen.spans import Span, load_span, store_span
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over the tiles of one section of a kernel. `follows`: each of its tiles is to be written after that tile
+    of the loop before, whose tiles have the same rows, and so by the same program.
+    """
+
+    section: Section
+    tile: TilePlan
+    follows: bool
 
 
 @dataclass(frozen=True)
@@ -39,13 +51,27 @@ def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None
     return Shape(axes, *_plan(traced, axes, share), traced.overwritten)
 
 
-def pieces_with_plans(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[tuple[Piece, TilePlan]]:
-    """The pieces of the kernel of `features`, each with its tile; none if it is not cut."""
+def loops_of(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[Loop]:
+    """The loops over tiles of the kernel of `features` where it is cut into pieces; none if it is not."""
     if shape.axes.reduction or shape.overwritten:
         return []
     nodes = features.scheduler_nodes()
-    pieces = pieces_of(nodes, shape.axes)
-    return [(piece, _plan(trace_of_piece(nodes, piece), piece, share)[1]) for piece in pieces]
+    sections = sections_of(nodes, shape.axes)
+    loops = []
+    for section in sections:
+        _, chosen = _plan(trace_of_section(nodes, section), section.axes, share)
+        if section.along is None or not _holds_rows(chosen, section.along):
+            loops.append(Loop(section, chosen, False))
+            continue
+        for number, part in enumerate(section.parts):
+            (length,) = (axis.length for axis in part.axes.pointwise if axis.symbol == section.along.symbol)
+            blocks = {**chosen.blocks, section.along.prefix: next_power_of_2(int(length))}
+            loops.append(Loop(part, replace(chosen, blocks=blocks), number > 0))
+    return loops if len(loops) > 1 else []
+
+
+def _holds_rows(tile: TilePlan, axis: Axis) -> bool:
+    return tile.order[-1:] == (axis.prefix,) and tile.blocks[axis.prefix] >= int(axis.length)
 
 
 def _plan(traced: Trace, axes: Axes, share: float) -> tuple[Work, TilePlan]:

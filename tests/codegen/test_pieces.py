@@ -67,8 +67,25 @@ def test_halves_that_change_places_are_two_pieces():
     assert "where" not in kernel
 
 
-def test_a_cut_that_leaves_short_rows_is_not_made():
+def test_edges_shorter_than_a_block_of_memory_are_written_first_and_by_the_same_programs():
     kernel = kernel_of(lambda x: F.pad(x, (1, 1)) * 2, (300, 64))
+    edges = ["x from 65 to 66 (written from 58 to 66)", "x from 0 to 1 (written from 0 to 8)"]
+    assert pieces_in(kernel) == [*edges, "x from 1 to 65"]
+    assert [len(loads.split()) for loads in loads_in(kernel)] == [0, 0, 1]
+    assert len(set(re.findall(r"for tile in range\((.*), x_tiles", kernel))) == 1
+    assert len(set(re.findall(r"YBLOCK\d: tl\.constexpr = (\d+)", kernel))) == 1
+
+
+def test_edges_are_not_written_first_where_memory_is_changed_in_place():
+    def write(x: torch.Tensor, y: torch.Tensor) -> None:
+        x[:, 1:65] = y
+
+    (kernel,) = kernels_in(module_of(write, torch.zeros(300, 66, device="npu"), torch.zeros(300, 64, device="npu")))
+    assert "written from" not in kernel
+
+
+def test_rows_too_long_for_the_chip_keep_their_conditions():
+    kernel = kernel_of(lambda x: F.pad(x, (1, 1)) * 2, (4, 100_000))
     assert pieces_in(kernel) == []
 
 

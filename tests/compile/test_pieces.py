@@ -56,6 +56,41 @@ def test_write_to_a_slice(span: tuple[int, int]) -> None:
     check(lambda x, y: torch.slice_scatter(x.t(), y.t(), 0, *span) * 2, torch.randn(64, 100), source)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_edges_of_rows(dtype: torch.dtype) -> None:
+    check(lambda x: F.pad(x, (1, 2), value=True), values(50, 60, dtype=dtype))
+    check(
+        lambda x, y: torch.cat((x, y, x[:, :3]), 1) == x[:, :1], values(50, 60, dtype=dtype), values(50, 2, dtype=dtype)
+    )
+
+
+def test_edges_of_differences() -> None:
+    check(lambda x: x[:, 1:] - x[:, :-1], torch.randn(64, 301, requires_grad=True), backward=True)
+    check(lambda x: F.pad(x, (1, 0)) - F.pad(x, (0, 1)), torch.randn(64, 300))
+    check(lambda x: (F.pad(x, (1, 1)) * 2, F.pad(x, (2, 0)) + 1), torch.randn(300, 9))
+
+
+def test_edges_of_rows_whose_number_is_dynamic() -> None:
+    function = lambda x: F.pad(x, (1, 2)) * 2  # noqa: E731
+    compiled = torch.compile(function, fullgraph=True)
+    for rows in (20, 333, 9):
+        check(function, torch.randn(rows, 60), compiled=compiled)
+
+
+@pytest.mark.parametrize("width", [1, 3, 7, 8])
+def test_edges_of_rows_that_are_themselves_short(width: int) -> None:
+    check(lambda x: (F.pad(x, (1, 1)) * 2, F.pad(x, (0, 5)) + 1), torch.randn(300, width))
+
+
+def test_edges_in_place() -> None:
+    def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x[:, 1:65] = y.relu()
+        x[:, 3:5].mul_(2)
+        return x + 1
+
+    check(write, torch.randn(64, 66), torch.randn(64, 64))
+
+
 def test_write_to_a_slice_in_place() -> None:
     def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x[:, 16:48] = y.relu()
