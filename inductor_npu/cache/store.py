@@ -1,7 +1,7 @@
 """A folder of entries that many threads, processes and machines may use at once, and anybody may delete at any time.
 
     <folder>/<kind>/<first two digits>/<digest of the key>   an entry: one file, see entry.py
-    <folder>/locks/<first two digits>                        who compiles an entry of these digits holds it
+    <folder>/locks/<kind>-<first two digits>                 who compiles an entry of these digits holds it
     <folder>/unfinished/                                     files being written
 
 A file appears whole, by a rename, or not at all; what cannot be read is a miss, what cannot be written is not kept, and
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from inductor_npu.cache.entry import DamagedEntryError, Entry, Key
 from inductor_npu.errors import NpuWarning
@@ -55,6 +55,17 @@ class Listed:
     digest: str
     size: int
     used: float
+
+
+class Hold(Protocol):
+    """An acquired lock."""
+
+    def release(self) -> None:
+        """Lets somebody else have it."""
+
+
+class CannotLockError(OSError):
+    """Files cannot be locked here: a folder that cannot be written, a file system without locks."""
 
 
 class Store:
@@ -116,21 +127,31 @@ class Store:
         Waits at most `wait` seconds for others, then goes ahead without being alone, as it does where files cannot be
         locked. A process that dies lets go. Nests.
         """
-        digits = key.digest[:2]
-        held = self._digits_held()
-        if digits in held:
+        name = _lock_name(key.kind, key.digest)
+        held = self._names_held()
+        if name in held:
             yield
             return
-        lock = self._lock(digits, wait)
+        try:
+            lock = self._lock(name, wait)
+        except CannotLockError:
+            lock = None
         if lock is None:
             yield
             return
-        held.add(digits)
+        held.add(name)
         try:
             yield
         finally:
-            held.discard(digits)
+            held.discard(name)
             lock.release()
+
+    def try_hold(self, key: Key) -> Hold | None:
+        """What holds off everybody else who asks to hold `key`, until it is released (by whatever thread) or this
+        process ends; None if somebody else has it. Does not wait, does not nest, and is no concern of `once`. Raises
+        CannotLockError where files cannot be locked.
+        """
+        return self._lock(f"held-{_lock_name(key.kind, key.digest)}", 0)
 
     # ---- all entries
 
@@ -220,18 +241,27 @@ class Store:
     def _remove_unused(self, listed: Listed) -> bool:
         if self._now() - listed.used < IN_USE_SECONDS:
             return False
-        digits = listed.digest[:2]
-        lock = None if digits in self._digits_held() else self._lock(digits, 0)
+        name = _lock_name(listed.kind, listed.digest)
+        if name in self._names_held():
+            return False
+        try:
+            lock = self._lock(name, 0)
+        except CannotLockError:
+            return self._unlink_unused(listed)  # nobody can say what is being compiled; what was used lately stays
         if lock is None:
             return False  # one of these digits is being compiled or written
+        try:
+            return self._unlink_unused(listed)
+        finally:
+            lock.release()
+
+    def _unlink_unused(self, listed: Listed) -> bool:
         try:
             if self._now() - listed.path.stat().st_mtime < IN_USE_SECONDS:
                 return False  # used since it was listed
             listed.path.unlink()
         except OSError:
             return False
-        finally:
-            lock.release()
         return True
 
     def _remove_unfinished(self) -> None:
@@ -240,12 +270,12 @@ class Store:
                 if self._now() - path.stat().st_mtime > UNFINISHED_SECONDS:
                     path.unlink()
 
-    def _digits_held(self) -> set[str]:
-        """The digits whose lock this thread holds."""
-        return self._held.__dict__.setdefault("digits", set())
+    def _names_held(self) -> set[str]:
+        """The names of the locks that this thread holds."""
+        return self._held.__dict__.setdefault("names", set())
 
-    def _lock(self, digits: str, wait: float) -> Any | None:
-        """The acquired lock, None if somebody else keeps it for `wait` seconds or files cannot be locked here.
+    def _lock(self, name: str, wait: float) -> Hold | None:
+        """The acquired lock, None if somebody else keeps it for `wait` seconds. Raises CannotLockError.
 
         The number of lock files is bounded, and none is ever removed: a lock that can be removed can be held twice.
         """
@@ -255,11 +285,13 @@ class Store:
         try:
             make_private(folder)
             if not os.access(folder, os.W_OK):
-                return None
-            lock = filelock.FileLock(folder / digits, timeout=wait, mode=0o600)
+                raise PermissionError(f"{folder} cannot be written")
+            lock = filelock.FileLock(folder / name, timeout=wait, mode=0o600, thread_local=False)
             lock.acquire(poll_interval=POLL_SECONDS)
-        except (OSError, NotImplementedError):  # a time-out is an OSError too
+        except filelock.Timeout:
             return None
+        except (OSError, NotImplementedError) as error:
+            raise CannotLockError(str(error)) from error
         return lock
 
     # ---- warnings
@@ -271,6 +303,11 @@ class Store:
         if kind not in self._warned:
             self._warned.add(kind)
             warnings.warn(message, NpuWarning, stacklevel=4)
+
+
+def _lock_name(kind: str, digest: str) -> str:
+    """One for each kind, because whoever makes an entry of one kind may make some of another on the way."""
+    return f"{kind}-{digest[:2]}"
 
 
 def make_private(folder: Path) -> None:

@@ -114,6 +114,16 @@ def test_damage_is_a_miss_and_one_warning(store: Store, tmp_path: Path, damage: 
     assert store.read(KEY) == ENTRY
 
 
+def test_many_damaged_entries_are_one_warning(store: Store, tmp_path: Path) -> None:
+    for key in keys(3):
+        store.write(Entry(key, b"x"))
+    for path in files_of(tmp_path):
+        path.write_bytes(b"")
+    with pytest.warns(NpuWarning, match="it is empty") as told:
+        assert [store.read(key) for key in keys(3)] == [None] * 3
+    assert len(told) == 1
+
+
 def test_what_cannot_be_read_is_a_miss_and_one_warning(store: Store, tmp_path: Path) -> None:
     store.write(ENTRY)
     (path,) = files_of(tmp_path)
@@ -248,6 +258,42 @@ def test_processes_make_an_entry_once(store: Store, tmp_path: Path) -> None:
     outputs = [process.communicate(timeout=60)[0] for process in started]
     assert [process.returncode for process in started] == [0] * 6
     assert "".join(outputs) == "made\n"
+
+
+def test_an_entry_is_on_the_disk_before_it_has_its_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("fsync", "replace"):
+        original = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, name=name, original=original: done.append(name) or original(*args))
+    store.write(ENTRY)
+    assert done == ["fsync", "replace"]
+
+
+def test_where_files_cannot_be_locked_nobody_waits_and_what_is_old_goes(store: Store) -> None:
+    """A folder in the place of each lock stands for a file system without locks."""
+    for digits in range(256):
+        (store.folder / "locks" / f"kernel-{digits:02x}").mkdir(parents=True)
+    before = time.monotonic()
+    with store.once(KEY):
+        store.write(ENTRY)
+    assert time.monotonic() - before < 5  # nobody waits for what cannot be had
+    assert store.prune(limit=0) == (0, 0)  # it was used just now
+    age(store, KEY, LONG_AGO)
+    assert store.prune(limit=0)[0] == 1
+
+
+def test_holding_holds_off_whoever_holds_and_nobody_else(store: Store) -> None:
+    hold = store.try_hold(KEY)
+    assert hold is not None
+    before = time.monotonic()
+    with ThreadPoolExecutor(1) as another_thread:
+        assert another_thread.submit(store.try_hold, KEY).result() is None
+        assert another_thread.submit(store.write, ENTRY).result()
+        another_thread.submit(hold.release).result()
+    assert time.monotonic() - before < 5
+    again = store.try_hold(KEY)
+    assert again is not None
+    again.release()
 
 
 def test_who_waits_too_long_goes_ahead(store: Store) -> None:
