@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,22 @@ from inductor_npu import config, identity
 from inductor_npu.cache.entry import Key
 
 KIND = "kernel"
+# Which of several equal devices a kernel is for, in its metadata.
+_DEVICE_INDEX = re.compile(r"(?<=DeviceProperties\(type='npu', index=)\d+")
 
 
 def key_of(source: str) -> Key:
-    """The key of the kernel whose generated module is `source`."""
-    return Key(KIND, {"source": hashlib.sha256(source.encode()).hexdigest(), **environment()})
+    """The key of the kernel whose generated module is `source`: the same for each device of a kind, so that ranks which
+    have one each share their kernels.
+    """
+    of_any_device = _DEVICE_INDEX.sub("any", source)
+    return Key(KIND, {"source": hashlib.sha256(of_any_device.encode()).hexdigest(), **environment()})
+
+
+def device_index(source: str) -> int | None:
+    """Which device the kernel in the generated module `source` is for; None if it does not say."""
+    found = _DEVICE_INDEX.search(source)
+    return None if found is None else int(found[0])
 
 
 def environment() -> dict[str, str]:

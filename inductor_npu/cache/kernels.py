@@ -22,7 +22,7 @@ from torch._inductor.virtualized import V
 from inductor_npu import config
 from inductor_npu.cache import artifact
 from inductor_npu.cache.entry import Entry, Key
-from inductor_npu.cache.kernel_key import generated_with, key_of
+from inductor_npu.cache.kernel_key import device_index, generated_with, key_of
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.cache.misses import GENERATED_WITH, NAME, changes, explain
 from inductor_npu.errors import CacheMissError, CacheSettingError
@@ -129,6 +129,7 @@ def _revive(name: str, source: str, content: bytes) -> Any:
     set_driver_to_gpu()
     kernel = pickle.loads(content)
     kernel.restore_after_unpickle(None)
+    kernel.move_to(device_index(source))
     kernel.filename = get_path(get_hash(source.strip()), "py")[2]  # where the source is, or would be written
     compile_id = torch._guards.CompileContext.current_compile_id()
     kernel.set_compile_info(compile_id, getattr(V.graph, "is_backward", False))

@@ -150,6 +150,17 @@ class NpuAutotuner(stock.CachingAutotuner):
             self.compile_results = results
             self.restore_after_unpickle(before)
 
+    def move_to(self, index: int | None) -> None:
+        """Makes this kernel, which was packed for any device of its kind and is not loaded yet, one for device `index`
+        (None: the one that it was compiled for).
+        """
+        if index is None:
+            return
+        self.device_props = self.device_props._replace(index=index)
+        self.triton_meta["device"] = index
+        for result in self.compile_results:
+            result.compile_meta["device"] = index
+
     def __getstate__(self) -> dict[str, Any]:
         of_this_process = ("run", "_on_chosen", "_reload_kernel")
         state = {name: value for name, value in super().__getstate__().items() if name not in of_this_process}
