@@ -6,8 +6,14 @@ Nothing of this package has to be imported: `import torch` calls `_autoload` thr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inductor_npu.cache.warmup import Warmup
+
 __version__ = "0.1.0"
-__all__ = ["__version__", "enable"]
+__all__ = ["__version__", "enable", "warmup"]
 
 
 def enable(provider: str = "simulator") -> None:
@@ -26,6 +32,35 @@ def enable(provider: str = "simulator") -> None:
     from inductor_npu import autoload
 
     autoload.enable(provider)
+
+
+def warmup(
+    function: Callable[..., Any], *examples: Any, backward: bool = False, wait: float = 600.0, **keywords: Any
+) -> Warmup:
+    """Calls `function(*examples, **keywords)` once, so that all it compiles is compiled when it is needed. Of processes
+    that do so at once (ranks), one compiles, while the others wait, and then load what it compiled.
+
+    function: what torch.compile returned, a module whose compile() was called, or a function that calls such.
+    examples, keywords: as in real calls: the same dtypes, devices and shapes; of shapes that vary, any (call warmup
+        twice, with two of them, if nothing says that they vary: torch.compile compiles for any shape then).
+    backward: whether to compile the backward pass, too: through all results that need a gradient.
+    wait: seconds after which a process stops waiting, and compiles for itself. One that dies is not waited for.
+
+    Needs no process group. The processes share what they compile through the caches, so they need the same
+    TORCHINDUCTOR_CACHE_DIR and INDUCTOR_NPU_CACHE_DIR (by default those are the user's). Where torch.distributed is
+    initialised, collectives may be part of the call: then every rank has to call warmup, and waiting happens only where
+    something is compiled, never around a collective.
+
+    Gradients, the module's buffers and the states of random number generators are afterwards as they were before; what
+    else the call changes, such as its arguments, stays changed. Device npu has finished when this returns.
+
+    Returns what this process compiled and loaded, and how long it waited (inductor_npu.cache.warmup.Warmup).
+
+    Raises what the call raises; inductor_npu.errors.NoGradientError if there is nothing to go backward through.
+    """
+    from inductor_npu.cache.warmup import warm_up
+
+    return warm_up(function, examples, keywords, backward, wait)
 
 
 def _autoload() -> None:

@@ -125,6 +125,15 @@ class BundleError(NpuError):
     template = "{file} cannot be imported: {reason}"
 
 
+class NoGradientError(NpuError):
+    """`inductor_npu.warmup` was asked for the backward pass of something that has none."""
+
+    template = (
+        "{function} cannot be warmed up with backward=True: no tensor that it returns needs a gradient. Leave backward "
+        "out, or call it where gradients are enabled, with parameters or inputs that need them"
+    )
+
+
 class DeviceSettingError(NpuError):
     """An environment variable that sizes the embedded NPU has no valid value."""
 

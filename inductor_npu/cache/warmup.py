@@ -1,0 +1,306 @@
+"""Compiling ahead in processes that start at once, such as ranks: one compiles, the others wait, and load.
+
+Who compiles is whoever gets a lock in the cache directory; one that dies lets go of it, and the next takes over. What
+was done leaves a mark there. Locks and marks decide only who waits, never what is compiled or loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+from torch._dynamo.callback import CallbackArgs, callback_handler
+from torch._dynamo.utils import counters
+from torch.utils import _pytree as pytree
+
+from inductor_npu.cache import kernels
+from inductor_npu.cache.entry import Entry, Key
+from inductor_npu.cache.kernel_key import environment, generated_with
+from inductor_npu.cache.location import graph_store
+from inductor_npu.cache.misses import NAME
+from inductor_npu.cache.store import CannotLockError, Hold, Store
+from inductor_npu.errors import NoGradientError, NpuWarning
+
+KIND = "warmup"
+# Longer than one process takes to compile a model: after that whoever waits compiles too.
+WAIT_SECONDS = 600.0
+_POLL_SECONDS = 0.1
+_INDUCTOR = "inductor"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """What a process did while it warmed up.
+
+    `graphs` and `kernels` were `compiled` here, or `loaded` from a cache. `waited`: seconds in which another process
+    compiled; `seconds`: from beginning to end, with that. `timed_out`: that it waited in vain, and went ahead.
+    """
+
+    graphs_compiled: int
+    graphs_loaded: int
+    kernels_compiled: int
+    kernels_loaded: int
+    waited: float
+    seconds: float
+    timed_out: bool
+
+    def __str__(self) -> str:
+        late = ", which took too long" if self.timed_out else ""
+        return (
+            f"compiled {self.graphs_compiled} graphs and {self.kernels_compiled} kernels, loaded {self.graphs_loaded} "
+            f"and {self.kernels_loaded}, in {self.seconds:.1f} s, {self.waited:.1f} of which waited for another "
+            f"process{late}"
+        )
+
+
+def warm_up(
+    function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool, wait: float
+) -> Warmup:
+    """`inductor_npu.warmup`: see there."""
+    tensors = _tensors_of(function, (examples, keywords))
+    fields = _fields(function, examples, keywords, backward)
+    turns = _Turns(graph_store(), fields, wait)
+    # Ranks that are connected may wait for each other inside the call: only its compilations can take turns.
+    connected = torch.distributed.is_available() and torch.distributed.is_initialized()
+    before, began = _counts(), time.monotonic()
+    with _undone(function, tensors), turns.for_each_compilation() if connected else turns.for_the_whole():
+        _call(function, examples, keywords, backward)
+        for device in _devices(tensors):
+            torch.get_device_module(device).synchronize(device)
+    done = {name: number - before[name] for name, number in _counts().items()}
+    record = Warmup(**done, waited=turns.waited, seconds=time.monotonic() - began, timed_out=turns.timed_out)
+    log.info("warm-up of %s: %s", fields["function"], record)
+    if not any(done.values()) and not _is_compiled(function):
+        warnings.warn(
+            f"nothing of {fields['function']} was compiled for device npu: give warmup() what torch.compile returned",
+            NpuWarning,
+            stacklevel=3,
+        )
+    return record
+
+
+class _Turns:
+    """The steps of one piece of work that many processes do: of each, one process is first, while the others wait."""
+
+    def __init__(self, store: Store, fields: Mapping[str, str], wait: float) -> None:
+        self.waited = 0.0
+        self.timed_out = False
+        self._store = store
+        self._fields = fields
+        self._wait = wait
+        self._step = 0
+        self._hold: Hold | None = None
+
+    @contextmanager
+    def for_the_whole(self) -> Iterator[None]:
+        """The work is one step."""
+        self._enter()
+        done = False
+        try:
+            yield
+            done = True
+        finally:
+            self._leave(done)
+
+    @contextmanager
+    def for_each_compilation(self) -> Iterator[None]:
+        """Each compilation of Dynamo's, and each of a backward graph, is a step; what runs between them is none."""
+
+        def start(_: CallbackArgs) -> None:
+            self._enter()
+
+        def end(_: CallbackArgs) -> None:
+            self._leave(done=True)  # one that failed fails everywhere: nobody need try it alone
+
+        callback_handler.register_start_callback(start)
+        callback_handler.register_end_callback(end)
+        try:
+            yield
+        finally:
+            if start in callback_handler.start_callbacks:  # torch._dynamo.reset() removes them
+                callback_handler.remove_start_callback(start)
+                callback_handler.remove_end_callback(end)
+
+    def _enter(self) -> None:
+        """Returns when this process may go ahead: it is the first, or another has done this step, or took too long."""
+        mark, began = self._mark(), time.monotonic()
+        waited_before = self.waited
+        while self._store.read(mark) is None:
+            try:
+                hold = self._store.try_hold(mark)
+            except CannotLockError as error:
+                log.info("nobody waits for anybody, because files cannot be locked: %s", error)
+                break
+            if hold is not None:
+                self._hold = hold
+                break
+            if self.waited >= self._wait:
+                self.timed_out = True
+                log.warning("another process has been compiling for %.0f s; not waiting any longer", self.waited)
+                break
+            time.sleep(_POLL_SECONDS)
+            self.waited = waited_before + time.monotonic() - began
+        if self._hold is not None and self._store.read(mark) is not None:
+            self._let_go()  # done between looking and locking
+
+    def _leave(self, done: bool) -> None:
+        if self._hold is not None and done:
+            self._store.write(Entry(self._mark(), b"", {NAME: self._fields["function"]}))
+        self._let_go()
+        self._step += 1
+
+    def _let_go(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.release()
+
+    def _mark(self) -> Key:
+        return Key(KIND, {**self._fields, "step": str(self._step)})
+
+
+def _call(function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool) -> None:
+    result = function(*examples, **keywords)
+    if not backward:
+        return
+    outputs = [value for value in pytree.tree_leaves(result) if isinstance(value, torch.Tensor) and value.requires_grad]
+    if not outputs:
+        raise NoGradientError(function=_name(function))
+    torch.autograd.backward(outputs, [torch.ones_like(value) for value in outputs])
+
+
+def _counts() -> dict[str, int]:
+    of_graphs, of_kernels = counters[_INDUCTOR], counters[kernels.COUNTERS]
+    return {
+        "graphs_compiled": of_graphs["fxgraph_cache_miss"] + of_graphs["fxgraph_cache_bypass"],
+        "graphs_loaded": of_graphs["fxgraph_cache_hit"],
+        "kernels_compiled": of_kernels["miss"] + of_kernels["unused"],
+        "kernels_loaded": of_kernels["hit"],
+    }
+
+
+# ---- what a warm-up leaves as it was
+
+
+@contextmanager
+def _undone(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Gives back gradients, the module's buffers and the states of random number generators, as they were before."""
+    module = _module(function)
+    buffers = [] if module is None else [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+    leaves = [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]
+    gradients = [(leaf, leaf.grad) for leaf in leaves]
+    generators = [(device, torch.get_device_module(device).get_rng_state(device)) for device in _devices(tensors)]
+    of_host = torch.get_rng_state()
+    for leaf in leaves:
+        leaf.grad = None
+    try:
+        yield
+    finally:
+        for leaf, gradient in gradients:
+            leaf.grad = gradient
+        with torch.no_grad():
+            for buffer, content in buffers:
+                buffer.copy_(content)
+        for device, state in generators:
+            torch.get_device_module(device).set_rng_state(state, device)
+        torch.set_rng_state(of_host)
+
+
+def _devices(tensors: Iterable[torch.Tensor]) -> list[torch.device]:
+    """Where `tensors` are, beside the host."""
+    return [
+        device for device in dict.fromkeys(tensor.device for tensor in tensors) if device.type not in ("cpu", "meta")
+    ]
+
+
+# ---- which piece of work it is
+
+
+def _fields(
+    function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool
+) -> dict[str, str]:
+    """What tells one piece of work from another. It need not be exact: too little makes processes wait for each other
+    that compile different things, too much lets them compile the same at once.
+    """
+    module = _module(function)
+    state = [] if module is None else [*module.named_parameters(), *module.named_buffers()]
+    leaves, structure = pytree.tree_flatten((tuple(examples), dict(keywords)))
+    return {
+        "function": _name(function),
+        "code": _hash([_code_text(code) for code in _codes(function)]),
+        "state": _hash([f"{name} {_signature(value)}" for name, value in state]),
+        "examples": _hash([str(structure), *map(_signature, leaves)]),
+        "gradients": f"{torch.is_grad_enabled()} {backward}",
+        "versions": _hash([json.dumps({**environment(), **generated_with()}, sort_keys=True)]),
+    }
+
+
+def _signature(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {tuple(value.shape)} {value.stride()} {value.device} {value.requires_grad}"
+    return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__qualname__
+
+
+def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
+    """The code of `function`, or of the methods `forward` of a module and of all below it."""
+    module = _module(function)
+    called = [_unwrapped(function)] if module is None else [type(part).forward for part in module.modules()]
+    for each in dict.fromkeys(called):
+        code = getattr(each, "__code__", None)
+        if code is not None:
+            yield code
+
+
+def _code_text(code: CodeType) -> str:
+    constants = [_constant_text(value) for value in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, constants))
+
+
+def _constant_text(value: object) -> str:
+    """The same in every process, which the order of a set is not."""
+    if isinstance(value, CodeType):
+        return _code_text(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+
+def _tensors_of(function: Callable[..., Any], examples: object) -> list[torch.Tensor]:
+    module = _module(function)
+    state = [] if module is None else [*module.parameters(), *module.buffers()]
+    return [*state, *(value for value in pytree.tree_leaves(examples) if isinstance(value, torch.Tensor))]
+
+
+def _module(function: Callable[..., Any]) -> torch.nn.Module | None:
+    """The module that a call of `function` runs, as its user wrote it; None for other functions."""
+    inner = _unwrapped(function)
+    owner = inner if isinstance(inner, torch.nn.Module) else getattr(inner, "__self__", None)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
+def _unwrapped(function: Callable[..., Any]) -> Any:
+    """What was given to torch.compile."""
+    inner = getattr(function, "_orig_mod", None)  # of a module
+    return inner if inner is not None else getattr(function, "_torchdynamo_orig_callable", function)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    inner = _unwrapped(function)
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _is_compiled(function: Callable[..., Any]) -> bool:
+    return _unwrapped(function) is not function or getattr(function, "_compiled_call_impl", None) is not None
