@@ -1,6 +1,6 @@
 """Runs the benchmarks: all of them, or those named.
 
-python -m benchmarks                        everything; about a quarter of an hour on two cores
+python -m benchmarks                        everything; about twenty minutes on two cores
 python -m benchmarks run launch             run times and launches only
 python -m benchmarks run --only softmax     cases with "softmax" in their name
 """
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import compile_time, launch_time, run_time
+from benchmarks.compiled import Compiled, compiled_cases
 from benchmarks.noise import LARGEST_SHARE, OtherPrograms
 from benchmarks.report import Report, save, show, write_document
 
@@ -30,7 +31,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", default=PARTS, help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--only", default="", help="measure only cases whose name contains this")
     parser.add_argument("--rounds", type=int, default=15, help="turns of each side when measuring run time")
-    parser.add_argument("--repeats", type=int, default=2, help="cold compiles of each case on each side")
+    parser.add_argument("--repeats", type=int, default=2, help="starts of each case on each side")
     parser.add_argument("--device", default="npu", help="the device in npu's place; cpu checks the harness itself")
     parser.add_argument("--no-document", action="store_true", help="leave docs/benchmarks.md as it is")
     arguments = parser.parse_args()
@@ -58,9 +59,10 @@ def measure(arguments: argparse.Namespace, report: Report, console: Console) -> 
         for case in run_time.cases(arguments.only):
             work.append((case.name, lambda case=case: _add_run_time(report, case, arguments)))
     if "compile" in arguments.parts:
-        for name in compile_time.COMPILED:
-            if arguments.only in name:
-                work.append((f"compile {name}", lambda name=name: _add_compile_time(report, name, arguments)))
+        for compiled in compiled_cases():
+            if arguments.only in compiled.name:
+                name = f"compile {compiled.name}"
+                work.append((name, lambda compiled=compiled: _add_compile_time(report, compiled, arguments)))
     if "launch" in arguments.parts:
         work.append(("launch", lambda: report.launch_times.update(launch_time.measure())))
 
@@ -81,9 +83,9 @@ def _add_run_time(report: Report, case: run_time.Case, arguments: argparse.Names
     report.run_times.append(run_time.measure(case, arguments.rounds, arguments.device))
 
 
-def _add_compile_time(report: Report, name: str, arguments: argparse.Namespace) -> None:
+def _add_compile_time(report: Report, case: Compiled, arguments: argparse.Namespace) -> None:
     torch._dynamo.reset()
-    report.compile_times.append(compile_time.measure(name, arguments.repeats, arguments.device))
+    report.compile_times.append(compile_time.measure(case.name, case.has_layers, arguments.repeats, arguments.device))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""(b) Cold compile time: the first call in a fresh process with empty caches, imports of the compiler included."""
+"""(b) Time until the first result: cold, with empty caches, and warm, in a new process that finds what another left."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,68 +11,110 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# What is compiled: a few operations and models of different size.
-COMPILED = (
-    "softmax",
-    "rope",
-    "bert inference",
-    "llama inference",
-    "resnet forward + backward",
-    "bert forward + backward",
-)
-
+# Imports of the compiler are measured by themselves: a warm start is compared with a cold one without them.
 PROGRAM = """
-    import sys, time
+    import json, sys, time
     import torch
-    from benchmarks.run_time import cases
+    from benchmarks.compiled import compiled_cases
     from benchmarks.timing import synchronize
-    name, device = sys.argv[1:]
-    case = next(case for case in cases(name) if case.name == name)
-    run = case.make(device, True)
+    import inductor_npu
+    name, device, more = sys.argv[1:]
+    case = next(case for case in compiled_cases() if case.name == name)
+    run = case.make(device, int(more))
     start = time.perf_counter()
-    run()
-    synchronize(device)
-    print("seconds", time.perf_counter() - start)
+    import torch._inductor.compile_fx
+    if device == "npu":
+        import triton
+    imported = time.perf_counter()
+    with inductor_npu.record_compile_times() as times:
+        run()
+        synchronize(device)
+    done = time.perf_counter()
+    print(json.dumps({"imports": imported - start, "first_call": done - imported, **times.to_json()}))
 """
+PHASES_OF = ("minilm forward + backward", "resnet forward + backward")  # these cases' phases are shown
+
+
+@dataclass(frozen=True)
+class Start:
+    """One process: seconds of the compiler's imports and of the first call, kernels compiled and found, and seconds in
+    each phase of compiling.
+    """
+
+    imports: float
+    first_call: float
+    kernels_compiled: int
+    kernels_found: int
+    phases: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        return self.imports + self.first_call
 
 
 @dataclass(frozen=True)
 class CompileTime:
-    """Seconds until the first result."""
+    """The best cold start on each side, the best warm one on ours, and how many kernels are compiled anew when a layer
+    like the last is added to the model (None for an operation).
+    """
 
     name: str
-    npu: float
-    inductor: float
+    cold: Start
+    warm: Start
+    inductor: Start
+    kernels_of_another_layer: int | None
 
     @property
     def ratio(self) -> float:
-        """Below 1: faster than stock Inductor C++ on the CPU."""
-        return self.npu / self.inductor
+        """Below 1: faster than stock Inductor C++ on the CPU; imports included on both sides."""
+        return self.cold.seconds / self.inductor.seconds
+
+    @property
+    def warm_ratio(self) -> float:
+        """What part of a cold start a warm one takes; without imports."""
+        return self.warm.first_call / self.cold.first_call
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, the ratio included."""
-        return {**asdict(self), "ratio": self.ratio}
+        """Everything, ratios included."""
+        return {**asdict(self), "ratio": self.ratio, "warm_ratio": self.warm_ratio}
 
 
-def measure(name: str, repeats: int, device: str = "npu") -> CompileTime:
-    """The smaller of `repeats` cold compiles on each side, taking turns."""
-    npu, inductor = [], []
+def measure(name: str, has_layers: bool, repeats: int, device: str = "npu") -> CompileTime:
+    """The smaller of `repeats` starts of each kind, taking turns. Raises RuntimeError if a program fails, or if a start
+    was not what it should be: a cold one found a kernel, or a warm one compiled one.
+    """
+    cold, warm, inductor = [], [], []
+    another: list[int] = []
     for _ in range(repeats):
-        npu.append(_cold_seconds(name, device))
-        inductor.append(_cold_seconds(name, "cpu"))
-    return CompileTime(name, min(npu), min(inductor))
+        with tempfile.TemporaryDirectory() as folder:
+            cold.append(_start(name, device, folder))
+            warm.append(_start(name, device, folder))
+            if has_layers and not another:
+                another.append(_start(name, device, folder, more=1).kernels_compiled)
+        with tempfile.TemporaryDirectory() as folder:
+            inductor.append(_start(name, "cpu", folder))
+    if any(start.kernels_found for start in cold):
+        raise RuntimeError(f"{name!r} is not compiled cold: kernels came from a cache")
+    if any(start.kernels_compiled for start in warm):
+        raise RuntimeError(f"{name!r} does not start warm: kernels were compiled again")
+    return CompileTime(name, _best(cold), _best(warm), _best(inductor), another[0] if another else None)
 
 
-def _cold_seconds(name: str, device: str) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        caches = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": f"{folder}/triton"}
-        finished = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), name, device],
-            env={**os.environ, **caches},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+def _best(starts: list[Start]) -> Start:
+    return min(starts, key=lambda start: start.seconds)
+
+
+def _start(name: str, device: str, folder: str, more: int = 0) -> Start:
+    caches = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": f"{folder}/triton"}
+    finished = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), name, device, str(more)],
+        env={**os.environ, **caches, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0", "INDUCTOR_NPU_CACHE": "on"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if finished.returncode != 0:
         raise RuntimeError(f"compiling {name!r} for {device} failed:\n{finished.stderr[-2000:]}")
-    return float(finished.stdout.split()[-1])
+    told = json.loads(finished.stdout.splitlines()[-1])
+    phases = {phase["phase"]: phase["seconds"] for phase in told["phases"]}
+    return Start(told["imports"], told["first_call"], told["kernels_compiled"], told["kernels_found"], phases)

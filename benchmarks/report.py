@@ -14,9 +14,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.compile_time import CompileTime
+from benchmarks.compile_time import PHASES_OF, CompileTime
 from benchmarks.run_time import RunTime
 from benchmarks.timing import geometric_mean
+from inductor_npu.compile_time.phases import Phase
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- begin of the measured tables -->", "<!-- end of the measured tables -->"
@@ -38,6 +39,8 @@ class Report:
         tables = [
             ("Run time (higher is better)", RUN_HEADER, self._run_rows()),
             ("Cold compile time (lower is better)", COMPILE_HEADER, self._compile_rows()),
+            ("Warm start in a new process (lower is better)", WARM_HEADER, self._warm_rows()),
+            *self._phase_tables(),
             ("Host time of a launch with four arguments", ("Launched by", "us"), self._launch_rows()),
             ("Failed", ("Case", "Reason"), list(self.failures.items())),
         ]
@@ -67,7 +70,7 @@ class Report:
 
     def _compile_rows(self) -> Rows:
         rows = [
-            (result.name, f"{result.npu:.2f}", f"{result.inductor:.2f}", f"{result.ratio:.2f}")
+            (result.name, f"{result.cold.seconds:.2f}", f"{result.inductor.seconds:.2f}", f"{result.ratio:.2f}")
             for result in self.compile_times
         ]
         if rows:
@@ -76,12 +79,46 @@ class Report:
             rows.append(("maximum", "", "", f"{max(ratios):.2f}"))
         return rows
 
+    def _warm_rows(self) -> Rows:
+        rows: Rows = [
+            (
+                result.name,
+                f"{result.cold.first_call:.2f}",
+                f"{result.warm.first_call:.2f}",
+                f"{result.warm_ratio:.0%}",
+                f"{result.cold.kernels_compiled} / {result.warm.kernels_compiled}",
+                "" if result.kernels_of_another_layer is None else str(result.kernels_of_another_layer),
+            )
+            for result in self.compile_times
+        ]
+        if rows:
+            ratios = [result.warm_ratio for result in self.compile_times]
+            rows.append(("geometric mean", "", "", f"{geometric_mean(ratios):.0%}", "", ""))
+            rows.append(("maximum", "", "", f"{max(ratios):.0%}", "", ""))
+        return rows
+
+    def _phase_tables(self) -> list[tuple[str, tuple[str, ...], Rows]]:
+        """Seconds in each phase, cold and warm, of some cases."""
+        shown = [result for result in self.compile_times if result.name in PHASES_OF]
+        return [(f"Where the time goes: {result.name}", PHASE_HEADER, _phase_rows(result)) for result in shown]
+
     def _launch_rows(self) -> Rows:
         return [(name, f"{seconds * 1e6:.2f}") for name, seconds in self.launch_times.items()]
 
 
 RUN_HEADER = ("Case", "npu ms", "eager CPU ms", "Inductor CPU ms", "x eager", "x Inductor")
 COMPILE_HEADER = ("Case", "npu s", "Inductor CPU s", "npu / Inductor")
+WARM_HEADER = ("Case", "cold s", "warm s", "warm / cold", "kernels compiled, cold / warm", "by one more layer")
+PHASE_HEADER = ("Phase", "cold s", "warm s")
+
+
+def _phase_rows(result: CompileTime) -> Rows:
+    names = [phase.value for phase in Phase if phase.value in {**result.cold.phases, **result.warm.phases}]
+    rows: Rows = [
+        (name, *(f"{start.phases.get(name, 0.0):.2f}" for start in (result.cold, result.warm))) for name in names
+    ]
+    rows.append(("all", *(f"{sum(start.phases.values()):.2f}" for start in (result.cold, result.warm))))
+    return rows
 
 
 def show(report: Report, console: Console) -> None:

@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from inductor_npu.compile_time.record import CompileTimes, GraphTime, PhaseTime, compile_times, record_compile_times
+
 if TYPE_CHECKING:
     from inductor_npu.cache.warmup import Warmup
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "enable", "warmup"]
+__all__ = [
+    "CompileTimes",
+    "GraphTime",
+    "PhaseTime",
+    "__version__",
+    "compile_times",
+    "enable",
+    "record_compile_times",
+    "warmup",
+]
 
 
 def enable(provider: str = "simulator") -> None:

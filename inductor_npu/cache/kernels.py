@@ -25,6 +25,8 @@ from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import device_index, generated_with, key_of
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.cache.misses import GENERATED_WITH, NAME, changes, explain
+from inductor_npu.compile_time import record
+from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.errors import CacheMissError, CacheSettingError
 
 ON, OFF, MUST_HIT = MODES = ("on", "off", "must-hit")
@@ -42,7 +44,7 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
         if mode() == MUST_HIT:
             raise CacheMissError(what=f"kernel {name} cannot be looked for", why=reason)
         counters[COUNTERS]["unused"] += 1
-        return compile_kernel()
+        return _compile(compile_kernel)
     store, key = kernel_store(), key_of(source)
     kernel = _find(name, source, key)
     if kernel is not None:
@@ -53,8 +55,15 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
         kernel = _find(name, source, key)
         if kernel is None:
             counters[COUNTERS]["miss"] += 1
-            kernel = compile_kernel()
+            kernel = _compile(compile_kernel)
             kernel.when_chosen(functools.partial(_keep, key, name))
+    return kernel
+
+
+def _compile(compile_kernel: Callable[[], Any]) -> Any:
+    with timed(Phase.TRITON):
+        kernel = compile_kernel()
+    record.count_kernel("compiled")
     return kernel
 
 
@@ -117,6 +126,7 @@ def _find(name: str, source: str, key: Key) -> Any | None:
         store.discard(key, f"{type(error).__name__}: {error}")
         return None
     counters[COUNTERS]["hit"] += 1
+    record.count_kernel("found")
     artifact.record(entry)
     return kernel
 

@@ -16,6 +16,7 @@ from typing import Any
 from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
 
 from inductor_npu.cache import kernels
+from inductor_npu.compile_time.phases import Phase, timed
 
 
 class NpuAsyncCompile(AsyncCompile):
@@ -30,7 +31,8 @@ class NpuAsyncCompile(AsyncCompile):
         compile_kernel = functools.partial(super().triton, kernel_name, source_code, device_str)
         if device_str != "npu" or CompiledTritonKernels.get(source_code) is not None:
             return compile_kernel()
-        return kernels.find_or_compile(kernel_name, source_code, compile_kernel)
+        with timed(Phase.KERNEL_CACHE):
+            return kernels.find_or_compile(kernel_name, source_code, compile_kernel)
 
 
 class _CompiledKernel(Future):

@@ -24,6 +24,7 @@ from inductor_npu import providers
 from inductor_npu.codegen.axes import Axes, hint
 from inductor_npu.codegen.cuts import Cuts
 from inductor_npu.codegen.shape import shape_of
+from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import FILLED
 
 # The fewest elements of a tile: bursts of 1 KiB.
@@ -49,7 +50,8 @@ class Fusions:
             return None
         key = _key(nodes)
         if key not in self._reasons:
-            self._reasons[key] = _no_common_axes(nodes) or _no_room(nodes)
+            with timed(Phase.FUSION):
+                self._reasons[key] = _no_common_axes(nodes) or _no_room(nodes)
         return self._reasons[key]
 
 

@@ -23,6 +23,7 @@ from inductor_npu.codegen.fusion import Fusions, numels
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.piece_kernel import KernelInPieces
 from inductor_npu.codegen.shape import loops_of, shape_of
+from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import limits
 from inductor_npu.tiling.plan import FILLED, TilePlan
@@ -110,10 +111,12 @@ class NpuScheduling(TritonScheduling):
         self, tiling: Any, *, features: SIMDKernelFeatures, tiling_scores: Any = None, **_choices: Any
     ) -> NpuKernel:
         """The kernel of `features`; its axes take the place of Inductor's `tiling`."""
-        shape = shape_of(features, self._share)
+        with timed(Phase.TILING):
+            shape = shape_of(features, self._share)
+            loops = loops_of(features, shape, self._share)
         axes = shape.axes
         lengths = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
-        if loops := loops_of(features, shape, self._share):
+        if loops:
             return KernelInPieces(lengths, features=features, axes=axes, loops=loops, tiling_scores=tiling_scores)
 
         def kernel_with(tile: TilePlan) -> NpuKernel:

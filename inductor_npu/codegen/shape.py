@@ -15,6 +15,7 @@ from inductor_npu.codegen.axes import Axes, Axis, hint
 from inductor_npu.codegen.pieces import Section, sections_of, trace_of_section
 from inductor_npu.codegen.spans import Span, load_span, store_span
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
+from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
 
 
@@ -45,10 +46,11 @@ def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None
     """The shape of the kernel, or of this part of one, of `features` for the current target; the estimated tile may
     fill `share` of the Unified Buffer.
     """
-    nodes = features.scheduler_nodes()
-    axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
-    traced = trace(nodes, axes)
-    return Shape(axes, *_plan(traced, axes, share), traced.overwritten)
+    with timed(Phase.TILING):
+        nodes = features.scheduler_nodes()
+        axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
+        traced = trace(nodes, axes)
+        return Shape(axes, *_plan(traced, axes, share), traced.overwritten)
 
 
 def loops_of(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[Loop]:

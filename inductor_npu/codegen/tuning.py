@@ -19,6 +19,7 @@ from torch._inductor.utils import Placeholder
 from inductor_npu import config, providers
 from inductor_npu.cache import tiles
 from inductor_npu.codegen.tile_kernel import CannotEmit
+from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.device_interface.benchmarker import benchmark_npu, benchmarking
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling.candidates import candidates
@@ -49,6 +50,11 @@ def tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[Tile
     """The best tile of a kernel: `default` or one near it. `source_of` writes the kernel with a tile, with functions
     that make example inputs and launch it.
     """
+    with timed(Phase.TUNING):
+        return _tuned(work, default, share, source_of)
+
+
+def _tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
     source = source_of(default)
     is_timed = config.tune_by == "time" and torch.npu.is_available()
     fields = _fields(source, is_timed)

@@ -13,6 +13,7 @@ from typing import Any
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 
+from ...compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
 from . import launch_record
 
@@ -155,8 +156,16 @@ class NpuBackend(BaseBackend):
         if language is not None and getattr(language, "name", "TRITON") != "TRITON":
             raise NotImplementedError(f"{language.name.lower()} kernels are not supported on npu; write them in Triton")
         stages["ttir"] = lambda module, metadata: _make_ttir(module)
-        stages["llir"] = lambda module, metadata: _make_llir(module, metadata, options, self._npu)
-        stages["obj"] = lambda text, metadata: _make_object(text, metadata, options)
+
+        def llir(module: Any, metadata: dict[str, Any]) -> str:
+            with timed(Phase.LLVM_IR):
+                return _make_llir(module, metadata, options, self._npu)
+
+        def obj(text: str, metadata: dict[str, Any]) -> bytes:
+            with timed(Phase.LLVM):
+                return _make_object(text, metadata, options)
+
+        stages["llir"], stages["obj"] = llir, obj
 
 
 # Triton's own simplifications, in order; a version of Triton lacks those that it does not need. Block pointers and

@@ -10,6 +10,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from ...compile_time.phases import Phase, timed
 from ...target import NpuTarget
 
 WARP_SIZE = 32  # without meaning on an NPU; the value that Inductor assumes where a device names none
@@ -56,7 +57,8 @@ class NpuUtils:
             raise DamagedKernelError(
                 f"kernel {name} cannot be loaded: {error}; delete Triton's cache directory to have it compiled again"
             ) from error
-        entry = load_function(file.object_code, file.entry, runtime.runtime_symbols())
+        with timed(Phase.LINKING):
+            entry = load_function(file.object_code, file.entry, runtime.runtime_symbols())
         function = runtime.register_kernel(name, entry, file.scratch_bytes, file.work_per_program, list(file.messages))
         threads = (UNLIMITED_THREADS,) if _asks_for_threads() else ()
         return entry, function, 0, 0, *threads
