@@ -59,7 +59,7 @@ def _difference_of_leaf(got: Any, wanted: Any, best: Any) -> str:
     bad = ~right(got, wanted, best)
     if not bad.any():
         return ""
-    where = tuple(int(part[0]) for part in bad.nonzero(as_tuple=True))
+    where = tuple(bad.nonzero()[0].tolist())
     values = f"{got[where].item()} instead of {best[where].item()} (eager {wanted[where].item()})"
     return f"{int(bad.sum())} of {bad.numel()} elements, {list(where)}: {values}"
 

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from opinfo.comparison import difference, statistical_difference
 from opinfo.outcomes import Case, Outcome, Verdict, one_line
-from opinfo.samples import UNDEFINED_VALUES, Arguments, operators, unseeded
+from opinfo.samples import ARGUMENTS_ON_CPU, UNDEFINED_VALUES, Arguments, operators, unseeded
 
 
 class _Skip(Exception):
@@ -70,11 +70,12 @@ def _forward_passes(case: Case, call: _Call, expected: _Results, device: str) ->
 
 
 def first_line(error: BaseException) -> str:
-    """What a person would quote of an error: its type and its first line, without Dynamo's and Inductor's wrapping."""
+    """What a person would quote of an error: its type and its first line, or Dynamo's explanation, without wrapping."""
     while (inner := getattr(error, "inner_exception", None)) is not None:
         error = inner
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return one_line(f"{type(error).__name__}: {lines[0] if lines else ''}")
+    explained = [line for line in lines if line.startswith("Explanation:")]
+    return one_line(f"{type(error).__name__}: {(explained or lines or [''])[0]}")
 
 
 class _Results:
@@ -91,7 +92,8 @@ class _Call:
     def __init__(self, case: Case, sample: Any) -> None:
         self.case = case
         self.operator = operators()[case.operator]
-        self.arguments = Arguments(sample.input, tuple(sample.args), dict(sample.kwargs))
+        on_cpu = self.operator.name in ARGUMENTS_ON_CPU
+        self.arguments = Arguments(sample.input, tuple(sample.args), dict(sample.kwargs), on_cpu)
         self.process = sample.output_process_fn_grad
 
     def function(self, value: Any, rest: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

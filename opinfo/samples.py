@@ -38,6 +38,8 @@ UNDEFINED_VALUES = frozenset(
         "resize_as_",
     }
 )
+# Their arguments beyond the first are on the CPU, whatever the device: they decide the number of results.
+ARGUMENTS_ON_CPU = frozenset({"tensor_split"})
 
 
 @functools.cache
@@ -87,14 +89,20 @@ def unseeded() -> Iterator[None]:
 class Arguments:
     """Arguments of a call: a value, the rest, keywords; each `moved` is a deep copy."""
 
-    def __init__(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rest_on_cpu: bool = False) -> None:
         self.all = (value, args, kwargs)
+        self.rest_on_cpu = rest_on_cpu
 
     def copied(self, device: str = "cpu", widened: bool = False) -> Arguments:
         """On `device`, tensors with the same strides and memory of their own; `widened` to the highest precision:
         float64 or complex128 wherever a float or complex is less.
         """
-        return Arguments(*pytree.tree_map(lambda leaf: _copied(leaf, device, widened), self.all))
+
+        def copied(values: Any, place: str) -> Any:
+            return pytree.tree_map(lambda leaf: _copied(leaf, place, widened), values)
+
+        value, *rest = self.all
+        return Arguments(copied(value, device), *copied(rest, "cpu" if self.rest_on_cpu else device))
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves(self.all) if isinstance(leaf, torch.Tensor)]

@@ -69,6 +69,10 @@ def test_integers_are_equal_to_eagers() -> None:
     assert difference(indices + 1, indices, indices) != ""
 
 
+def test_a_number_without_axes_is_compared() -> None:
+    assert difference(torch.tensor(2), torch.tensor(1), None) == "1 of 1 elements, []: 2 instead of 1 (eager 1)"
+
+
 def test_shape_and_dtype_are_eagers() -> None:
     assert difference(EAGER[:1], EAGER, WIDE) == "shape [1] instead of [101]"
     assert difference(WIDE, EAGER, WIDE) == "torch.float64 instead of torch.float32"
