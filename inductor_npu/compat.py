@@ -44,13 +44,21 @@ def _rebind_has_triton() -> None:
     from torch.utils import _triton
 
     original = _triton.has_triton
+    found = False  # once it is there it stays; Dynamo asks for every call that it traces
 
     @functools.wraps(original)
     def has_triton() -> bool:
-        return _npu_has_triton() or original()
+        nonlocal found
+        found = found or _npu_has_triton()
+        return found or original()
+
+    def cache_clear() -> None:
+        nonlocal found
+        found = False
+        original.cache_clear()
 
     # torch caches the original; whoever clears that cache has to find it here too.
-    has_triton.cache_clear = original.cache_clear  # type: ignore[attr-defined]
+    has_triton.cache_clear = cache_clear  # type: ignore[attr-defined]
     _triton.has_triton = has_triton
 
 

@@ -20,16 +20,22 @@ Dimension = tuple[sympy.Expr, sympy.Expr]
 
 def is_multiple(number: sympy.Expr, divisor: sympy.Expr) -> bool:
     """Whether `number` is known to be a multiple of `divisor`."""
+    if _are_numbers(number, divisor) and divisor != 0:
+        return number % divisor == 0
     return V.graph.sizevars.statically_known_multiple_of(number, divisor)
 
 
 def equal(a: sympy.Expr, b: sympy.Expr) -> bool:
     """Whether `a` and `b` are known to be equal."""
+    if _are_numbers(a, b):
+        return a == b
     return V.graph.sizevars.statically_known_equals(a, b)
 
 
 def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
     """`number / divisor` for a known multiple."""
+    if _are_numbers(number, divisor):
+        return number // divisor
     exact = V.graph.sizevars.simplify(sympy.cancel(number / divisor))
     denominator = sympy.fraction(exact)[1]
     return exact if denominator == 1 else FloorDiv(number, divisor)
@@ -37,7 +43,13 @@ def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
 
 def product(factors: Iterable[sympy.Expr]) -> sympy.Expr:
     """The simplified product of `factors`."""
-    return V.graph.sizevars.simplify(sympy.Mul(*factors))
+    result = sympy.Mul(*factors)
+    return result if _are_numbers(result) else V.graph.sizevars.simplify(result)
+
+
+def _are_numbers(*sizes: sympy.Expr) -> bool:
+    """Whether nothing has to be proven: where no size is dynamic, that saves most of the time that axes take."""
+    return all(isinstance(size, sympy.Integer) for size in sizes)
 
 
 class Cuts:

@@ -12,7 +12,13 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.codegen.triton import TritonScheduling
-from torch._inductor.scheduler import BaseSchedulerNode, ForeachKernelSchedulerNode, WhyNoFuse
+from torch._inductor.scheduler import (
+    BaseSchedulerNode,
+    ForeachKernelSchedulerNode,
+    FusedSchedulerNode,
+    SchedulerNode,
+    WhyNoFuse,
+)
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -73,6 +79,19 @@ class NpuScheduling(TritonScheduling):
 
     can_fuse_vertical = can_fuse
     can_fuse_horizontal = can_fuse
+
+    def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
+        """As Inductor's, without its analysis of how tiles should lie on a GPU: see `get_tiling_and_scores`."""
+        nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
+        if nodes:
+            self._codegen_nodes(nodes)
+
+    @classmethod
+    def get_tiling_and_scores(
+        cls, node_schedule: Any, numel: sympy.Expr, reduction_numel: sympy.Expr = sympy.S.One, *_analysis: Any
+    ) -> tuple[dict[str, sympy.Expr], None]:
+        """No tiling of Inductor's: a kernel's own axes take its place."""
+        return cls.create_tiling([numel], [reduction_numel]), None
 
     # What part of the Unified Buffer tiles may fill, as estimated: the next smaller one where the compiler disagrees.
     _shares: tuple[float, ...] = (FILLED, FILLED / 2, FILLED / 4, FILLED / 8)

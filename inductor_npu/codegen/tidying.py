@@ -126,6 +126,8 @@ def with_literals(text: str, dtype_of: DtypeOf) -> str:
     """`text` with a number in place of the name of `tl.full([], number, type)` where the other operand of an arithmetic
     operator, a comparison or a selection is known to have that type: there Triton gives the number the same one.
     """
+    if "tl.full(" not in text:
+        return text
     tree = ast.parse(text)
     constants = _constants(tree)
     edits: list[tuple[ast.Name, str]] = []
