@@ -69,7 +69,7 @@ class OnChipGather(Scans):
     def load_of_span(self, name: str, index: sympy.Expr) -> SpanAccess | None:
         """The load of `name` at `index` by way of a span; None if it is an ordinary one."""
         index = self.prepare_indexing(index)
-        if not self._is_free_of_mask(index) or _is_indirect(index):
+        if _is_indirect(index) or not self._is_free_of_mask(name, index):
             return None
         span = load_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize, config.short_row_spans)
         if span is None or not self._is_in_tile(span):
@@ -93,12 +93,14 @@ class OnChipGather(Scans):
 
     # -- what both need -----------------------------------------------------------------------------------------------
 
-    def _is_free_of_mask(self, index: sympy.Expr) -> bool:
+    def _is_free_of_mask(self, name: str, index: sympy.Expr) -> bool:
         """Whether the address is inside the buffer wherever the tile is, whatever condition holds at present."""
         if self._load_mask is None or not self.axes_of(self._load_mask.shape):
             return True
         bounded = self.bounds_of.get(str(self._load_mask))
-        return bounded is not None and bounded.exact and not index.free_symbols.intersection(bounded.symbols)
+        if bounded is not None and bounded.exact and not index.free_symbols.intersection(bounded.symbols):
+            return True
+        return self._stays_inside(index, V.graph.get_buffer(name).get_layout().storage_size(), None)
 
     def _tile_lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
         return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.plan.order}

@@ -28,7 +28,9 @@ from inductor_npu.codegen.operands import (
     is_float,
     is_tile,
     is_wide,
+    known_truth,
     new_variable,
+    truth_of,
     value_of,
     within,
 )
@@ -83,10 +85,16 @@ def extreme_text(function: str, of_bools: str, a: Operand, b: Operand, is_a: Cal
     return f"device_functions.where_int64({is_a()}, {as_int64(a)}, {as_int64(b)})"
 
 
-def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: str) -> str:
-    """Text of a comparison. `of_int64` is the call of device_functions for any int64, `of_bools` the logic of two."""
+def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: str) -> Any:
+    """Text of a comparison. `of_int64` is the call of device_functions for any int64, `of_bools` the logic of two.
+
+    What the bounds of integers decide is no comparison: in an argmax of known positions, which of two comes first.
+    """
     if is_bool(a) and is_bool(b):
         return of_bools.format(a=a, b=b)
+    holds = _decided(sign, bounds_of(a), bounds_of(b))
+    if holds is not None:
+        return known_truth(holds)
     if is_wide(a, b):
         if fits_int32(a, b):
             return f"({as_int32(a)} {sign} {as_int32(b)})"
@@ -94,6 +102,50 @@ def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: 
     if common_integer(a, b) is torch.int16:  # two tiles of it are compared element by element
         return f"({as_int32(a)} {sign} {as_int32(b)})"
     return f"({a} {sign} {b})"
+
+
+def _decided(sign: str, a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool | None:
+    """Whether `a sign b` holds for all numbers within these bounds, or for none; None if neither is known."""
+    if a is None or b is None:
+        return None
+    if sign in (">", ">="):
+        return _decided(sign.replace(">", "<"), b, a)
+    if sign in ("==", "!="):
+        if a[1] < b[0] or b[1] < a[0]:
+            return sign == "!="
+        return sign == "==" if a[0] == a[1] == b[0] == b[1] else None
+    if a[1] < b[0] or (sign == "<=" and a[1] == b[0]):
+        return True
+    return False if b[1] < a[0] or (sign == "<" and b[1] == a[0]) else None
+
+
+def logic_text(sign: str, a: Operand, b: Operand) -> Any:
+    """Text of `a & b` or `a | b`, of conditions without those that are known."""
+    for one, other in ((a, b), (b, a)):
+        holds = truth_of(one)
+        if holds is not None and is_bool(other):
+            return known_truth(holds) if holds == (sign == "|") else other
+    return f"{a} {sign} {b}"
+
+
+def selection_text(mask: Operand, a: Operand, b: Operand) -> Any:
+    """Text of `a` where `mask` holds, else `b`. Integers of known bounds keep them."""
+    holds = truth_of(mask)
+    if holds is not None and dtype_of(a) is not None and dtype_of(a) is dtype_of(b):
+        return a if holds else b
+    dtype = common_integer(a, b)
+    text = f"tl.where({mask}, {a}, {b})"
+    if dtype is None or dtype is torch.bool:
+        return text
+    if not fits_int32(a, b):
+        in_limbs = dtype is torch.int64 and any(map(is_tile, (mask, a, b)))
+        return text if not in_limbs else f"device_functions.where_int64({mask}, {as_int64(a)}, {as_int64(b)})"
+    if dtype is torch.int64:
+        text = f"tl.where({mask}, {as_int32(a)}, {as_int32(b)}).to(tl.int64)"
+    first, second = bounds_of(a), bounds_of(b)
+    assert first is not None and second is not None, "integers have bounds"
+    bounds = ValueRanges(min(first[0], second[0]), max(first[1], second[1]))
+    return new_variable(text, dtype, broadcast_shapes_for_args([mask, a, b]), bounds)
 
 
 def power_of_two(x: Operand) -> int | None:

@@ -72,6 +72,15 @@ def bounds_of(x: Operand) -> tuple[int, int] | None:
     return int(lower), int(upper)
 
 
+def truth_of(x: Operand) -> bool | None:
+    """Whether a condition holds, if it is known; see `known_truth`."""
+    if isinstance(x, bool):
+        return x
+    if not isinstance(x, CSEVariable) or x.dtype is not torch.bool:
+        return None
+    return bool(x.bounds.lower) if x.bounds.is_bool and x.bounds.is_singleton() else None
+
+
 def value_of(x: Operand) -> int | None:
     """The value of an integer that is a constant, else None."""
     bounds = bounds_of(x)
@@ -117,3 +126,8 @@ def new_variable(
     """A variable of the kernel that is being generated: the one that `text` has already, or a new one."""
     known = ValueRanges.unknown() if bounds is None else bounds
     return V.kernel.cse.generate(V.kernel.compute, text, bounds=known, dtype=dtype, shape=shape)
+
+
+def known_truth(holds: bool) -> CSEVariable:
+    """The variable of a condition that holds always, or never."""
+    return new_variable(f"tl.full([], {holds}, tl.int1)", torch.bool, (), ValueRanges.wrap(holds))

@@ -31,8 +31,10 @@ from inductor_npu.codegen.operand_forms import (
     function_text,
     is_not_zero,
     less_text,
+    logic_text,
     of_int32,
     power_of_two,
+    selection_text,
     shift_text,
     sum_text,
     triton_text,
@@ -161,38 +163,58 @@ class NpuKernelOverrides(TritonKernelOverrides):
         return from_int32(f"tl.minimum(tl.maximum({as_int32(x)}, -1), 1)", dtype)
 
     @staticmethod
-    def where(a: Operand, b: Operand, c: Operand) -> str:
-        if common_integer(b, c) is not torch.int64 or not any(map(is_tile, (a, b, c))):
-            return f"tl.where({a}, {b}, {c})"
-        if fits_int32(b, c):
-            return f"tl.where({a}, {as_int32(b)}, {as_int32(c)}).to(tl.int64)"
-        return f"device_functions.where_int64({a}, {as_int64(b)}, {as_int64(c)})"
+    def where(a: Operand, b: Operand, c: Operand) -> Any:
+        return selection_text(a, b, c)
 
     # --- comparisons and logic
 
     @staticmethod
-    def eq(a: Operand, b: Operand) -> str:
+    def eq(a: Operand, b: Operand) -> Any:
         return comparison_text("==", a, b, "equal_int64({a}, {b})", "(~({a} ^ {b}))")
 
     @staticmethod
-    def ne(a: Operand, b: Operand) -> str:
+    def ne(a: Operand, b: Operand) -> Any:
         return comparison_text("!=", a, b, "unequal_int64({a}, {b})", "({a} ^ {b})")
 
     @staticmethod
-    def lt(a: Operand, b: Operand) -> str:
+    def lt(a: Operand, b: Operand) -> Any:
         return comparison_text("<", a, b, "less_int64({a}, {b})", "(~{a} & {b})")
 
     @staticmethod
-    def le(a: Operand, b: Operand) -> str:
+    def le(a: Operand, b: Operand) -> Any:
         return comparison_text("<=", a, b, "at_most_int64({a}, {b})", "(~{a} | {b})")
 
     @staticmethod
-    def gt(a: Operand, b: Operand) -> str:
+    def gt(a: Operand, b: Operand) -> Any:
         return comparison_text(">", a, b, "less_int64({b}, {a})", "({a} & ~{b})")
 
     @staticmethod
-    def ge(a: Operand, b: Operand) -> str:
+    def ge(a: Operand, b: Operand) -> Any:
         return comparison_text(">=", a, b, "at_most_int64({b}, {a})", "({a} | ~{b})")
+
+    @staticmethod
+    def logical_and(a: Operand, b: Operand) -> Any:
+        return logic_text("&", a, b)
+
+    @staticmethod
+    def logical_or(a: Operand, b: Operand) -> Any:
+        return logic_text("|", a, b)
+
+    @staticmethod
+    def bitwise_and(a: Operand, b: Operand) -> Any:
+        return logic_text("&", a, b)
+
+    @staticmethod
+    def bitwise_or(a: Operand, b: Operand) -> Any:
+        return logic_text("|", a, b)
+
+    @staticmethod
+    def and_(a: Operand, b: Operand) -> Any:
+        return logic_text("&", a, b)
+
+    @staticmethod
+    def or_(a: Operand, b: Operand) -> Any:
+        return logic_text("|", a, b)
 
     @staticmethod
     def logical_not(a: Operand) -> str:
@@ -422,6 +444,22 @@ class NpuKernelOverrides(TritonKernelOverrides):
     @staticmethod
     def modified_bessel_i1(x: Operand) -> Any:
         return function_text("bessel_i1", TritonKernelOverrides.modified_bessel_i1, x)
+
+    @staticmethod
+    def bessel_j0(x: Operand) -> Any:
+        return function_text("bessel_j0", TritonKernelOverrides.bessel_j0, x)
+
+    @staticmethod
+    def bessel_j1(x: Operand) -> Any:
+        return function_text("bessel_j1", TritonKernelOverrides.bessel_j1, x)
+
+    @staticmethod
+    def bessel_y0(x: Operand) -> Any:
+        return function_text("bessel_y0", TritonKernelOverrides.bessel_y0, x)
+
+    @staticmethod
+    def bessel_y1(x: Operand) -> Any:
+        return function_text("bessel_y1", TritonKernelOverrides.bessel_y1, x)
 
     @staticmethod
     def atan2(x: Operand, y: Operand) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -11,6 +11,7 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu import config, providers
+from inductor_npu.codegen import edges
 from inductor_npu.codegen.axes import Axes, Axis, hint
 from inductor_npu.codegen.pieces import Section, sections_of, trace_of_section
 from inductor_npu.codegen.spans import Span, load_span, store_span
@@ -123,7 +124,7 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     accesses = []
     for access in traced.accesses:
         unit = access.unit_axis()
-        span = _span(access, lengths)
+        span = _span(access, every, lengths)
         if span is not None:
             unit = span.main_axis
             whole |= names(span.minor)
@@ -156,9 +157,11 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     return Work(planned, accesses, live, names(walked), traced.scans, traced.sorts, operations, whole=frozenset(whole))
 
 
-def _span(access: Access, lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:
-    """The span by which an access goes in a tile with axes of these lengths; see `on_chip_gather.py`."""
-    if access.indirect or access.masked & access.axes:
+def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:
+    """The span by which an access along `every` axis goes in a tile with axes of these lengths; see
+    `on_chip_gather.py`.
+    """
+    if access.indirect or (access.masked & access.axes and not edges.stay_inside([access], every)):
         return None
     own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
     return (store_span if access.is_store else load_span)(access.index, own, access.item_size, config.short_row_spans)

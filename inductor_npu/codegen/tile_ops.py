@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
 _COMPARISONS = ("lt", "le", "gt", "ge")
+_OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,15 @@ class TileOps(CSEProxy):
 
     kernel: TileKernel
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # By what operator, of which operands, the conditions were made that an argmax consists of.
+        self._made_by: dict[str, tuple[str, ...]] = {}
+        self._operands: dict[str, tuple[Any, ...]] = {}
+
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name == "logical_or" and (comparison := self._comparison_for_first(args)) is not None:
+            return comparison
         bounds = self._bounds(name, args)
         if bounds is not None and bounds.exact:
             return self.kernel.mask_of(bounds)
@@ -69,7 +78,29 @@ class TileOps(CSEProxy):
             self.kernel.widened_from[str(result)] = args[0]
         if bounds is not None:
             self.kernel.bounds_of[str(result)] = bounds
+        if name in _OF_AN_ARGMAX and str(result) not in map(str, args):
+            self._made_by[str(result)] = (name, *map(str, args))
+            self._operands[str(result)] = args
         return result
+
+    def _comparison_for_first(self, args: tuple[Any, ...]) -> Any:
+        """`a >= b or a is NaN` for what Inductor's argmax asks of an `a` that comes before `b`: whether it is larger,
+        or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.
+        """
+        made, (larger, equal) = self._made_by, map(str, args)
+        if not (made.get(larger, ("?",))[0] == made.get(equal, ("?",))[0] == "logical_or"):
+            return None
+        (_, strictly, only_first), (_, same, both) = made[larger], made[equal]
+        sign, *pair = made.get(strictly, ("?",))
+        if sign not in ("gt", "lt") or made.get(same) != ("eq", *pair):
+            return None
+        (first, second), nans = pair, made.get(both, ("?",))[1:]
+        if made.get(both) != ("logical_and", *nans) or made.get(only_first) != ("gt", *nans):
+            return None
+        if [made.get(nan) for nan in nans] != [("ne", first, first), ("ne", second, second)]:
+            return None
+        a, b = self._operands[strictly]
+        return self.logical_or(self.ge(a, b) if sign == "gt" else self.le(a, b), self.ne(a, a))
 
     def _aligned(self, args: Sequence[Any]) -> list[Any]:
         axes = self.kernel.union_of_axes([arg.shape for arg in args if isinstance(arg, CSEVariable)])

@@ -47,6 +47,8 @@ def cases_of_floats() -> list[tuple]:
     return [
         *((function, x) for function in unary),
         *((function, unit) for function in (torch.asin, torch.acos, torch.atanh, torch.erfinv, torch.log1p)),
+        *((function, 30 * unit) for function in (torch.special.bessel_j0, torch.special.bessel_j1)),
+        *((function, 30 * unit.abs()) for function in (torch.special.bessel_y0, torch.special.bessel_y1)),
         *((function, x, y) for function in (torch.maximum, torch.minimum, torch.copysign, torch.atan2, torch.hypot)),
         (lambda x: x.clamp(-1, 1), x),
         (lambda x, y: torch.fmod(x, y), x, y),

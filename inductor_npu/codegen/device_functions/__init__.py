@@ -29,6 +29,7 @@ from inductor_npu.codegen.device_functions.scans import (
     sort_with_index,
 )
 
+from .bessel import bessel_i0, bessel_i1, bessel_j0, bessel_j1, bessel_y0, bessel_y1
 from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
 from .gathering import gather, small_quotient, small_remainder
@@ -48,7 +49,7 @@ from .integers import power_of_integer, shift_left, shift_right, to_byte
 from .parts import frexp_exponent, frexp_mantissa, ldexp, nextafter
 from .random import normal, random_integers, random_integers_below, uniform
 from .rounding import copy_sign, fmod, remainder, round_to_even, truncate
-from .special import bessel_i0, bessel_i1, erfc, erfcx, erfinv, lgamma
+from .special import erfc, erfcx, erfinv, lgamma
 from .trigonometric import acos, asin, atan, atan2, hypot, tan
 
 __all__ = [
@@ -64,6 +65,10 @@ __all__ = [
     "atanh",
     "bessel_i0",
     "bessel_i1",
+    "bessel_j0",
+    "bessel_j1",
+    "bessel_y0",
+    "bessel_y1",
     "bucketize",
     "copy_sign",
     "cosh",

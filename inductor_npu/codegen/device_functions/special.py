@@ -1,4 +1,4 @@
-"""Error functions, logarithm of the gamma function and modified Bessel functions of fp32."""
+"""Error functions and the logarithm of the gamma function of fp32."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from .elementary import upper_half
-from .rounding import round_to_even, with_sign_of
+from .rounding import round_to_even
 
 _PI = tl.constexpr(3.141592653589793)
 
@@ -98,91 +98,3 @@ def lgamma(x: tl.tensor) -> tl.tensor:
     value = tl.where(x < 0.0, reflected, value)
     whole = (x <= 0.0) & (tl.floor(x) == x)
     return tl.where(whole | (magnitude == infinite), infinite, value)
-
-
-# Sums of Chebyshev polynomials of x / 2 with the coefficients of Cephes (i0f, i1f), by Clenshaw's recurrence.
-
-
-@triton.jit
-def _i0_near(x: tl.tensor) -> tl.tensor:
-    """exp(-z) I0(z) for z = 2 x + 4 up to 8."""
-    odd = x * -1.30002501e-08 + 6.04699502e-08
-    even = x * odd + 1.30002501e-08 - 2.67079385e-07
-    odd = x * even - odd + 1.11738754e-06
-    even = x * odd - even - 4.41673836e-06
-    odd = x * even - odd + 1.64484481e-05
-    even = x * odd - even - 5.75419501e-05
-    odd = x * even - odd + 0.000188502885
-    even = x * odd - even - 0.000576375575
-    odd = x * even - odd + 0.00163947562
-    even = x * odd - even - 0.00432431
-    odd = x * even - odd + 0.0105464604
-    even = x * odd - even - 0.0237374148
-    odd = x * even - odd + 0.0493052842
-    even = x * odd - even - 0.094901097
-    odd = x * even - odd + 0.171620902
-    even = x * odd - even - 0.304682672
-    return 0.5 * (x * even - odd - odd + 0.676795274)
-
-
-@triton.jit
-def _i0_far(x: tl.tensor) -> tl.tensor:
-    """exp(-z) sqrt(z) I0(z) for z = 32 / (x + 2) from 8 on."""
-    odd = x * 3.39623203e-09 + 2.26666899e-08
-    even = x * odd - 3.39623203e-09 + 2.04891859e-07
-    odd = x * even - odd + 2.89137052e-06
-    even = x * odd - even + 6.88975835e-05
-    odd = x * even - odd + 0.00336911648
-    return 0.5 * (x * odd - even - even + 0.804490411)
-
-
-@triton.jit
-def _i1_near(x: tl.tensor) -> tl.tensor:
-    """exp(-z) I1(z) / z for z = 2 x + 4 up to 8."""
-    odd = x * 9.38153739e-09 - 4.44505913e-08
-    even = x * odd - 9.38153739e-09 + 2.00329475e-07
-    odd = x * even - odd - 8.56872026e-07
-    even = x * odd - even + 3.47025131e-06
-    odd = x * even - odd - 1.32731637e-05
-    even = x * odd - even + 4.78156511e-05
-    odd = x * even - odd - 0.000161760816
-    even = x * odd - even + 0.000512285956
-    odd = x * even - odd - 0.00151357245
-    even = x * odd - even + 0.00415642294
-    odd = x * even - odd - 0.0105640849
-    even = x * odd - even + 0.024726449
-    odd = x * even - odd - 0.0529459812
-    even = x * odd - even + 0.102643659
-    odd = x * even - odd - 0.176416518
-    return 0.5 * (x * odd - even - even + 0.252587186)
-
-
-@triton.jit
-def _i1_far(x: tl.tensor) -> tl.tensor:
-    """exp(-z) sqrt(z) I1(z) for z = 32 / (x + 2) from 8 on."""
-    odd = x * -3.83538039e-09 - 2.63146885e-08
-    even = x * odd + 3.83538039e-09 - 2.51223624e-07
-    odd = x * even - odd - 3.88256481e-06
-    even = x * odd - even - 0.000110588939
-    odd = x * even - odd - 0.00976109749
-    return 0.5 * (x * odd - even - even + 0.778576235)
-
-
-@triton.jit
-def bessel_i0(x: tl.tensor) -> tl.tensor:
-    """The modified Bessel function of the first kind, order 0."""
-    z = tl.abs(x)
-    near = _i0_near(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0)
-    divisor = tl.maximum(z, 8.0, propagate_nan=tl.PropagateNan.ALL)
-    far = _i0_far(32.0 / divisor - 2.0) / tl.sqrt_rn(divisor)
-    return tl.exp(0.5 * z) * tl.where(z <= 8.0, near, far) * tl.exp(0.5 * z)
-
-
-@triton.jit
-def bessel_i1(x: tl.tensor) -> tl.tensor:
-    """The modified Bessel function of the first kind, order 1."""
-    z = tl.abs(x)
-    near = _i1_near(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0) * z
-    divisor = tl.maximum(z, 8.0, propagate_nan=tl.PropagateNan.ALL)
-    far = _i1_far(32.0 / divisor - 2.0) / tl.sqrt_rn(divisor)
-    return with_sign_of(tl.exp(0.5 * z) * tl.where(z <= 8.0, near, far) * tl.exp(0.5 * z), x)
