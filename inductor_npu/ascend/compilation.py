@@ -17,7 +17,7 @@ from typing import Any
 from inductor_npu.ascend.environment import AscendEnvironment, find_environment
 from inductor_npu.ascend.kernel import KernelSource
 from inductor_npu.ascend.reproduction import save_reproduction
-from inductor_npu.ascend.toolchain.failures import Stage, crash_message
+from inductor_npu.ascend.toolchain.failures import NO_END, Stage, crash_message
 from inductor_npu.ascend.workers import WorkerDied, WorkerPool
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.location import user_store
@@ -25,7 +25,9 @@ from inductor_npu.identity import device_functions_identity
 
 __all__ = ["Compilation", "Stage", "compile_kernels"]
 
-# Longer than any kernel takes that is not stuck: the slowest of the corpus takes seconds.
+# Longer than any kernel takes that is not stuck: the slowest of the corpus takes seconds. What has used so much of a
+# processor will not end; what only waited, by the clock, may on another day.
+PROCESSOR_SECONDS = 100
 SECONDS_A_KERNEL = 300.0
 # A worker takes as long to start as a dozen kernels to compile, and some 350 MB: few kernels do not get many.
 KERNELS_A_WORKER = 8
@@ -56,10 +58,11 @@ class Compilation:
     @property
     def lasting(self) -> bool:
         """Whether the compiler would say the same again. After a crash that is so if it ended itself (a failed
-        assertion), unless for want of memory; a signal from outside, no end in time or a full disk may pass.
+        assertion), unless for want of memory, and if it used up its processor time; a signal from outside, no end by
+        the clock or a full disk may pass.
         """
         aborted = "crashed on SIGABRT" in self.message and "bad_alloc" not in self.message
-        return not self.crashed or (aborted and self.reproduction is not None)
+        return not self.crashed or ((aborted or NO_END in self.message) and self.reproduction is not None)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "failed": self.failed and self.failed.value}
@@ -164,7 +167,8 @@ def _compile(pool: WorkerPool, kernel: KernelSource, target: str) -> Compilation
         folder = Path(name)
         start = time.perf_counter()
         try:
-            answer = pool.ask({"kernel": asdict(kernel), "target": target, "folder": name}, SECONDS_A_KERNEL)
+            request = {"kernel": asdict(kernel), "target": target, "folder": name}
+            answer = pool.ask({**request, "processor_seconds": PROCESSOR_SECONDS}, SECONDS_A_KERNEL)
         except WorkerDied as death:
             answer = _answer_for(death, folder, time.perf_counter() - start)
         reproduction = save_reproduction(kernel, target, folder) if answer["crashed"] else None

@@ -253,6 +253,19 @@ def test_a_kernel_that_does_not_end_is_given_up(own_cache: Path, monkeypatch: py
     assert result.message == "the compiler did not end within 1 s"
 
 
+def test_a_kernel_that_uses_up_its_processor_time_is_kept_as_a_verdict(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, request
+) -> None:
+    monkeypatch.setattr(compilation, "PROCESSOR_SECONDS", 3)
+    busy = dying("while True: pass")
+    result, other = compile_kernels([busy, ADD], TARGET, jobs=1)
+    assert (result.failed, result.crashed) == (Stage.FRONT_END, True)
+    assert result.message == "Ascend's front end did not end within its processor time"
+    assert other.message == ""
+    request.getfixturevalue("no_worker")
+    assert compile_kernels([busy], TARGET) == [result]
+
+
 def test_what_a_kernel_prints_disturbs_nothing(compile_one) -> None:
     source = elementwise("x + 4")
     assert compile_one(replace(source, text=f"print('{{')\n{source.text}")).failed is None

@@ -31,6 +31,8 @@ _ASSERTION = re.compile(r"([\w.-]+\.(?:h|cpp|inc|c)):(\d+): .*?Assertion `(.*)' 
 _FATAL = re.compile(r"^(?:LLVM ERROR|fatal error): .*", re.MULTILINE)
 _CRASH = re.compile(r"PLEASE submit a bug report|Stack dump:|Assertion .* failed|LLVM ERROR:|No space left on device")
 _DIAGNOSIS = re.compile(r"error: (.*)")
+# What is said of a program that used up its processor time.
+NO_END = "did not end within its processor time"
 # Of on-chip memory: ub, cbuf (L1), cc (L0C), ...
 _OVERFLOW = re.compile(r"(\w+) overflow, requires (\d+) bits while \d+ bits available")
 # Lines that only say that another line's error was an error.
@@ -53,6 +55,8 @@ def failure_of_program(stage: Stage, program: str, status: int, output: str) -> 
 
 def crash_message(program: str, status: int, output: str) -> str:
     """`program crashed on SIGABRT: what it said`: its last diagnosis before, the assertion that failed."""
+    if status == -signal.SIGXCPU:
+        return f"{program} {NO_END}"
     how = f"on {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
     diagnoses = _DIAGNOSIS.findall(output)
     words = diagnoses[-1] if diagnoses else ""

@@ -3,9 +3,11 @@
 PROGRAMS is the folder of bishengir-compile. The first line on standard output is `{"ready": true}`; then each
 request, a JSON line on standard input, is answered by a JSON line:
 
-    {"kernel": KernelSource, "target": "Ascend910B3", "folder": "..."}
+    {"kernel": KernelSource, "target": "Ascend910B3", "folder": "...", "processor_seconds": 100}
     {"ttir": ..., "linalg": ..., "hivm": ..., "failed": null or a Stage, "message": ..., "crashed": ...,
      "required_bits": ..., "seconds": ...}
+
+`processor_seconds`, which may be left out, is what this process and each program that it runs may use.
 
 Files of the work go to the request's folder, so that what there was is still there if this process dies: kernel.py,
 kernel.ttir, kernel.mlir, command.txt. It ends when its standard input does.
