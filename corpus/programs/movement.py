@@ -149,6 +149,7 @@ IMAGES = [
         lambda: torch.randn(4, 16, 28, 28).to(memory_format=torch.channels_last),
     ),
     case("average pool", lambda x: F.avg_pool2d(x, 2), floats(4, 16, 28, 28), backward=True),
+    case("average pool with a border", lambda x: F.avg_pool2d(x, 3, 1, 1), floats(4, 16, 28, 28)),
     case("adaptive average pool", lambda x: F.adaptive_avg_pool2d(x, 7), floats(4, 16, 28, 28), backward=True),
     case("upsample nearest", lambda x: F.interpolate(x, scale_factor=2), floats(4, 16, 14, 14), backward=True),
     case(

@@ -7,6 +7,7 @@ conditions are therefore handed on as they are, and become values of the kernel 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import Max, Min
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
@@ -24,6 +26,7 @@ _AND = ("and_", "logical_and", "bitwise_and")
 _OR = ("or_", "logical_or", "bitwise_or")
 _NOT = ("logical_not", "bitwise_not")
 _INDEX_TYPES = (torch.int32, torch.int64)
+_INDICES = ("index_expr", "value_expr")
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
@@ -54,8 +57,9 @@ class Conditions(WrapperHandler):
         self._on_unknown = on_unknown
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if name in ("index_expr", "value_expr") and (index := self._index(args[0])) is not None:
-            return Deferred(name, args, index)
+        if name in _INDICES and (index := self._index(args[0])) is not None:
+            settled = self._settled(args[0])
+            return Deferred(name, (settled, *args[1:]), self._index(settled))
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             return Deferred(name, args, sympy.Integer(args[0]))
         if name == "to_dtype" and args[1] in _INDEX_TYPES and (index := _number(args[0])) is not None:
@@ -78,6 +82,23 @@ class Conditions(WrapperHandler):
             return None
         return self._axes.simplify(expr)
 
+    def _settled(self, index: sympy.Expr) -> sympy.Expr:
+        """`index` without minima and maxima of which it is known which number they are."""
+        return index.replace(lambda part: isinstance(part, (Min, Max)), self._chosen) if index.has(Min, Max) else index
+
+    def _chosen(self, choice: sympy.Expr) -> sympy.Expr:
+        """`choice`, a minimum or maximum, of the numbers that it may be."""
+        left = list(choice.args)
+        for number in choice.args:
+            others = (other for other in left if other is not number)
+            if any(self._surpasses(other, number, isinstance(choice, Max)) for other in others):
+                left.remove(number)
+        return choice.func(*left)
+
+    def _surpasses(self, number: sympy.Expr, other: sympy.Expr, upwards: bool) -> bool:
+        difference = self._axes.simplify(number - other if upwards else other - number)
+        return _holds("ge", difference, self._axes) is True
+
     def _comparison(self, name: str, args: tuple[Any, ...]) -> Any:
         left, right = map(_number, args)
         if left is None or right is None:
@@ -96,6 +117,10 @@ class Conditions(WrapperHandler):
                 left, right = map(_number, argument.arguments)
                 assert left is not None and right is not None
                 self._on_unknown(*_as_difference(argument.operator, left - right))
+            if argument.operator in _INDICES and self._on_unknown is not None:
+                for choice in argument.arguments[0].atoms(Min, Max):
+                    for first, second in itertools.pairwise(choice.args):
+                        self._on_unknown(sympy.expand(self._axes.simplify(first - second)), False)
             given = tuple(self._wanted(part) for part in argument.arguments)
             argument.value = super()._default(argument.operator, given, {})
         return argument.value

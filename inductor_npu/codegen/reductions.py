@@ -235,15 +235,50 @@ class Reductions(TileKernel):
         if not self.plan.loops:
             return self.welford_reduce_fallback(dtype, value)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
-        mean, squares, count = (self._accumulator(value.shape, torch.float32, 0.0, "tl.float32") for _ in range(3))
-        more = self._generate(f"{count} + 1.0", torch.float32, value.shape)
-        distance = self._generate(f"{value} - {mean}", torch.float32, value.shape)
-        moved = self._generate(f"{mean} + {distance} / {more}", torch.float32, value.shape)
-        wider = self._generate(f"{squares} + {distance} * ({value} - {moved})", torch.float32, value.shape)
-        for accumulator, updated in ((mean, moved), (squares, wider), (count, more)):
-            self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, value)}")
-        with self.writing_to(self.post_loop_combine):
-            return self._variance_of_lanes(mean, squares, count)
+        part = self._variance_of_tile(value)
+        whole = tuple(self._accumulator(each.shape, torch.float32, 0.0, "tl.float32") for each in part)
+        for old, new in zip(whole, self._joined_variance(whole, part), strict=True):
+            self.compute.writeline(f"{old} = {new}")
+        return whole
+
+    def _variance_of_tile(self, value: CSEVariable) -> tuple[CSEVariable, ...]:
+        """(mean, sum of squared distances from it, count) of what the tile has of each row."""
+        axes = self.axes_of(value.shape)
+        count = self._generate(f"tl.full([], {self._count_in_tile(axes)}, tl.float32)", torch.float32, ())
+        total = self._meet("sum", self.padded(value, 0.0), torch.float32)
+        mean = self._generate(f"{total} / {count}", torch.float32, total.shape)
+        distance = self._generate(f"{value} - {self.expanded(mean, axes)}", torch.float32, value.shape)
+        distance = self._generate(self._within(distance, "0.0", value), torch.float32, value.shape)
+        squares = self._meet(
+            "sum", self._generate(f"{distance} * {distance}", torch.float32, value.shape), torch.float32
+        )
+        return mean, squares, count
+
+    def _count_in_tile(self, axes: Sequence[str]) -> str:
+        """How many elements of a row are in a tile that has the reduced ones of `axes`."""
+        counts = []
+        for axis in axes:
+            if self.axis_of[axis].is_reduction:
+                left = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+                counts.append(f"tl.minimum({left}, {self.block(axis)})" if self.needs_mask(axis) else self.block(axis))
+        return " * ".join(counts) or "1"
+
+    def _joined_variance(self, first: Sequence[CSEVariable], second: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
+        """(mean, sum of squared distances from it, count) of two parts of rows, of which the second is not empty.
+
+        Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+        """
+        (mean, squares, count), (more_mean, more_squares, more_count) = first, second
+        shape = mean.shape
+        total = self._generate(f"{count} + {more_count}", torch.float32, count.shape)
+        share = self._generate(f"{more_count} / {total}", torch.float32, count.shape)
+        distance = self._generate(f"{more_mean} - {mean}", torch.float32, shape)
+        spread = f"{squares} + {more_squares} + {distance} * {distance} * ({count} * {share})"
+        return (
+            self._generate(f"{mean} + {distance} * {share}", torch.float32, shape),
+            self._generate(spread, torch.float32, shape),
+            total,
+        )
 
     def _variance_of_parts(self, parts: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
         axes = self.union_of_axes([part.shape for part in parts])

@@ -23,6 +23,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from inductor_npu.codegen import tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
 from inductor_npu.codegen.emitted import EmittedKernel
+from inductor_npu.codegen.index_values import by_operators
 from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
@@ -37,12 +38,13 @@ class TileOverrides(NpuKernelOverrides):
 
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        return V.kernel.index_value(expr, dtype)
+        value = by_operators(expr, dtype, V.kernel.is_linear)
+        return V.kernel.index_value(expr, dtype) if value is None else value
 
     @classmethod
     def value_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
         """An index in exactly this type, computed in the kernel's type of indices."""
-        index = V.kernel.index_value(expr, dtype)
+        index = cls.index_expr(expr, dtype)
         if index.dtype == dtype:
             return index
         value = V.kernel.cse.generate(
@@ -224,6 +226,10 @@ class TileKernel(EmittedKernel):
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
         return next(axis for axis in self.axis_of.values() if axis.symbol == symbol)
+
+    def is_linear(self, index: sympy.Expr) -> bool:
+        """Whether `index` is a linear function of the axes."""
+        return not affine(self.prepare_indexing(index), [axis.symbol for axis in self.axis_of.values()]).nonlinear
 
     def bounds_from(self, difference: sympy.Expr) -> Bounds | None:
         walked = [axis.symbol for axis in self.axis_of.values() if axis.prefix not in self.plan.order]

@@ -14,6 +14,7 @@ from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.axes import Affine, Axes, affine
+from inductor_npu.codegen.index_values import by_operators
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
@@ -161,6 +162,9 @@ class _Tracer(DefaultHandler):
         indirect = self._use(*(self.indirect[symbol] for symbol in index.free_symbols & self.indirect.keys()))
         return address, indirect
 
+    def _is_linear(self, index: sympy.Expr) -> bool:
+        return not affine(self.axes.simplify(index), self.symbols).nonlinear
+
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
         address, indirect = self._affine(index)
         item_size = V.graph.get_dtype(name).itemsize
@@ -183,6 +187,9 @@ class _Tracer(DefaultHandler):
         return self._new(frozenset())
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        value = by_operators(expr, dtype, self._is_linear)
+        if value is not None:
+            return value
         address, indirect = self._affine(expr)
         self.result.indices.append(address)
         self.result.nonlinear |= address.nonlinear

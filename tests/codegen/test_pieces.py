@@ -57,6 +57,13 @@ def test_what_another_tensor_replaces_is_not_loaded():
         assert before == behind != inside and {before, inside} == {"in_ptr0", "in_ptr1"}
 
 
+def test_the_share_of_a_window_that_lies_inside_takes_no_axis_out_of_the_tile():
+    pooled = kernel_of(lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), (8, 4, 28, 28))
+    assert not re.findall("one index at a time: .*x", pooled)
+    ramp = kernel_of(lambda x: x + torch.arange(100, device=x.device).clamp(max=60), (8, 100))
+    assert len(pieces_in(ramp)) in (0, 2) and "one index at a time" not in ramp
+
+
 def test_halves_that_change_places_are_two_pieces():
     def rotated(x: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         first, second = x.chunk(2, -1)

@@ -108,6 +108,22 @@ def test_max_and_average_pooling() -> None:
     )
 
 
+@pytest.mark.parametrize("counts_padding", [True, False])
+@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 1, 1), (3, 2, 1), (5, 1, 2), ((2, 3), 2, (1, 0))])
+def test_average_pooling_beyond_a_border(size: int, stride: int, padding: int, counts_padding: bool) -> None:
+    x = torch.randn(3, 5, 26, 28, requires_grad=True)
+    pool = torch.nn.functional.avg_pool2d
+    check(lambda x: pool(x, size, stride, padding, count_include_pad=counts_padding), x, backward=True)
+
+
+def test_values_that_are_no_linear_functions_of_an_index() -> None:
+    def ramp(x: torch.Tensor) -> torch.Tensor:
+        index = torch.arange(200, device=x.device)
+        return x * index.clamp(40, 150) - index * index.clamp(max=77)[:, None].sum(1)
+
+    check(ramp, torch.randn(6, 200))
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_upsampling(mode: str) -> None:
     options = {} if mode == "nearest" else {"align_corners": False}

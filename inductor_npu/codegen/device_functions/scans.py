@@ -93,6 +93,23 @@ def _along_first(x: tl.tensor, multiplies: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
+def _before_chunks(x: tl.tensor, chunks: tl.constexpr, multiplies: tl.constexpr) -> tl.tensor:
+    """What the columns of `x` before each, among `chunks` neighbours, come to: (columns,)."""
+    columns: tl.constexpr = x.shape[1]
+    flat = tl.arange(0, columns * columns)
+    other, column = flat >> tl.standard._log2(columns), flat & (columns - 1)
+    is_before = (other < column) & (other >= (column & -chunks))
+    is_before = tl.reshape(is_before, [columns, columns])
+    if multiplies:
+        totals = tl.expand_dims(tl.reduce(x, 0, _product), 1)
+        result = tl.reduce(tl.where(is_before, totals, 1).to(x.dtype), 0, _product)
+    else:
+        totals = tl.expand_dims(tl.sum(x, 0), 1)
+        result = tl.sum(tl.where(is_before, totals, 0).to(x.dtype), 0)
+    return result.to(x.dtype)
+
+
+@triton.jit
 def cumulative(x: tl.tensor, dim: tl.constexpr, multiplies: tl.constexpr) -> tl.tensor:
     """A running sum, or product, along `dim`: along the first dimension of a tile that is turned if need be.
 
@@ -104,17 +121,12 @@ def cumulative(x: tl.tensor, dim: tl.constexpr, multiplies: tl.constexpr) -> tl.
         result = _along_first(x, multiplies)
     else:
         chunks: tl.constexpr = 1 if rows >= 8 or length < 8 else 8
-        chunk: tl.constexpr = length // chunks
-        turned = tl.permute(tl.reshape(x, [rows * chunks, chunk]), [1, 0])
-        result = tl.reshape(tl.permute(_along_first(turned, multiplies), [1, 0]), [rows, length])
+        turned = tl.permute(tl.reshape(x, [rows * chunks, length // chunks]), [1, 0])
+        result = _along_first(turned, multiplies)
         if chunks > 1:
-            n = tl.reshape(positions(x, dim, length), [rows, length])
-            for later in range(1, chunks):  # the last chunk first: what comes before it is still its neighbour's alone
-                k = length - later * chunk
-                before = tl.expand_dims(pick(result, n == k - 1, 1), 1)
-                after = before * result if multiplies else before + result
-                result = tl.where(n >= k, after, result)
-        result = tl.reshape(result, x.shape)
+            before = tl.expand_dims(_before_chunks(turned, chunks, multiplies), 0)
+            result = before * result if multiplies else before + result
+        result = tl.reshape(tl.permute(result, [1, 0]), x.shape)
     return result
 
 

@@ -1,0 +1,50 @@
+"""Indices that are values of the kernel and no linear functions of its axes, such as how many elements a window has.
+
+An index is written as one expression if it is a linear function of the axes of the tile. Of sums, products, minima and
+maxima of such functions each step is an operator of its own, on the tile as any other. What remains, a `//` or `%`,
+takes an axis out of the tile (`trace`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.virtualized import OpsWrapper, ops
+from torch.utils._sympy.functions import Max, Min
+
+IsLinear = Callable[[sympy.Expr], bool]
+
+
+def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> Any | None:
+    """`index` in type `dtype`, computed by operators from expressions for which `is_linear` holds; None if it is one
+    itself, or cannot be.
+    """
+    if is_linear(index) or not _is_computable(index, is_linear):
+        return None
+    whole = dtype if dtype in (torch.int32, torch.int64) else torch.int32
+    value = _computed(index, whole, is_linear)
+    return OpsWrapper._unwrap(value if whole == dtype else ops.to_dtype(value, dtype))
+
+
+def _is_computable(index: sympy.Expr, is_linear: IsLinear) -> bool:
+    if is_linear(index):
+        return True
+    return isinstance(index, (sympy.Add, sympy.Mul, Min, Max)) and all(
+        _is_computable(part, is_linear) for part in index.args
+    )
+
+
+def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> Any:
+    if is_linear(index):
+        return ops.index_expr(index, dtype)
+    parts = list(index.args)
+    if isinstance(index, (sympy.Add, sympy.Mul)):
+        # All linear terms are one expression, as are the factors that are constants.
+        joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
+        parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
+    operator = {sympy.Add: ops.add, sympy.Mul: ops.mul, Min: ops.minimum, Max: ops.maximum}[index.func]
+    return functools.reduce(operator, [_computed(part, dtype, is_linear) for part in parts])
