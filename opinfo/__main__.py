@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -59,6 +61,8 @@ def main(
     def dtypes(operator: str) -> list[str]:
         return [name for name in dtypes_of(operator) if name in wanted]
 
+    if device == "npu":  # built once, before many processes want it
+        subprocess.run([sys.executable, "-m", "inductor_npu.simulator.device"], check=True)
     with _bars(console) as bars:
         sweep = _Sweep(bars, files, device)
 
