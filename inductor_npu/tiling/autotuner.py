@@ -33,6 +33,7 @@ class NpuAutotuner(stock.CachingAutotuner):
     _on_chosen: Callable[[NpuAutotuner], None] | None = None
     # Attributes of the stock class that are assigned here.
     fn: Any
+    device_props: Any
     configs: Any  # a list until the compile results replace it, then None
     compile_results: list[Any]
     launchers: list[Any]
