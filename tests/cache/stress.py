@@ -1,9 +1,10 @@
 """The cache under stress: processes killed at random moments, and many that write, read, prune and clear one folder.
 
-    python -m tests.cache.stress [--kills N] [--processes N] [--seconds N]
+    python -m tests.cache.stress [--kills N] [--processes N] [--seconds N] [--seconds-of-values N]
 
-What is stored follows from its key, so that a wrong value is known as such. A value takes a while to make and is large
-enough for a kill to meet it half-written. Ends with status 1, and says why, if anything was wrong.
+First with values that follow from their keys, so that a wrong one is known as such; a value takes a while to make and
+is large enough for a kill to meet it half-written. Then with real kernels (crowd.py). Ends with status 1, and says why,
+if anything was wrong.
 """
 
 from __future__ import annotations
@@ -18,35 +19,21 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from inductor_npu.cache.entry import Entry, Key
-from inductor_npu.cache.store import IN_USE_SECONDS, Store
+from inductor_npu.cache.store import Store
+from tests.cache.findings import Findings, as_if_later
 
 KEYS = 24
 VALUE_BYTES = 400_000
 LIMIT = KEYS * VALUE_BYTES // 2
 MOST_SECONDS_ALIVE = 0.05
 ENDING_SECONDS = 120
-# Entries look this old to whoever prunes, or else nothing would ever be evicted in so short a time.
-_OLD = 2 * IN_USE_SECONDS
 
 # A process for each: of one that was forked, killing leaves nothing behind but what it did to the folder.
 _context = multiprocessing.get_context("fork")
-
-
-@dataclass
-class Findings:
-    """What went wrong, and how much was done."""
-
-    wrong: list[str] = field(default_factory=list)
-    done: dict[str, int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{number} {what}" for what, number in self.done.items())
-        return f"{counts}; " + ("nothing wrong" if not self.wrong else f"{len(self.wrong)} WRONG: {self.wrong[:5]}")
 
 
 def key(number: int) -> Key:
@@ -163,7 +150,7 @@ def _step(store: Store, chance: random.Random, done: dict[str, int], complain: C
             complain(f"a wrong value for key {number}")
     elif action < 0.95:
         done["prunes"] += 1
-        done["evicted"] += _as_if_later(store).prune()[0]
+        done["evicted"] += as_if_later(store).prune()[0]
     elif action < 0.97:
         store.clear()
         done["clears"] += 1
@@ -174,28 +161,31 @@ def _step(store: Store, chance: random.Random, done: dict[str, int], complain: C
                 complain(f"{listed.path}: {entry}")
 
 
-def _as_if_later(store: Store) -> Store:
-    """A store of the same folder to which nothing was used within the last minute."""
-
-    class Later(Store):
-        def _now(self) -> float:
-            return super()._now() + _OLD
-
-    return Later(store.folder, store.limit)
-
-
 def main() -> int:
     """The whole, with the numbers on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seconds", type=float, default=600, help="how long a crowd compiles real kernels")
+    parser.add_argument("--kills-of-compilers", type=int, default=60, help="how many of that crowd are killed")
+    parser.add_argument("--seconds-of-values", type=float, default=120, help="how long a crowd stores values")
     options = parser.parse_args()
+
+    def with_kernels() -> Findings:
+        from tests.cache.crowd import compile_together  # imports torch, which the other parts do without
+
+        return compile_together(folder / "kernels", options.processes, options.seconds, options.kills_of_compilers)
+
+    found: list[Findings] = []
     with tempfile.TemporaryDirectory(prefix="inductor-npu-stress-") as name:
-        found = [kill_many(Path(name) / "kills", options.kills)]
-        print(found[-1], flush=True)
-        found.append(run_together(Path(name) / "together", options.processes, options.seconds))
-        print(found[-1], flush=True)
+        folder = Path(name)
+        for part in (
+            lambda: kill_many(folder / "kills", options.kills),
+            lambda: run_together(folder / "values", options.processes, options.seconds_of_values),
+            with_kernels,
+        ):
+            found.append(part())
+            print(found[-1], flush=True)
     return 1 if any(each.wrong for each in found) else 0
 
 

@@ -198,7 +198,8 @@ def test_one_process_compiles_and_the_others_load(processes: int, tmp_path: Path
 CONNECTED = """
 import dataclasses, inductor_npu
 group = torch.distributed
-group.init_process_group("gloo", init_method="file://" + os.environ["GATE"] + ".group")
+meeting = {"init_method": "file://" + os.environ["GATE"] + ".group", "rank": int(os.environ["RANK"])}
+group.init_process_group("gloo", world_size=int(os.environ["WORLD_SIZE"]), **meeting)
 before, after = torch.compile(lambda x: x.sin() + x), torch.compile(lambda x: torch.softmax(x, -1))
 
 def step(x):
