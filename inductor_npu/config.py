@@ -23,11 +23,6 @@ pointwise_tile: int = 4096
 # Elements in the tile of a reduction: rows per program times (a part of) the row.
 reduction_tile: int = 8192
 
-# Whether rows shorter than a burst of 32 bytes (pairs, channels last, pixel shuffle) are moved in spans of many rows
-# and picked on chip. Ascend's compiler makes vectors of that instead of single elements; the embedded NPU takes up to
-# twice the time, so it is off until it does not.
-short_row_spans: bool = Config(default=False, env_name_default="INDUCTOR_NPU_SHORT_ROW_SPANS")
-
 # How max-autotune compares tiles: "time" on the device where there is one, else by the cost model; "model" always by
 # the cost model, which is what code for another machine wants: an embedded NPU's times are those of its host.
 tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")

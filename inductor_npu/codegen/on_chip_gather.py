@@ -21,7 +21,6 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu import config
 from inductor_npu.codegen.axes import affine
 from inductor_npu.codegen.scans import Scans
 from inductor_npu.codegen.spans import Span, bounds, load_span, store_span
@@ -71,7 +70,7 @@ class OnChipGather(Scans):
         index = self.prepare_indexing(index)
         if _is_indirect(index) or not self._is_free_of_mask(name, index):
             return None
-        span = load_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize, config.short_row_spans)
+        span = load_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize)
         if span is None or not self._is_in_tile(span):
             return None
         try:
@@ -86,7 +85,7 @@ class OnChipGather(Scans):
         index = self.prepare_indexing(index)
         if _is_indirect(index):
             return None
-        span = store_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize, config.short_row_spans)
+        span = store_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize)
         if span is None or not self._is_in_tile(span) or self.axes_of(value.shape) != self._axes_in(index):
             return None
         return self._store(index, span)

@@ -164,4 +164,4 @@ def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sym
     if access.indirect or (access.masked & access.axes and not edges.stay_inside([access], every)):
         return None
     own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
-    return (store_span if access.is_store else load_span)(access.index, own, access.item_size, config.short_row_spans)
+    return (store_span if access.is_store else load_span)(access.index, own, access.item_size)

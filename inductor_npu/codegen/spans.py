@@ -79,9 +79,9 @@ def bounds(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> tuple[int, 
     return int(found.lower), int(found.upper)
 
 
-def load_span(address: sympy.Expr, lengths: Lengths, item_size: int, short_rows: bool = True) -> Span | None:
+def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
     """How a load from `address` is one of a span along some of the axes with these `lengths`; None if it need not be,
-    or cannot. All other axes are rows. `item_size` is in bytes; without `short_rows`, short ones alone are no reason.
+    or cannot. All other axes are rows. `item_size` is in bytes.
     """
     taken = affine(address, lengths)
     if taken.nonlinear:
@@ -89,18 +89,18 @@ def load_span(address: sympy.Expr, lengths: Lengths, item_size: int, short_rows:
     steps = _steps(taken, lengths)
     if not steps:
         return None
-    short = _span_of_short_rows(steps, lengths, item_size, gaps=True) if short_rows else None
+    short = _span_of_short_rows(steps, lengths, item_size, gaps=True)
     first, step = steps[0]
     if short is not None or step == 1 or abs(step) > _LARGEST_STEP:
         return short
     return Span(frozenset(), sympy.S.Zero, 0, 1, first, step, first)
 
 
-def store_span(address: sympy.Expr, lengths: Lengths, item_size: int, short_rows: bool = True) -> Span | None:
+def store_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
     """As `load_span`, for a store: a span without gaps, because its last axes are shorter than a burst."""
     taken = affine(address, lengths)
     steps = _steps(taken, lengths)
-    if not short_rows or taken.nonlinear or not steps or steps[0][1] != 1:
+    if taken.nonlinear or not steps or steps[0][1] != 1:
         return None
     return _span_of_short_rows(steps, lengths, item_size, gaps=False)
 

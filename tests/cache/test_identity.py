@@ -121,7 +121,6 @@ KNOBS: dict[str, object] = {
     "strict": not config.strict,
     "pointwise_tile": config.pointwise_tile // 2,
     "reduction_tile": config.reduction_tile // 2,
-    "short_row_spans": not config.short_row_spans,
     "tune_by": "model",
     "toolchain": "another",
 }

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
 
-from inductor_npu import config
 from tests.compile.helpers import check
 
 DTYPES = [
@@ -22,12 +19,6 @@ DTYPES = [
     torch.uint8,
     torch.bool,
 ]
-
-
-@pytest.fixture(autouse=True)
-def short_rows() -> Iterator[None]:
-    with config.patch(short_row_spans=True):
-        yield
 
 
 MOVES = {
@@ -59,11 +50,6 @@ def values_of(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("move", MOVES)
 def test_elements_are_moved_as_they_are(move: str, dtype: torch.dtype) -> None:
     check(lambda x: MOVES[move](x), values_of(dtype, 30, 101))
-
-
-def test_short_rows_are_left_alone_unless_asked_for() -> None:
-    with config.patch(short_row_spans=False):
-        check(lambda x, b: (x + b, torch.stack((x, b), -1), x.flip(-1)), torch.randn(500, 3), torch.randn(500, 3))
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])

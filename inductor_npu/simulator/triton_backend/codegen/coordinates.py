@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .builder import Val
 from .integers import Integers
 from .lanes import Index, Lane, Uniform, Vector
 
@@ -57,12 +58,17 @@ class CoordinateMaps:
         self._values: dict[Coordinate, Lane] = {}
         self._reshapes: dict[tuple[Coordinates, tuple[int, ...]], Coordinates] = {}
         self._constants: dict[int, Index] = {0: self.zero}
+        self._shared: dict[tuple[str, int], Index] = {}
         self._origins: dict[Coordinate, tuple[Coordinates, tuple[int, ...]]] = {}
 
     def constant(self, position: int) -> Index:
         if position not in self._constants:
             self._constants[position] = Index(self.b.constant("i64", position), 0, "i64")
         return self._constants[position]
+
+    def shared(self, first: Val, step: int) -> Index:
+        """The coordinate that counts up from `first`: the same object for the same numbers."""
+        return self._shared.setdefault((first.text, step), Index(first, step, "i64"))
 
     def value(self, coordinate: Coordinate) -> Lane:
         """The positions themselves, as i64."""

@@ -21,6 +21,7 @@ from .nest import Frame, Nest
 from .plan import REGIONS, SOLO, Group, Planner, Root, Step, is_tensor, is_virtual
 from .rewrite import rewrite
 from .strides import Strides
+from .tables import Tables
 from .transpose import turn_crosswise_tiles
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 
@@ -75,7 +76,8 @@ class KernelGenerator:
         self.elementwise = Elementwise(self.b, options.enable_fp_fusion)
         self.memory = Memory(self.b, self.elementwise.lanes, self.elementwise.integers)
         self.bases, self.strides = Bases(function.body.arguments, options.distinct_arguments), Strides()
-        self.planner = Planner(self.bases, self.strides)
+        self.tables = Tables()
+        self.planner = Planner(self.bases, self.strides, self.tables)
         self.env: dict[Value, Lane | Buffer] = {}
         self.scratch_bytes = 0
         self.work = 0
@@ -259,7 +261,7 @@ class KernelGenerator:
                 found.add(element_of(root.op.operands[1].type))
         while stack:
             value, _ = stack.pop()
-            if value in seen or not is_tensor(value):
+            if value in seen or not is_tensor(value) or self.tables.is_known(value):
                 continue
             seen.add(value)
             element = element_of(value.type)

@@ -135,8 +135,8 @@ class Lanes:
         if a.constant is not None and b.constant is not None:
             return self.b.constant(a.element, _truncated(a.constant, b.constant))
         nonnegative = a.low >= 0 and b.low > 0
-        if nonnegative and a.high < b.low:
-            return self.b.constant(a.element, 0)
+        if nonnegative and a.low // b.high == a.high // b.low:
+            return self.b.constant(a.element, a.low // b.high)
         if nonnegative and _stays_within(a, b):
             return self.divide(a.parts[0], b)
         val = self.b.binary("udiv" if nonnegative else "sdiv", a, b)
@@ -150,6 +150,8 @@ class Lanes:
         nonnegative = a.low >= 0 and b.low > 0
         if nonnegative and a.high < b.low:
             return a
+        if nonnegative and b.constant and a.low // b.constant == a.high // b.constant:
+            return self.subtract(a, self.b.constant(a.element, a.low // b.constant * b.constant))
         if b.constant and a.divisor % b.constant == 0:
             return self.b.constant(a.element, 0)
         if nonnegative and _stays_within(a, b):

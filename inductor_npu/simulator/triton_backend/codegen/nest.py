@@ -15,6 +15,7 @@ from .coordinates import Coordinate, CoordinateMaps, Coordinates
 from .effects import ATOMICS
 from .lanes import Index, Lane, Uniform, Vector
 from .memory import Buffer
+from .picking import chunks_in_a_period, gathers_known_places, needed, pick
 from .plan import Group, Root
 from .types import BITS, element_of, shape_of
 from .views import VIEWS, view
@@ -33,6 +34,13 @@ class Frame:
         self.kernel, self.b, self.width = kernel, kernel.b, width
         self.maps = CoordinateMaps(kernel.elementwise.integers, width)
         self._memo: dict[tuple[Value, Coordinates], Lane] = {}
+        self._others: dict[int, Frame] = {}
+
+    def of_width(self, width: int) -> Frame:
+        """The frame for chunks of another width at the same place."""
+        if width in (self.width, 1):
+            return self
+        return self._others.setdefault(width, Frame(self.kernel, width))
 
     def evaluate(self, value: Value, coordinates: Coordinates) -> Lane:
         """The lanes of a tensor at `coordinates`; a scalar has none."""
@@ -101,7 +109,7 @@ class Frame:
         if name == "tt.load":
             return self._load(op, coordinates)
         if name == "arith.constant" and not op.attrs["value"].is_splat:
-            return self._table(op, coordinates)
+            return self._table(op.result, op.attrs["value"].values, coordinates)
         if name == "tt.reduce":
             return self._pair(op, result, coordinates)
         if name == "tt.gather":
@@ -132,8 +140,11 @@ class Frame:
         """The source at positions given by the indices along one axis: from scratch, or computed there."""
         source, indices = op.operands
         axis = op.attrs["axis"]
+        picked = pick(self, op, self.maps.value(coordinates[axis]))
+        if picked is not None:
+            return picked
         lanes = self.kernel.elementwise.lanes
-        wide = lanes.extended(self.evaluate(indices, coordinates), self.width)
+        wide = lanes.extended(self._places(indices, coordinates), self.width)
         moved = (*coordinates[:axis], wide, *coordinates[axis + 1 :])
         home = self.kernel.env.get(source)
         if home is None:
@@ -144,11 +155,19 @@ class Frame:
         address = self.kernel.memory.buffer_address(home, positions, self.width)
         return self.kernel.memory.load(address, None, None, home.element, self.width)
 
-    def _table(self, op: Op, coordinates: Coordinates) -> Lane:
-        element, shape = element_of(op.result.type), shape_of(op.result.type)
+    def _places(self, indices: Value, coordinates: Coordinates) -> Lane:
+        """Where a gather takes from: looked up where that is known but no count."""
+        table = None if self.kernel.strides.is_position(indices) else self.kernel.tables.of(indices)
+        if table is None:
+            return self.evaluate(indices, coordinates)
+        return self._table(indices, table.flatten().tolist(), coordinates)
+
+    def _table(self, value: Value, numbers: Sequence[int | float], coordinates: Coordinates) -> Lane:
+        """The constant tile `value`, whose elements are `numbers`."""
+        element, shape = element_of(value.type), shape_of(value.type)
         size = math.prod(shape)
         (flat,) = self.maps.reshape(coordinates, shape, (size,))
-        table = self.b.table(element, op.attrs["value"].values)
+        table = self.b.table(element, numbers)
         memory = self.kernel.memory
         size_in_memory = 1 if element == "i1" else BITS[element] // 8
         address = memory.address(table, self.maps.value(flat), size_in_memory, self.width)
@@ -174,7 +193,7 @@ def strides_with_innermost(shape: Sequence[int], axis: int) -> tuple[int, ...]:
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Neighbouring axes [first, last) that one loop walks."""
+    """Neighbouring axes [first, last) that one loop walks, up to position `extent`."""
 
     first: int
     last: int
@@ -222,6 +241,10 @@ class Nest:
                 combine = Combiner(kernel, root.op)
                 self.reductions.append(Reduction(root, combine, combine.identity()))
                 self._result_buffers(root)
+        for run in self.runs if group.axis is None else ():
+            run.extent = needed(kernel, group.roots, self.shape, run.first, run.last)
+        self.gathers = gathers_known_places(kernel, group.roots)
+        self.chunks = 1  # of the natural width that make one chunk
         self.width = self._vector_width()
         self.at: dict[Run, Index] = {}
 
@@ -269,7 +292,11 @@ class Nest:
         for element in self.kernel.elements_in(self.group):
             widest = max(widest, BITS[element] // 8)
         lanes = max(2, min(self.kernel.options.vector_bits // 8 // widest, 32))
-        return min(lanes, 1 << (self.vector_run.extent.bit_length() - 1))
+        lanes = min(lanes, 1 << (self.vector_run.extent.bit_length() - 1))
+        if len(self.shape) > 1 or self.group.axis is not None:
+            return lanes
+        self.chunks = chunks_in_a_period(self.kernel, self.group.roots, self.vector_run.extent, lanes)
+        return lanes * self.chunks
 
     def _result_buffers(self, root: Root) -> None:
         shape = shape_of(root.op.result.type) if len(root.op.results) == 1 else shape_of(root.op.results[0].type)
@@ -292,6 +319,12 @@ class Nest:
             self._vector_loop()
             return
         run, rest = runs[0], runs[1:]
+        if run.extent <= TINY * 2 and self.gathers:  # where an index is a constant, so is more of a gather's places
+            for position in range(run.extent):
+                self.at[run] = Index(self.b.constant("i64", position), 0, "i64")
+                self._outer(rest)
+            self.at.pop(run)
+            return
         with self._loop(run, 0, run.extent, 1):
             self._outer(rest)
 
@@ -312,7 +345,8 @@ class Nest:
             stop = start + (extent - start) // width * width
             if stop > start:
                 parts.append((start, stop, width))
-            start, width = stop, width // 2
+            narrower = self.chunks if width == self.width and self.chunks > 1 else 2
+            start, width = stop, width // narrower
         return parts
 
     def _vector_loop(self) -> None:
@@ -348,7 +382,8 @@ class Nest:
             if run.last - run.first == 1:
                 result.append(here)
             else:
-                result += frame.maps.reshape((here,), (run.extent,), self.shape[run.first : run.last])
+                axes = self.shape[run.first : run.last]
+                result += frame.maps.reshape((here,), (math.prod(axes),), axes)
         return tuple(result)
 
     def _chunk(self, frame: Frame) -> list[Values]:

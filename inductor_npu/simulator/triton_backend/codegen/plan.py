@@ -17,6 +17,7 @@ from .effects import ATOMICS, READS, Bases, free_values, nested, written_pointer
 from .lanes import Lane
 from .memory import Buffer
 from .strides import Strides
+from .tables import Tables
 from .types import shape_of
 from .views import VIEWS, source_axes
 
@@ -126,8 +127,8 @@ def root_of(op: Op) -> Root | None:
 class Planner:
     """Plans the blocks of one kernel."""
 
-    def __init__(self, bases: Bases, strides: Strides) -> None:
-        self.bases, self.strides = bases, strides
+    def __init__(self, bases: Bases, strides: Strides, tables: Tables) -> None:
+        self.bases, self.strides, self.tables = bases, strides, tables
 
     def plan(self, ops: Sequence[Op], tail: Sequence[Root] = ()) -> list[Step]:
         """Steps for `ops` in order, then for the roots in `tail`."""
@@ -251,8 +252,11 @@ class _BlockPlan:
 
     def _wanted_in_scratch(self, op: Op) -> Sequence[Value]:
         """The operands that a loop around `op` reads from scratch if they are the same in every round."""
-        if op.name == "tt.gather":  # computed positions; others cost less than to read them
-            return [] if self.planner.strides.is_position(op.operands[1]) else op.operands[1:]
+        if op.name == "tt.gather":  # computed places; others cost less than to read them
+            place = op.operands[1]
+            return (
+                [] if self.planner.strides.is_position(place) or self.planner.tables.of(place) is not None else [place]
+            )
         return op.operands if op.name in SOLO else []
 
     def _relate_forward(self, position: int, op: Op) -> None:
@@ -402,6 +406,9 @@ class _BlockPlan:
         costs: dict[Value, float] = {}
         for op in self.ops:
             if not is_virtual(op):
+                continue
+            if self.planner.tables.is_known(op.results[0]):
+                costs[op.results[0]] = 0
                 continue
             cost = self._own_cost(op) + sum(costs.get(o, 0) for o in set(op.operands))
             for result in op.results:
