@@ -89,8 +89,8 @@ class PieceKernel(NpuKernel):
             before.writeline(f"{self.block(prefix)}: tl.constexpr = {size}")
 
     def loop_over_tiles(self, tiles: str) -> str:
-        self.tiles = tiles
-        return f"for tile in range({self.first}{self.index_cast}, {tiles}, tl.num_programs(0)):"
+        self.tiles = tiles or "1"
+        return f"for tile in range({self.first}{self.index_cast}, {self.tiles}, tl.num_programs(0)):"
 
     def tiled(self) -> list[Tiled]:
         blocks = self.plan.blocks

@@ -57,7 +57,7 @@ def test_what_was_exported_need_not_be_compiled_elsewhere(elsewhere: Callable[[]
 def test_importing_twice_changes_nothing(elsewhere: Callable[[], None], tmp_path: Path) -> None:
     run(softmax, X)
     exported = bundle.export_to(tmp_path / "bundle.zip")
-    assert (exported.entries, exported.damaged) == (1, 0)
+    assert exported.entries > 0 and exported.damaged == 0
     elsewhere()
     assert bundle.import_from(tmp_path / "bundle.zip") == exported
     before = sorted((path, path.stat().st_mtime_ns) for path in kernel_store().folder.rglob("*") if path.is_file())

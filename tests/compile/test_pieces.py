@@ -82,6 +82,11 @@ def test_edges_of_rows_that_are_themselves_short(width: int) -> None:
     check(lambda x: (F.pad(x, (1, 1)) * 2, F.pad(x, (0, 5)) + 1), torch.randn(300, width))
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 3), (5, 5, 5), (2, 6, 40)])
+def test_pieces_that_are_one_tile_as_a_whole(shape: tuple[int, ...]) -> None:
+    check(lambda x: F.local_response_norm(x, 3), torch.randn(shape, requires_grad=True), backward=True)
+
+
 def test_edges_in_place() -> None:
     def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x[:, 1:65] = y.relu()
