@@ -17,10 +17,10 @@ import torch
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch._inductor.virtualized import V
-from torch.utils._sympy.functions import Max, Min
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
+from inductor_npu.codegen.index_values import MAXIMUM, MINIMUM
 
 _AND = ("and_", "logical_and", "bitwise_and")
 _OR = ("or_", "logical_or", "bitwise_or")
@@ -84,14 +84,14 @@ class Conditions(WrapperHandler):
 
     def _settled(self, index: sympy.Expr) -> sympy.Expr:
         """`index` without minima and maxima of which it is known which number they are."""
-        return index.replace(lambda part: isinstance(part, (Min, Max)), self._chosen) if index.has(Min, Max) else index
+        return index.replace(lambda part: isinstance(part, (*MINIMUM, *MAXIMUM)), self._chosen)
 
     def _chosen(self, choice: sympy.Expr) -> sympy.Expr:
         """`choice`, a minimum or maximum, of the numbers that it may be."""
         left = list(choice.args)
         for number in choice.args:
             others = (other for other in left if other is not number)
-            if any(self._surpasses(other, number, isinstance(choice, Max)) for other in others):
+            if any(self._surpasses(other, number, isinstance(choice, MAXIMUM)) for other in others):
                 left.remove(number)
         return choice.func(*left)
 
@@ -118,7 +118,7 @@ class Conditions(WrapperHandler):
                 assert left is not None and right is not None
                 self._on_unknown(*_as_difference(argument.operator, left - right))
             if argument.operator in _INDICES and self._on_unknown is not None:
-                for choice in argument.arguments[0].atoms(Min, Max):
+                for choice in argument.arguments[0].atoms(*MINIMUM, *MAXIMUM):
                     for first, second in itertools.pairwise(choice.args):
                         self._on_unknown(sympy.expand(self._axes.simplify(first - second)), False)
             given = tuple(self._wanted(part) for part in argument.arguments)

@@ -14,7 +14,17 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor.virtualized import OpsWrapper, ops
-from torch.utils._sympy.functions import Max, Min
+from torch.utils._sympy import functions
+
+# PyTorch's own, or SymPy's: torch 2.11 has both in indices.
+MINIMUM = (functions.Min, sympy.Min)
+MAXIMUM = (functions.Max, sympy.Max)
+_OPERATORS: tuple[tuple[Any, str], ...] = (
+    (sympy.Add, "add"),
+    (sympy.Mul, "mul"),
+    (MINIMUM, "minimum"),
+    (MAXIMUM, "maximum"),
+)
 
 IsLinear = Callable[[sympy.Expr], bool]
 
@@ -33,7 +43,7 @@ def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> 
 def _is_computable(index: sympy.Expr, is_linear: IsLinear) -> bool:
     if is_linear(index):
         return True
-    return isinstance(index, (sympy.Add, sympy.Mul, Min, Max)) and all(
+    return isinstance(index, (sympy.Add, sympy.Mul, *MINIMUM, *MAXIMUM)) and all(
         _is_computable(part, is_linear) for part in index.args
     )
 
@@ -46,5 +56,5 @@ def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> Any
         # All linear terms are one expression, as are the factors that are constants.
         joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
         parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
-    operator = {sympy.Add: ops.add, sympy.Mul: ops.mul, Min: ops.minimum, Max: ops.maximum}[index.func]
-    return functools.reduce(operator, [_computed(part, dtype, is_linear) for part in parts])
+    operator = next(operator for kinds, operator in _OPERATORS if isinstance(index, kinds))
+    return functools.reduce(getattr(ops, operator), [_computed(part, dtype, is_linear) for part in parts])

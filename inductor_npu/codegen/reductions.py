@@ -236,23 +236,21 @@ class Reductions(TileKernel):
             return self.welford_reduce_fallback(dtype, value)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         part = self._variance_of_tile(value)
-        whole = tuple(self._accumulator(each.shape, torch.float32, 0.0, "tl.float32") for each in part)
+        whole = tuple(self._accumulator(each.shape, each.dtype, 0.0, triton_type(each.dtype)) for each in part)
         for old, new in zip(whole, self._joined_variance(whole, part), strict=True):
             self.compute.writeline(f"{old} = {new}")
         return whole
 
     def _variance_of_tile(self, value: CSEVariable) -> tuple[CSEVariable, ...]:
         """(mean, sum of squared distances from it, count) of what the tile has of each row."""
-        axes = self.axes_of(value.shape)
-        count = self._generate(f"tl.full([], {self._count_in_tile(axes)}, tl.float32)", torch.float32, ())
-        total = self._meet("sum", self.padded(value, 0.0), torch.float32)
-        mean = self._generate(f"{total} / {count}", torch.float32, total.shape)
-        distance = self._generate(f"{value} - {self.expanded(mean, axes)}", torch.float32, value.shape)
-        distance = self._generate(self._within(distance, "0.0", value), torch.float32, value.shape)
-        squares = self._meet(
-            "sum", self._generate(f"{distance} * {distance}", torch.float32, value.shape), torch.float32
-        )
-        return mean, squares, count
+        axes, dtype = self.axes_of(value.shape), value.dtype
+        count = self._generate(f"tl.full([], {self._count_in_tile(axes)}, {triton_type(dtype)})", dtype, ())
+        total = self._meet("sum", self.padded(value, 0.0), dtype)
+        mean = self._generate(f"{total} / {count}", dtype, total.shape)
+        distance = self._generate(f"{value} - {self.expanded(mean, axes)}", dtype, value.shape)
+        distance = self._generate(self._within(distance, "0.0", value), dtype, value.shape)
+        squares = self._generate(f"{distance} * {distance}", dtype, value.shape)
+        return mean, self._meet("sum", squares, dtype), count
 
     def _count_in_tile(self, axes: Sequence[str]) -> str:
         """How many elements of a row are in a tile that has the reduced ones of `axes`."""
@@ -269,14 +267,14 @@ class Reductions(TileKernel):
         Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
         """
         (mean, squares, count), (more_mean, more_squares, more_count) = first, second
-        shape = mean.shape
-        total = self._generate(f"{count} + {more_count}", torch.float32, count.shape)
-        share = self._generate(f"{more_count} / {total}", torch.float32, count.shape)
-        distance = self._generate(f"{more_mean} - {mean}", torch.float32, shape)
+        shape, dtype = mean.shape, mean.dtype
+        total = self._generate(f"{count} + {more_count}", dtype, count.shape)
+        share = self._generate(f"{more_count} / {total}", dtype, count.shape)
+        distance = self._generate(f"{more_mean} - {mean}", dtype, shape)
         spread = f"{squares} + {more_squares} + {distance} * {distance} * ({count} * {share})"
         return (
-            self._generate(f"{mean} + {distance} * {share}", torch.float32, shape),
-            self._generate(spread, torch.float32, shape),
+            self._generate(f"{mean} + {distance} * {share}", dtype, shape),
+            self._generate(spread, dtype, shape),
             total,
         )
 
@@ -287,14 +285,14 @@ class Reductions(TileKernel):
         if not self.plan.loops:
             return self._variance_of_lanes(*(self.padded(part, 0.0) for part in (mean, squares, count)))
         old_mean, old_squares, old_count = (
-            self._accumulator(mean.shape, torch.float32, 0.0, "tl.float32") for _ in range(3)
+            self._accumulator(mean.shape, mean.dtype, 0.0, triton_type(mean.dtype)) for _ in range(3)
         )
-        total = self._generate(f"{old_count} + {count}", torch.float32, mean.shape)
-        share = self._generate(f"tl.where({total} == 0.0, 0.0, {count} / {total})", torch.float32, mean.shape)
-        distance = self._generate(f"{mean} - {old_mean}", torch.float32, mean.shape)
-        moved = self._generate(f"{old_mean} + {distance} * {share}", torch.float32, mean.shape)
+        total = self._generate(f"{old_count} + {count}", mean.dtype, mean.shape)
+        share = self._generate(f"tl.where({total} == 0.0, 0.0, {count} / {total})", mean.dtype, mean.shape)
+        distance = self._generate(f"{mean} - {old_mean}", mean.dtype, mean.shape)
+        moved = self._generate(f"{old_mean} + {distance} * {share}", mean.dtype, mean.shape)
         wider = f"{old_squares} + {squares} + {distance} * {distance} * {old_count} * {share}"
-        wider_value = self._generate(wider, torch.float32, mean.shape)
+        wider_value = self._generate(wider, mean.dtype, mean.shape)
         for accumulator, updated in ((old_mean, moved), (old_squares, wider_value), (old_count, total)):
             self.compute.writeline(f"{accumulator} = {self._within(updated, accumulator, mean)}")
         with self.writing_to(self.post_loop_combine):
@@ -304,13 +302,13 @@ class Reductions(TileKernel):
         self, mean: CSEVariable, squares: CSEVariable, count: CSEVariable
     ) -> tuple[CSEVariable, ...]:
         axes = self.axes_of(mean.shape)
-        total = self._meet("sum", count, torch.float32)
-        weighted = self._generate(f"{mean} * {count}", torch.float32, mean.shape)
-        middle = self._meet("sum", weighted, torch.float32)
-        middle = self._generate(f"{middle} / {total}", torch.float32, middle.shape)
-        distance = self._generate(f"{mean} - {self.expanded(middle, axes)}", torch.float32, mean.shape)
+        total = self._meet("sum", count, mean.dtype)
+        weighted = self._generate(f"{mean} * {count}", mean.dtype, mean.shape)
+        middle = self._meet("sum", weighted, mean.dtype)
+        middle = self._generate(f"{middle} / {total}", mean.dtype, middle.shape)
+        distance = self._generate(f"{mean} - {self.expanded(middle, axes)}", mean.dtype, mean.shape)
         spread = f"{squares} + {count} * {distance} * {distance}"
-        return middle, self._meet("sum", self._generate(spread, torch.float32, mean.shape), torch.float32), total
+        return middle, self._meet("sum", self._generate(spread, mean.dtype, mean.shape), mean.dtype), total
 
     # -- softmax ------------------------------------------------------------------------------------------------------
 

@@ -365,10 +365,11 @@ class TileKernel(EmittedKernel):
             if symbol_is_type(symbol, SymT.TMP):
                 expanded[symbol] = sympy.Symbol(str(self.expanded(self.cse.varname_map[str(symbol)], axes)))
         text = self.index_to_str(sympy_subs(index, expanded))
-        if not axes:
-            text = f"tl.full([], {text}, {self.index_dtype})"
         own_dtype = self.get_index_dtype_as_torch_dtype()
-        if dtype not in (torch.int32, torch.int64, own_dtype):
+        is_fraction = dtype.is_floating_point and not index.is_integer  # of sizes
+        if not axes:
+            text = f"tl.full([], {text}, {triton_type(dtype) if is_fraction else self.index_dtype})"
+        if is_fraction or dtype not in (torch.int32, torch.int64, own_dtype):
             text, own_dtype = f"({text}).to({triton_type(dtype)})", dtype
         value = self.cse.generate(self.compute, text, dtype=own_dtype, shape=self.shape_of(axes))
         if not loaded:

@@ -41,6 +41,17 @@ def test_second_shape_makes_the_graph_dynamic_and_the_third_reuses_it() -> None:
     assert counter.frame_count == 2
 
 
+def test_fractions_of_sizes_are_no_whole_numbers() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        return x * (rows / (columns + 1)), x + columns**-0.5, x.var(), torch.arange(columns, device=x.device) / rows
+
+    compiled, counter = _counted(fn, dynamic=True)
+    for rows, columns in ((3, 40), (8, 500)):
+        check(fn, torch.randn(rows, columns, requires_grad=True), compiled=compiled, backward=True)
+    assert counter.frame_count == 1
+
+
 def test_dynamic_shapes_through_views() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x.t().reshape(-1), x.flatten()]).view(2, -1).flip(1)

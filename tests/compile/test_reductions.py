@@ -96,6 +96,15 @@ def test_variance() -> None:
     check(lambda x: (x.var(1), x.std(1), *torch.var_mean(x, 0)), torch.randn(30, 200))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_variance_of_rows_that_are_read_in_a_loop(dtype: torch.dtype) -> None:
+    if dtype is torch.float64:
+        require("masked loads of float64")
+    x = (torch.randn(3, 2, 40_000) * 2 + 100).to(dtype)
+    check(lambda x: torch.var_mean(x.double() if x.dtype == torch.float64 else x.float(), -1), x)
+    check(lambda x: torch.var_mean(x.float(), (0, 2)), x)
+
+
 @pytest.mark.parametrize("length", [50, 768, 5000])
 def test_softmax(length: int) -> None:
     check(lambda x: (torch.softmax(x, -1), torch.log_softmax(x, -1), torch.logsumexp(x, -1)), torch.randn(8, length))

@@ -238,7 +238,7 @@ def needed(kernel: KernelGenerator, roots: Sequence[Root], shape: tuple[int, ...
             return extent
         if len(root.op.operands) < 3:
             return extent
-        written = np.ones(extent, dtype=bool)
+        written: np.ndarray = np.ones(extent, dtype=bool)
         for condition in _conditions(root.op.operands[2]):
             table = kernel.tables.of(condition)
             if table is not None and table.shape == shape:
