@@ -63,6 +63,28 @@ def test_index_add(dtype: torch.dtype) -> None:
     check(lambda x, i, s: x.index_add(0, i, s), torch.zeros(30, 3, dtype=dtype), index, source)
 
 
+def _accumulate(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    rows = index[:, None].expand_as(source)
+    return (
+        x.index_add(0, index, source),
+        x.index_put((index,), source, accumulate=True),
+        x.put(index, source[:, 0], accumulate=True),
+        x.scatter_add(0, rows, source),
+        x.scatter_reduce(0, rows, source, "sum", include_self=False),
+        x.scatter(0, rows, source, reduce="add"),
+        x.scatter(0, rows, 3, reduce="add"),
+        x.index_reduce(0, index, source, "mean"),
+    )
+
+
+@pytest.mark.parametrize(("dtype", "dynamic"), [(torch.int8, True), (torch.uint8, False), (torch.int16, False)])
+def test_accumulation_into_narrow_integers_wraps_around_as_in_eager(dtype: torch.dtype, dynamic: bool) -> None:
+    most = torch.iinfo(dtype).max
+    index = torch.randint(0, 4, (40,))
+    source = torch.randint(most // 2, most, (40, 3)).to(dtype)
+    check(_accumulate, torch.randint(1, most, (6, 3)).to(dtype), index, source, dynamic=dynamic)
+
+
 def test_index_put() -> None:
     index = torch.tensor([1, 3, 5])
 
