@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import sympy
 import torch
@@ -41,6 +41,12 @@ class Deferred:
     arguments: tuple[Any, ...]
     number: sympy.Expr | None = None
     value: Any = field(default=None, repr=False)
+    shape: ClassVar[tuple[()]] = ()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that its value has: `_Types` meets these where the body of a mask refers to what is around it."""
+        return torch.bool if self.number is None else self.arguments[1]
 
 
 # Takes a condition that is needed and not known: a difference of indices, and whether it is compared with 0 for being

@@ -113,6 +113,7 @@ class TileKernel(EmittedKernel):
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
         self.widened_from: dict[str, CSEVariable] = {}
+        self.source_of_view: dict[str, CSEVariable] = {}
         self.limited_loads: dict[str, tuple[str, Any]] = {}
         self.paddings = Paddings()
         kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
@@ -203,15 +204,25 @@ class TileKernel(EmittedKernel):
 
     def expanded(self, value: CSEVariable, axes: Sequence[str]) -> CSEVariable:
         """`value` with dimensions of length one where it lacks one of `axes` (those before its first need none)."""
+        value = self.without_added(value)
         own = self.axes_of(value.shape)
         if not own or own == tuple(axes[len(axes) - len(own) :]):
             return value
         needed = axes[axes.index(own[0]) :]
         shape = tuple(self.block(axis) if axis in own else "1" for axis in needed)
-        return tile_ops.copy_of(value, f"{value}{subscript(own, needed)}", shape)
+        view = tile_ops.copy_of(value, f"{value}{subscript(own, needed)}", shape)
+        self.source_of_view[str(view)] = value
+        return view
+
+    def without_added(self, value: CSEVariable) -> CSEVariable:
+        """`value` without dimensions that `expanded` gave it. An operator that is made of others hands such operands on
+        to them, and they are brought to common axes again.
+        """
+        return self.source_of_view.get(str(value), value)
 
     def broadcast(self, value: CSEVariable, axes: Sequence[str], buffer: IndentedBuffer) -> CSEVariable:
         """`value` with all of `axes` as dimensions."""
+        value = self.without_added(value)
         if self.axes_of(value.shape) == tuple(axes):
             return value
         shape = self.shape_of(axes)

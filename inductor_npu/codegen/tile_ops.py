@@ -65,6 +65,7 @@ class TileOps(CSEProxy):
         self._operands: dict[str, tuple[Any, ...]] = {}
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args = tuple(self.kernel.without_added(arg) if isinstance(arg, CSEVariable) else arg for arg in args)
         if name == "logical_or" and (comparison := self._comparison_for_first(args)) is not None:
             return comparison
         bounds = self._bounds(name, args)

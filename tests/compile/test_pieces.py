@@ -161,3 +161,11 @@ def test_an_empty_part() -> None:
     compiled = torch.compile(function, dynamic=True, fullgraph=True)
     for rows in (5, 0, 1):
         check(function, torch.randn(20, 40), torch.randn(rows, 40), compiled=compiled)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float32], ids=str)
+def test_blocks_of_a_diagonal(dtype: torch.dtype) -> None:
+    """Constants inside of constants: rows of zeros, in pieces, beside and between the blocks."""
+    x, y, z = (torch.randint(0, 9, shape).to(dtype) for shape in ((1,), (2,), (3,)))
+    check(lambda x, y, z: torch.block_diag(x, y, z), x, y, z)
+    check(lambda x, y: torch.block_diag(x, y), x.expand(3, 4).clone(), y[:, None])

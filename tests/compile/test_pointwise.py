@@ -39,6 +39,23 @@ def test_division_of_negative_integers(dtype: torch.dtype) -> None:
     check(lambda x, y: (x // y, x % y, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)), x, y)
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, torch.float32, torch.float64], ids=str)
+def test_remainders_of_operands_that_lack_axes(dtype: torch.dtype) -> None:
+    if dtype is torch.float64:
+        require("masked loads of float64")
+    x, row, column = (torch.randint(1, 10, shape).to(dtype) for shape in ((10, 5), (5,), (10, 1)))
+    check(lambda x, row, column: (x % row, row % x, column % row, row % column, x % column, column % x), x, row, column)
+
+
+def test_remainders_of_operands_of_three_axes() -> None:
+    x, y = torch.randint(-9, 9, (6, 1, 10)), torch.randint(1, 9, (5, 1))
+    check(lambda x, y: (x % y, (x // y) % y, y % x.abs().add(1)), x, y)
+
+
+def test_unravelled_indices() -> None:
+    check(lambda x: torch.unravel_index(x, (4, 5)), torch.tensor([[3, 8, 13], [0, 5, 10]]))
+
+
 UNARY = [
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh",
     "tanh", "asinh", "atan", "sigmoid", "erf", "erfc", "lgamma", "floor", "ceil", "round", "trunc", "sign",
