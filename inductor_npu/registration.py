@@ -63,7 +63,7 @@ def _register_codegen() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
     from inductor_npu import config
-    from inductor_npu.codegen import boundaries
+    from inductor_npu.codegen import boundaries, complex_copies
     from inductor_npu.codegen.narrow_accumulation import AccumulateInInt32
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
@@ -74,3 +74,4 @@ def _register_codegen() -> None:
         DEVICE, NpuScheduling, NpuWrapper, device_custom_pass=AccumulateInInt32(), device_custom_config=config
     )
     boundaries.register()
+    complex_copies.register()

@@ -138,3 +138,14 @@ def test_aliased_inputs() -> None:
 
 def test_more_elements_than_one_tile_each() -> None:
     check(lambda x: x * 2 + 1, torch.randn(3_000_001))
+
+
+def _write_to_views(x: torch.Tensor, source: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    scattered = torch.as_strided_scatter(x, source[:2, :2], (2, 2), (1, 2))
+    return torch.diagonal_scatter(x, source[0, :3]), scattered
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
+def test_writes_to_views_of_complex_tensors(dtype: torch.dtype) -> None:
+    check(_write_to_views, torch.randn(4, 3, dtype=dtype), torch.randn(3, 4, dtype=dtype))
