@@ -161,9 +161,11 @@ class Axes:
         self._substitution: dict[sympy.Symbol, sympy.Expr] = {}
         self._joined: list[tuple[list[sympy.Symbol], Axis]] = []
         strides = dict(zip(self._parts, self._cuts.all, strict=False))
+        rows = self._cuts.place(self._cuts.reduction_numel)
+        assert rows is not None
         for group in groups:
             stride = strides[group[0]]
-            is_reduction = not is_multiple(stride, self._cuts.reduction_numel)
+            is_reduction = parts.index(group[0]) < rows
             among = self.reduction if is_reduction else self.pointwise
             prefix = f"r{self._part}{len(among)}_" if is_reduction else f"{_POINTWISE_NAMES[len(among)]}{self._part}"
             symbol = sympy.Symbol(prefix.rstrip("_"), integer=True, nonnegative=True)
@@ -204,16 +206,15 @@ class Axes:
         """What the loop variables of a nest with these (pointwise, reduction) lengths are in this kernel."""
         variables = []
         for stride, length in self._cuts.dimensions(lengths):
-            end = product([stride, length])
+            first = self._cuts.place(stride)
+            last = self._cuts.place(product([stride, length]))
             if equal(length, sympy.S.One):
                 variables.append(sympy.S.Zero)
-            elif self._cuts.holds(stride) and self._cuts.holds(end):
-                inside = [
-                    part * quotient(below, stride)
-                    for part, (below, above) in zip(self._parts, self._spans(), strict=True)
-                    if is_multiple(below, stride) and is_multiple(end, above)
-                ]
-                variables.append(sympy.Add(*inside))
+            elif first is not None and last is not None:
+                # By places: what is known to be equal, as by a guard, need not be known to divide what its equal does.
+                parts = list(self._parts)[first:last]
+                steps = [quotient(cut, self._cuts.all[first]) for cut in self._cuts.all[first:last]]
+                variables.append(sympy.Add(*(part * step for part, step in zip(parts, steps, strict=True))))
             else:
                 flat = sympy.Add(*(part * cut for part, cut in zip(self._parts, self._cuts.all, strict=False)))
                 variables.append(ModularIndexing(flat, stride, length))

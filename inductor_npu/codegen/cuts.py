@@ -86,7 +86,7 @@ class Cuts:
 
     def add(self, cut: sympy.Expr) -> bool:
         """Adds a cut at `cut` if it fits the others; whether there is one now."""
-        if self.holds(cut):
+        if self.place(cut) is not None:
             return True
         if self._whole_rows and not is_multiple(cut, self.reduction_numel):
             return False
@@ -106,6 +106,6 @@ class Cuts:
         ]
         return all(every)
 
-    def holds(self, cut: sympy.Expr) -> bool:
-        """Whether there is a cut at `cut`."""
-        return any(equal(cut, other) for other in self.all)
+    def place(self, cut: sympy.Expr) -> int | None:
+        """Which of the cuts is at `cut`, counted from 0; None if there is none."""
+        return next((place for place, other in enumerate(self.all) if equal(cut, other)), None)

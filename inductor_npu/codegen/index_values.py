@@ -29,6 +29,14 @@ _OPERATORS: tuple[tuple[Any, str], ...] = (
 IsLinear = Callable[[sympy.Expr], bool]
 
 
+def in_float64(number: sympy.Expr) -> sympy.Expr:
+    """`number` with its ratios in float64: Triton divides integers in float32."""
+    return number.replace(
+        functions.IntTrueDiv,
+        lambda left, right: functions.FloatTrueDiv(functions.ToFloat(left), functions.ToFloat(right)),
+    )
+
+
 def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> Any | None:
     """`index` in type `dtype`, computed by operators from expressions for which `is_linear` holds; None if it is one
     itself, or cannot be.

@@ -23,7 +23,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from inductor_npu.codegen import tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
 from inductor_npu.codegen.emitted import EmittedKernel
-from inductor_npu.codegen.index_values import by_operators
+from inductor_npu.codegen.index_values import by_operators, in_float64
 from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
@@ -375,15 +375,16 @@ class TileKernel(EmittedKernel):
         for symbol in index.free_symbols:
             if symbol_is_type(symbol, SymT.TMP):
                 expanded[symbol] = sympy.Symbol(str(self.expanded(self.cse.varname_map[str(symbol)], axes)))
-        text = self.index_to_str(sympy_subs(index, expanded))
         own_dtype = self.get_index_dtype_as_torch_dtype()
         is_fraction = dtype.is_floating_point and not index.is_integer  # of sizes
+        number = in_float64(index) if is_fraction and dtype == torch.float64 else index
+        text = self.index_to_str(sympy_subs(number, expanded))
         if not axes:
             text = f"tl.full([], {text}, {triton_type(dtype) if is_fraction else self.index_dtype})"
         if is_fraction or dtype not in (torch.int32, torch.int64, own_dtype):
             text, own_dtype = f"({text}).to({triton_type(dtype)})", dtype
         value = self.cse.generate(self.compute, text, dtype=own_dtype, shape=self.shape_of(axes))
-        if not loaded:
+        if not (loaded or is_fraction):
             self.index_of[str(value)] = index
         return value
 

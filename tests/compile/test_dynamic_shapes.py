@@ -79,6 +79,50 @@ def test_integer_argument_becomes_symbolic() -> None:
     assert counter.frame_count == 1
 
 
+def test_fractions_of_sizes_are_as_precise_as_their_type() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape
+        return x + rows / columns
+
+    for rows, columns in ((3, 7), (11, 13)):
+        x = torch.randn(rows, columns, dtype=torch.float64)
+        result = torch.compile(fn, dynamic=True)(to_npu(x)).cpu()
+        torch.testing.assert_close(result, fn(x), rtol=1e-15, atol=1e-15)
+
+
+def test_nearest_neighbours_of_an_image_of_any_size() -> None:
+    def fn(x: torch.Tensor, length: int) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, length, mode="nearest-exact")
+
+    compiled, counter = _counted(fn, dynamic=True)
+    for length, scaled in ((4, 3), (4, 5), (30, 13)):
+        check(fn, torch.randn(2, 3, length), scaled, compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_causal_attention_of_any_size() -> None:
+    def fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    compiled, counter = _counted(fn, dynamic=True)
+    for rows, keys, width in ((3, 6, 8), (5, 4, 12)):
+        check(fn, *(torch.randn(4, length, width) for length in (rows, keys, keys)), compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_windows_of_which_a_guard_says_that_there_is_one() -> None:
+    """3 // 2 planes are known to be 1 while their number is written as a quotient: they end where rows of the result do
+    and have no index of their own, the others keep theirs.
+    """
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.avg_pool3d(x, 2)
+
+    compiled, _ = _counted(fn, dynamic=True)
+    for batch, size in ((2, 4), (3, 8), (5, 34)):
+        check(fn, torch.randn(batch, 3, 3, size, size), compiled=compiled)
+
+
 def test_size_from_data() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         check(lambda x: x[x > 0] * 2 + 1, torch.randn(50))
