@@ -41,7 +41,7 @@ def _summed_tensors(node: torch.fx.Node) -> tuple[int, ...]:
     if node.target in (_aten.index_put.default, _aten._unsafe_index_put.default):
         accumulates = node.kwargs.get("accumulate", arguments[3])
         return (0, 2) if accumulates and not _has_mask(arguments[1]) else ()
-    if node.target is _aten.scatter_add.default:
+    if node.target in (_aten.scatter_add.default, _aten._unsafe_masked_index_put_accumulate.default):
         return (0, 3)
     if node.target is _aten.scatter_reduce.two:
         return (0, 3) if arguments[4] == "sum" else ()

@@ -85,6 +85,13 @@ def test_accumulation_into_narrow_integers_wraps_around_as_in_eager(dtype: torch
     check(_accumulate, torch.randint(1, most, (6, 3)).to(dtype), index, source, dynamic=dynamic)
 
 
+def test_accumulation_into_narrow_integers_where_a_mask_says() -> None:
+    index = torch.randint(0, 6, (40,))
+    accumulate = torch.ops.aten._unsafe_masked_index_put_accumulate
+    values = torch.randint(60, 120, (40,), dtype=torch.int8)
+    check(lambda x, i, v: accumulate(x, i > 2, [i], v), torch.zeros(6, dtype=torch.int8), index, values)
+
+
 def test_index_put() -> None:
     index = torch.tensor([1, 3, 5])
 
