@@ -27,6 +27,8 @@ _OPERATORS: tuple[tuple[Any, str], ...] = (
 )
 
 IsLinear = Callable[[sympy.Expr], bool]
+# Gives an index that is linear as a value of the type.
+Plain = Callable[[sympy.Expr, torch.dtype], Any]
 
 
 def in_float64(number: sympy.Expr) -> sympy.Expr:
@@ -37,14 +39,17 @@ def in_float64(number: sympy.Expr) -> sympy.Expr:
     )
 
 
-def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> Any | None:
-    """`index` in type `dtype`, computed by operators from expressions for which `is_linear` holds; None if it is one
-    itself, or cannot be.
+def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain: Plain) -> Any | None:
+    """`index` in type `dtype`, computed by operators from `plain` expressions for which `is_linear` holds; None if it is
+    one itself, or cannot be.
+
+    `plain` is not `ops.index_expr`, which takes its result for that of the graph's own node of this name, and so for
+    one within the same bounds.
     """
     if is_linear(index) or not _is_computable(index, is_linear):
         return None
     whole = dtype if dtype in (torch.int32, torch.int64) else torch.int32
-    value = _computed(index, whole, is_linear)
+    value = _computed(index, whole, is_linear, plain)
     return OpsWrapper._unwrap(value if whole == dtype else ops.to_dtype(value, dtype))
 
 
@@ -56,13 +61,13 @@ def _is_computable(index: sympy.Expr, is_linear: IsLinear) -> bool:
     )
 
 
-def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear) -> Any:
+def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain: Plain) -> Any:
     if is_linear(index):
-        return ops.index_expr(index, dtype)
+        return plain(index, dtype)
     parts = list(index.args)
     if isinstance(index, (sympy.Add, sympy.Mul)):
         # All linear terms are one expression, as are the factors that are constants.
         joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
         parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
     operator = next(operator for kinds, operator in _OPERATORS if isinstance(index, kinds))
-    return functools.reduce(getattr(ops, operator), [_computed(part, dtype, is_linear) for part in parts])
+    return functools.reduce(getattr(ops, operator), [_computed(part, dtype, is_linear, plain) for part in parts])

@@ -38,7 +38,7 @@ class TileOverrides(NpuKernelOverrides):
 
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        value = by_operators(expr, dtype, V.kernel.is_linear)
+        value = by_operators(expr, dtype, V.kernel.is_linear, V.kernel.index_value)
         return V.kernel.index_value(expr, dtype) if value is None else value
 
     @classmethod

@@ -187,7 +187,7 @@ class _Tracer(DefaultHandler):
         return self._new(frozenset())
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        value = by_operators(expr, dtype, self._is_linear)
+        value = by_operators(expr, dtype, self._is_linear, self.index_expr)
         if value is not None:
             return value
         address, indirect = self._affine(expr)
