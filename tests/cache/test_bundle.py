@@ -115,7 +115,7 @@ def test_a_bundle_cannot_write_elsewhere(own_caches: Path, tmp_path: Path, name:
 def test_a_place_that_cannot_be_written_is_an_error_without_a_trace(own_caches: Path, tmp_path: Path) -> None:
     told = command("export", tmp_path / "missing" / "bundle.zip")
     assert told.exit_code == 2
-    assert "missing" in told.stderr
+    assert "missing" in told.stderr.replace("\n", "")  # a long path is wrapped
     assert list(tmp_path.glob("*.zip*")) == []
 
 
