@@ -40,8 +40,8 @@ def in_float64(number: sympy.Expr) -> sympy.Expr:
 
 
 def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain: Plain) -> Any | None:
-    """`index` in type `dtype`, computed by operators from `plain` expressions for which `is_linear` holds; None if it is
-    one itself, or cannot be.
+    """`index` in type `dtype`, computed by operators from `plain` expressions for which `is_linear` holds; None if it
+    is one itself, or cannot be.
 
     `plain` is not `ops.index_expr`, which takes its result for that of the graph's own node of this name, and so for
     one within the same bounds.

@@ -75,6 +75,15 @@ def test_the_result_names_no_folder_of_this_machine(compile_one) -> None:
     assert 'loc("kernel.py":' in result.ttir
 
 
+def test_the_result_names_no_folder_of_an_environment_behind_a_link(
+    ascend: AscendEnvironment, compile_one, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(ascend.programs.resolve().parent)
+    (tmp_path / "kernel.mlir").write_text(compile_one(ADD).linalg)
+    hivm = bishengir.BishengIR(tmp_path / "link" / "bin", tmp_path).compile(tmp_path, TARGET)
+    assert not re.search(r'"/', hivm)
+
+
 # The 950's compiler is another program, which makes another kind of code.
 @pytest.mark.parametrize("target", ["Ascend910B4", "Ascend910_9382", "Ascend950PR_9589", "Ascend910_9589"])
 def test_other_chips(target: str, compile_one) -> None:

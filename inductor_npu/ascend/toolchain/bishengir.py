@@ -37,7 +37,8 @@ class BishengIR:
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self._program = programs / "bishengir-compile"
-        self._library = f"{programs.parent / 'lib'}{os.sep}"
+        # As the program names it, also in an environment that is reached through a link.
+        self._library = f"{programs.resolve().parent / 'lib'}{os.sep}"
         stand_ins = folder / "bin"
         stand_ins.mkdir()
         for name in ("hivmc", "hivmc-a5"):
