@@ -110,6 +110,39 @@ class CacheSettingError(NpuError):
     template = "{variable}={value!r} is not valid: it must be {expected}"
 
 
+class MemoryFaultError(NpuError):
+    """Base of what checked mode (INDUCTOR_NPU_CHECKED=1) finds a kernel to do to memory."""
+
+
+class OutOfBoundsError(MemoryFaultError):
+    """A kernel touched memory outside of the tensor that it was given."""
+
+    template = (
+        "kernel {kernel}{operators} is out of bounds: program {program} {access} {bytes} bytes at byte {offset} of "
+        "{argument}, {room}. Next: check the mask and the sizes that the address is made of, at {where}"
+    )
+
+
+class RaceError(MemoryFaultError):
+    """Two programs of one launch touched the same byte, and one of them wrote it."""
+
+    template = (
+        "kernel {kernel}{operators} has a race between programs: program {program} {access} {bytes} bytes at byte "
+        "{offset} of {argument}, which {other} {other_access} in the same launch; which comes first is not defined. "
+        "Next: let one program do both, use an atomic, or make two launches of it; at {where}"
+    )
+
+
+class UnwrittenReadError(MemoryFaultError):
+    """A kernel read memory that nobody has written since it was allocated."""
+
+    template = (
+        "kernel {kernel}{operators} reads memory that nobody has written: program {program} {access} {bytes} bytes at "
+        "byte {offset} of {argument}. Next: fill the tensor (torch.zeros in place of torch.empty), mask the load, or "
+        "find the kernel before this one that should have written it; at {where}"
+    )
+
+
 class CacheMissError(NpuError):
     """Something had to be compiled, and INDUCTOR_NPU_CACHE=must-hit rules that out."""
 

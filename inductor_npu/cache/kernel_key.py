@@ -80,12 +80,14 @@ def _settings() -> dict[str, str]:
     """What Triton's compilers look at in this process's environment."""
     from triton._C.libtriton import get_cache_invalidating_env_vars
 
+    from inductor_npu.simulator import memory_check
     from inductor_npu.simulator.triton_backend import launch_record
 
     return {
         **get_cache_invalidating_env_vars(),
         "TRITON_DEFAULT_FP_FUSION": os.environ.get("TRITON_DEFAULT_FP_FUSION", "1"),
         launch_record.RECORD_VARIABLE: str(int(launch_record.is_counting())),
+        memory_check.CHECKED_VARIABLE: str(int(memory_check.is_checked())),
     }
 
 

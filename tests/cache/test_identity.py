@@ -44,6 +44,7 @@ CHANGES: dict[str, Callable[[Patch], None]] = {
     "TRITON_DEFAULT_FP_FUSION": lambda p: p.setenv("TRITON_DEFAULT_FP_FUSION", "0"),
     "DISABLE_LLVM_OPT": lambda p: p.setenv("DISABLE_LLVM_OPT", "1"),  # one of those that Triton itself names
     "INDUCTOR_NPU_RECORD": lambda p: p.setenv("INDUCTOR_NPU_RECORD", "1"),
+    "INDUCTOR_NPU_CHECKED": lambda p: p.setenv("INDUCTOR_NPU_CHECKED", "1"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from inductor_npu.errors import DeviceSettingError
 from inductor_npu.providers import current_target
+from inductor_npu.simulator.memory_check import is_checked
 from inductor_npu.target import NpuTarget
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -15,7 +16,9 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
 class DeviceSettings(TypedDict):
-    """The arguments of `_C.configure`. Memory in bytes, for each device; threads 0 means as many as torch uses."""
+    """The arguments of `_C.configure`. Memory in bytes, for each device; threads 0 means as many as torch uses; checked
+    is docs/checked-mode.md.
+    """
 
     target: str
     devices: int
@@ -23,10 +26,11 @@ class DeviceSettings(TypedDict):
     vector_cores: int
     max_grid: int
     threads: int
+    checked: bool
 
 
 def device_settings() -> DeviceSettings:
-    """The settings from INDUCTOR_NPU_TARGET and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
+    """The settings from INDUCTOR_NPU_TARGET, INDUCTOR_NPU_CHECKED and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
 
     Raises UnknownTargetError or DeviceSettingError, which name the variable and what it may be.
     """
@@ -39,6 +43,7 @@ def device_settings() -> DeviceSettings:
         vector_cores=target.vector_cores,
         max_grid=target.max_grid,
         threads=_integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
+        checked=is_checked(),
     )
 
 

@@ -15,6 +15,7 @@ from triton.backends.compiler import BaseBackend, GPUTarget
 
 from ...compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
+from ..memory_check import is_checked
 from . import launch_record
 
 BACKEND = "npu"
@@ -61,8 +62,8 @@ class NpuOptions(AscendOptions):
 
     `debug` keeps device_assert; `enable_fp_fusion` lets a * b + c round once (by default as TRITON_DEFAULT_FP_FUSION
     says); `distinct_arguments` promises that a tensor that the kernel writes reaches it through one argument only;
-    `record` makes the kernel count what it does (see `launch_record.py`); `opt_level` (0 to 3) is that of
-    `object_code.compile_object`.
+    `record` makes the kernel count what it does (see `launch_record.py`), `checked` have it checked (see
+    `checked_launch.py`); `opt_level` (0 to 3) is that of `object_code.compile_object`.
     """
 
     arch: str = ""
@@ -77,6 +78,7 @@ class NpuOptions(AscendOptions):
     enable_fp_fusion: bool = True
     distinct_arguments: bool = False
     record: bool = False
+    checked: bool = False
     opt_level: int = 1
     num_warps: int = 1
     num_stages: int = 1
@@ -132,6 +134,7 @@ class NpuBackend(BaseBackend):
         if isinstance(given.get("extern_libs"), dict):
             given["extern_libs"] = tuple(given["extern_libs"].items())
         given.setdefault("record", launch_record.is_counting())
+        given.setdefault("checked", is_checked())
         given.setdefault("enable_fp_fusion", os.environ.get("TRITON_DEFAULT_FP_FUSION", "1") == "1")
         return NpuOptions(**{**given, "arch": self._npu.name})
 
@@ -210,6 +213,7 @@ def _passes_take_a_name() -> bool:
 
 def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, target: NpuTarget) -> str:
     """TTIR to LLVM IR. Fills the metadata that loading the kernel needs."""
+    from .checked_launch import access_records
     from .codegen import generate
     from .codegen.errors import UnsupportedOperation
     from .errors import tile_record, unsupported_operation
@@ -234,6 +238,8 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
         work_per_program=kernel.work_per_program,
         messages=list(kernel.messages),
     )
+    if options.checked:
+        metadata["accesses"] = access_records(kernel.accesses)
     return kernel.llvm_ir
 
 

@@ -154,7 +154,12 @@ class NpuDriver(DriverBase):
         from .observer import observed
 
         _check_buffers(metadata, self._npu)
-        return observed(make_launcher(_runtime().KernelLauncher, src), src)
+        launcher = make_launcher(_runtime().KernelLauncher, src)
+        if hasattr(metadata, "accesses"):  # compiled with checks
+            from .checked_launch import checked
+
+            launcher = checked(launcher, src, metadata)
+        return observed(launcher, src)
 
 
 def _check_buffers(metadata: Any, target: NpuTarget) -> None:

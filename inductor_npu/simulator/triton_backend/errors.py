@@ -20,10 +20,11 @@ def unsupported_operation(
 ) -> UnsupportedOperationError:
     """The error for `operation` at `line` of `kernel`, with the line's text where the file can be read."""
     message = f"kernel {kernel}: {operation} cannot be compiled for npu: {reason}"
-    return UnsupportedOperationError(_excerpt(line), None, message)
+    return UnsupportedOperationError(excerpt(line), None, message)
 
 
-def _excerpt(line: SourceLine | None) -> str:
+def excerpt(line: SourceLine | None) -> str:
+    """`line` with its text and a mark under the column, where the file can be read."""
     if line is None:
         return "(source line unknown)"
     text = linecache.getline(line.file, line.line).rstrip()

@@ -51,6 +51,14 @@ def make_launcher(kernel_launcher: Callable[[str], Any], source: Any) -> Any:
     return launch_flattened
 
 
+def run_time_arguments(source: Any) -> list[str]:
+    """The names of the arguments that a kernel's code has, in their order; a tuple's or descriptor's parts are all
+    called as it is.
+    """
+    types = zip(source.signature, _argument_types(source))
+    return [str(name) for name, type_ in types for letter in _letters(type_) if letter != "-"]
+
+
 def _argument_types(source: Any) -> list[Any]:
     """The type of each argument that Triton passes at launch."""
     constants = getattr(source, "constants", None) or {}

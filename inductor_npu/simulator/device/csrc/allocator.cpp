@@ -14,6 +14,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "memory_check.h"
+
 namespace inductor_npu {
 namespace {
 
@@ -250,6 +252,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     }
     Block* block = found->second;
     allocated_.erase(found);
+    memory_check::freed(pointer);
     block->allocated = false;
     DeviceStats& stats = devices_[block->device].stats;
     decrease(stats.allocation, *block->pool, 1);
@@ -294,6 +297,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     block->allocated = true;
     block->requested = requested;
     allocated_.emplace(block->pointer, block);
+    memory_check::allocated(block->pointer, requested);
     DeviceStats& stats = devices_[device].stats;
     increase(stats.allocation, pool, 1);
     increase(stats.allocated_bytes, pool, block->size);

@@ -191,6 +191,9 @@ class Arguments {
     if (plan_.written[i]) {
       written_.emplace_back(npu, cpu);
     }
+    if (plan_.written[i] || plan_.any_cpu_tensor) {  // what is not PyTorch's may write more than its schema says
+      view_.written(npu);
+    }
     return cpu;
   }
 

@@ -39,6 +39,9 @@ class HostView {
   // Carries what the operator changed of an argument (sizes, strides, storage) to the npu tensor.
   void write_back(const at::Tensor& npu, const at::Tensor& cpu);
 
+  // Says that the operator writes the argument `npu`.
+  void written(const at::Tensor& npu) const;
+
  private:
   struct StoragePair {
     c10::Storage npu, cpu;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "fallback.h"
+#include "memory_check.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -37,6 +38,7 @@ class RedirectingAllocator final : public c10::Allocator {
     }
     c10::DataPtr memory = npu_allocator()->allocate(bytes);
     memory.unsafe_set_device(c10::kCPU);
+    memory_check::allocation_written(memory.get());  // the operator will
     return memory;
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -218,6 +220,7 @@ c10::Storage HostView::npu_storage(const c10::Storage& cpu, bool sole_owner) {
     // The kernel made its result in memory of its own, not through the allocator.
     memory = npu_allocator()->allocate(bytes);
     std::memcpy(memory.get(), data, bytes);
+    memory_check::written(memory.get(), bytes);
   } else if (sole_owner) {
     memory = impl->set_data_ptr(c10::DataPtr(nullptr, c10::kCPU));
     memory.unsafe_set_device(device_);
@@ -292,6 +295,19 @@ void HostView::write_back_sparse(const at::Tensor& npu, const at::Tensor& cpu) {
     auto* from = at::sparse_csr::get_sparse_csr_impl(cpu);
     at::sparse_csr::get_sparse_csr_impl(npu)->set_member_tensors(
         to_npu(from->compressed_indices()), to_npu(from->plain_indices()), to_npu(from->values()), cpu.sizes());
+  }
+}
+
+void HostView::written(const at::Tensor& npu) const {
+  if (!memory_check::is_on()) {
+    return;
+  }
+  if (npu.has_storage()) {
+    memory_check::allocation_written(npu.storage().data());
+    return;
+  }
+  for (const StoragePair& pair : storages_) {  // a sparse tensor: its parts are among them
+    memory_check::allocation_written(pair.npu.data());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "launch_work.h"
+#include "memory_check.h"
 #include "program_pool.h"
 
 namespace inductor_npu {
@@ -56,7 +57,7 @@ class LaunchJob final : public ProgramJob {
     KernelContext context{};
     int64_t begin = 0, end = 0;
     while (take(begin, end)) {
-      const int32_t failed = launch_.kernel_->entry(launch_.args(), begin, end, launch_.grid_, memory, &context);
+      const int32_t failed = call(begin, end, memory, &context);
       if (failed != 0) {
         cancel();
         keep_failure(failed, context.failed_program);
@@ -69,6 +70,14 @@ class LaunchJob final : public ProgramJob {
   int64_t failed_program = 0;
 
  private:
+  int32_t call(int64_t begin, int64_t end, uint8_t* memory, KernelContext* context) {
+    if (memory_check::is_on()) {
+      return memory_check::run(*launch_.kernel_, launch_.args(), begin, end, launch_.counters_.programs, launch_.grid_,
+                               memory, context);
+    }
+    return launch_.kernel_->entry(launch_.args(), begin, end, launch_.grid_, memory, context);
+  }
+
   void keep_failure(int32_t failed, int64_t program) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (failed_assert == 0 || program < failed_program) {
@@ -133,7 +142,8 @@ std::unique_ptr<LaunchWork> LaunchWork::make(const Launch& launch) {
 
 void LaunchWork::run() {
   const int64_t programs = counters_.programs;
-  const bool serial = threads_ <= 1 || programs == 1 || programs * kernel_->work_per_program < kSerialWork;
+  const bool serial = threads_ <= 1 || programs == 1 || programs * kernel_->work_per_program < kSerialWork ||
+                      memory_check::is_on();
   const int threads = serial ? 1 : static_cast<int>(std::min<int64_t>(threads_, programs));
   const int64_t chunks = serial ? 1 : threads * kChunksPerThread;
   LaunchJob job(*this, std::max<int64_t>(1, (programs + chunks - 1) / chunks));

@@ -11,6 +11,7 @@
 #include "allocator.h"
 #include "generator.h"
 #include "kernel.h"
+#include "memory_check.h"
 #include "runtime.h"
 
 namespace py = pybind11;
@@ -43,12 +44,17 @@ c10::DeviceIndex index_of(int device) {
 void add_device_functions(py::module_& m) {
   m.def(
       "configure",
-      [](const std::string& target, int devices, size_t memory_bytes, int vector_cores, int64_t max_grid, int threads) {
+      [](const std::string& target, int devices, size_t memory_bytes, int vector_cores, int64_t max_grid, int threads,
+         bool checked) {
         configure({target, devices, memory_bytes, vector_cores, max_grid, threads});
+        if (checked) {
+          memory_check::turn_on();
+        }
       },
       py::kw_only(), py::arg("target"), py::arg("devices"), py::arg("memory_bytes"), py::arg("vector_cores"),
-      py::arg("max_grid"), py::arg("threads") = 0,
-      "Tells the facts of the chip, before its first use. `threads` 0: as many as torch.get_num_threads().");
+      py::arg("max_grid"), py::arg("threads") = 0, py::arg("checked") = false,
+      "Tells the facts of the chip, before its first use. `threads` 0: as many as torch.get_num_threads(). `checked`: "
+      "what kernels do to memory is checked.");
   m.def("init", &ensure_open,
         "Opens the device in this process. Raises RuntimeError in a child forked after the parent opened it.");
   m.def("is_open", &is_open);
@@ -156,7 +162,11 @@ void add_memory_functions(py::module_& m) {
         [](int device) { device_allocator()->resetAccumulatedStats(index_of(device)); });
   m.def("set_memory_fraction", [](double fraction, int device) { set_memory_fraction(fraction, index_of(device)); });
   m.def("memory_limit", [](int device) { return memory_limit(index_of(device)); });
-  m.def("raw_alloc", [](size_t size) { return reinterpret_cast<uint64_t>(device_allocator()->raw_allocate(size)); });
+  m.def("raw_alloc", [](size_t size) {
+    void* memory = device_allocator()->raw_allocate(size);
+    memory_check::allocation_written(memory);  // whoever has no more than an address writes unseen
+    return reinterpret_cast<uint64_t>(memory);
+  });
   m.def("raw_delete", [](uint64_t address) { device_allocator()->raw_deallocate(reinterpret_cast<void*>(address)); });
   m.def("is_npu_pointer", [](uint64_t address) { return is_npu_pointer(reinterpret_cast<const void*>(address)); });
 }

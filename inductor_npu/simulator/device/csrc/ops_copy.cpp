@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fallback.h"
+#include "memory_check.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -35,6 +36,7 @@ void copy_now(const at::Tensor& source, const at::Tensor& destination) {
   wait_for_streams_of(source, destination);
   if (is_plain_copy(source, destination)) {
     std::memmove(destination.mutable_data_ptr(), source.const_data_ptr(), destination.nbytes());
+    memory_check::written(destination.const_data_ptr(), destination.nbytes());
     return;
   }
   const at::AutoDispatchBelowADInplaceOrView guard;
@@ -42,6 +44,9 @@ void copy_now(const at::Tensor& source, const at::Tensor& destination) {
   const at::Tensor from = on_npu(source) ? view.to_cpu(source) : source;
   at::Tensor to = on_npu(destination) ? view.to_cpu(destination) : destination;
   to.copy_(from);
+  if (on_npu(destination)) {
+    view.written(destination);
+  }
 }
 
 void copy_within_device(const at::Tensor& source, const at::Tensor& destination) {
@@ -94,6 +99,7 @@ at::Tensor& copy_sparse(at::Tensor& self, const at::Tensor& source, bool non_blo
   at::Tensor to = on_npu(self) ? view.to_cpu(self) : self;
   to.copy_(from, non_blocking);
   if (on_npu(self)) {
+    view.written(self);
     view.write_back(self, to);
   }
   return self;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "memory_check.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -163,6 +164,7 @@ bool query_device(c10::DeviceIndex device) {
 
 void copy_async(c10::Stream stream, void* destination, const void* source, size_t bytes) {
   driver::copy(native(stream), destination, source, bytes, host_threads());
+  memory_check::written(destination, bytes);
 }
 
 }  // namespace inductor_npu

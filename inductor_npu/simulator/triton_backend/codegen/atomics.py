@@ -67,7 +67,7 @@ def _masked(kernel: KernelGenerator, op: Op, lanes: list[Lane]) -> Val:
 
 def _atomic(kernel: KernelGenerator, op: Op, scalars: list[Val]) -> Val:
     b, element = kernel.b, element_of(op.operands[1].type)
-    kernel.memory.count_atomic(element)
+    kernel.memory.before_atomic(op, scalars[0], element)
     ordering = _ORDERINGS[str(op.attrs.get("sem", "acq_rel"))]
     if op.name == "tt.atomic_cas":
         return _exchange(kernel, scalars[0], scalars[1], scalars[2], ordering)

@@ -12,7 +12,8 @@ from ..ttir.ir import Block, Function, Module, Op, Value
 from . import control_flow, counters, solo
 from .atomics import emit_scalar_atomic
 from .builder import Builder, Val
-from .effects import Bases
+from .checks import Access, Checks
+from .effects import ATOMICS, Bases
 from .elementwise import Elementwise
 from .errors import UnsupportedOperation
 from .lanes import Lane, Uniform
@@ -33,12 +34,14 @@ DEEPEST_CHAIN = 10_000  # Python calls: values are evaluated recursively, three 
 class CodegenOptions:
     """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
     `distinct_arguments` says that no two arguments point at the same memory, unless it is only read;
-    `record` adds counters (see `counters.py`); `grid_limit` is the largest number of programs of a launch.
+    `record` adds counters (see `counters.py`), `checked` checks (see `checks.py`); `grid_limit` is the largest number
+    of programs of a launch.
     """
 
     enable_fp_fusion: bool = True
     distinct_arguments: bool = False
     record: bool = False
+    checked: bool = False
     vector_bits: int = 512
     registers: int = 32
     grid_limit: int = (1 << 31) - 1
@@ -48,6 +51,7 @@ class CodegenOptions:
 class GeneratedKernel:
     """The text of an LLVM module with the function `entry`. Each running thread needs `scratch_bytes` of its own;
     `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i+1.
+    `accesses` are those of the checked variant, by the number that its checks pass.
     """
 
     llvm_ir: str
@@ -55,6 +59,7 @@ class GeneratedKernel:
     scratch_bytes: int
     work_per_program: int
     messages: list[str] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
 
 
 def generate_kernel(module: Module, options: CodegenOptions) -> GeneratedKernel:
@@ -90,13 +95,20 @@ class KernelGenerator:
         rewrite(self.function)
         self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
         self._arguments()
+        if self.options.checked:
+            self.memory.checks = self._checks()
         entry = list(self.b.sinks[0])
         self.b.sinks[0].clear()
         self._program_ids()
         self.block(self.function.body)
         entry_name = f"npu_{self.function.name}"
         return GeneratedKernel(
-            self._module(entry_name, entry), entry_name, self.scratch_bytes, max(1, self.work), self.messages
+            self._module(entry_name, entry),
+            entry_name,
+            self.scratch_bytes,
+            max(1, self.work),
+            self.messages,
+            self.memory.checks.accesses if self.memory.checks is not None else [],
         )
 
     def _arguments(self) -> None:
@@ -114,6 +126,11 @@ class KernelGenerator:
             if isinstance(divisor, int) and element in ("i32", "i64"):
                 value.divisor = divisor
             self.env[argument] = Uniform(value)
+
+    def _checks(self) -> Checks:
+        arguments = {argument: self.scalar(argument) for argument in self.function.body.arguments}
+        ordered = any(op.name in ATOMICS and self.uses[op.result] for op in self.function.body.walk())
+        return Checks(self.b, self.elementwise.lanes, self.bases, arguments, ordered)
 
     def _program_ids(self) -> None:
         self.program_ids, self.grid = [], []
@@ -137,6 +154,7 @@ class KernelGenerator:
                 ),
                 "entry:",
                 *(counters.definitions() if self.options.record else ()),
+                *(self.memory.checks.definitions() if self.memory.checks is not None else ()),
                 *entry,
                 _PROLOGUE,
                 self.b.text(),
@@ -206,11 +224,11 @@ class KernelGenerator:
         elif name == "tt.load":
             pointer, *rest = (self.lane(o) for o in op.operands)
             mask, other = [*rest, None, None][:2]
-            self.env[op.result] = self.memory.device_load(pointer, mask, other, element_of(op.result.type), 0)
+            self.env[op.result] = self.memory.device_load(op, pointer, mask, other, element_of(op.result.type), 0)
         elif name == "tt.store":
             pointer, value, *rest = (self.lane(o) for o in op.operands)
             mask = rest[0] if rest else None
-            self.memory.device_store(pointer, value, mask, element_of(op.operands[1].type), 0)
+            self.memory.device_store(op, pointer, value, mask, element_of(op.operands[1].type), 0)
         elif name in ("tt.atomic_rmw", "tt.atomic_cas"):
             emit_scalar_atomic(self, op)
         elif name in ("tt.make_tensor_ptr", "tt.advance"):

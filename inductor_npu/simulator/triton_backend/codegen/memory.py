@@ -6,11 +6,16 @@ A lane that is masked off never touches memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from ..ttir.ir import Op
 from .builder import Builder, Val
 from .integers import Integers
 from .lanes import Address, Index, Lane, Lanes, Uniform, Vector, is_uniform
 from .types import element_bytes, llvm_type, mangled
+
+if TYPE_CHECKING:
+    from .checks import Checks
 
 
 @dataclass(eq=False, slots=True)
@@ -33,26 +38,35 @@ class Memory:
 
     def __init__(self, builder: Builder, lanes: Lanes, integers: Integers) -> None:
         self.b, self.lanes, self.integers = builder, lanes, integers
+        self.checks: Checks | None = None  # of the checked variant
 
     # -- device memory -----------------------------------------------------------------------------------------------
-    def device_load(self, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int) -> Lane:
-        """`load` from memory of the device, which a kernel may be asked to count."""
+    def device_load(
+        self, op: Op, pointer: Lane, mask: Lane | None, other: Lane | None, element: str, width: int
+    ) -> Lane:
+        """`load` from memory of the device by `op`, which a kernel may be asked to count or to have checked."""
+        level = max(lane.level for lane in (pointer, mask, other) if lane is not None)
         if self.b.counting:
-            level = max(lane.level for lane in (pointer, mask, other) if lane is not None)
             self._count("bytes_read", pointer, mask, element, width, level)
+        if self.checks is not None:
+            self.checks.access(op, pointer, mask, element, width, level)
         return self.load(pointer, mask, other, element, width)
 
-    def device_store(self, pointer: Lane, value: Lane, mask: Lane | None, element: str, width: int) -> None:
-        """`store` to memory of the device, which a kernel may be asked to count."""
+    def device_store(self, op: Op, pointer: Lane, value: Lane, mask: Lane | None, element: str, width: int) -> None:
+        """`store` to memory of the device by `op`, which a kernel may be asked to count or to have checked."""
         if self.b.counting:
             self._count("bytes_written", pointer, mask, element, width, self.b.level)
+        if self.checks is not None:
+            self.checks.access(op, pointer, mask, element, width, self.b.level)
         self.store(pointer, value, mask, element, width)
 
-    def count_atomic(self, element: str) -> None:
-        """One element was read and written."""
+    def before_atomic(self, op: Op, pointer: Val, element: str) -> None:
+        """One element at `pointer` will be read and written by `op`."""
         if self.b.counting:
             for counter in ("bytes_read", "bytes_written"):
                 self.b.count(counter, str(element_bytes(element)), self.b.level)
+        if self.checks is not None:
+            self.checks.access(op, Uniform(pointer), None, element, 0, self.b.level)
 
     def _count(self, counter: str, pointer: Lane, mask: Lane | None, element: str, width: int, level: int) -> None:
         """Counts the bytes of the lanes that are not masked off; lanes with one address and one mask are one access."""

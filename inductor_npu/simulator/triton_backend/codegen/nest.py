@@ -134,7 +134,7 @@ class Frame:
     def _load(self, op: Op, coordinates: Coordinates) -> Lane:
         pointer, *rest = (self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands)
         mask, other = [*rest, None, None][:2]
-        return self.kernel.memory.device_load(pointer, mask, other, element_of(op.result.type), self.width)
+        return self.kernel.memory.device_load(op, pointer, mask, other, element_of(op.result.type), self.width)
 
     def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
         """The source at positions given by the indices along one axis: from scratch, or computed there."""
@@ -402,7 +402,7 @@ class Nest:
             elif root.op.name == "tt.store":
                 mask = lanes[2] if len(lanes) > 2 else None
                 element = element_of(root.op.operands[1].type)
-                self.kernel.memory.device_store(lanes[0], lanes[1], mask, element, frame.width)
+                self.kernel.memory.device_store(root.op, lanes[0], lanes[1], mask, element, frame.width)
             elif root.op.name != "tt.reduce":
                 emit_atomic(frame, root.op, lanes, coordinates)
         found = []

@@ -1,0 +1,12 @@
+"""Checked mode: whether each kernel of this process is checked for what it does to memory (docs/checked-mode.md)."""
+
+from __future__ import annotations
+
+import os
+
+CHECKED_VARIABLE = "INDUCTOR_NPU_CHECKED"  # 1: kernels are compiled and run with checks
+
+
+def is_checked() -> bool:
+    """Whether kernels that are compiled now get checks. Set for a whole process, before its first use of a device."""
+    return os.environ.get(CHECKED_VARIABLE) == "1"
