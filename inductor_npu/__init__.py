@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from inductor_npu.compile_time.record import CompileTimes, GraphTime, PhaseTime, compile_times, record_compile_times
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from inductor_npu.cache.warmup import Warmup
+    from inductor_npu.explanation.data import Explanation
+    from inductor_npu.explanation.recorder import Recorded
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,7 +26,9 @@ __all__ = [
     "__version__",
     "compile_times",
     "enable",
+    "explain",
     "record_compile_times",
+    "record_explanation",
     "warmup",
 ]
 
@@ -72,6 +78,40 @@ def warmup(
     from inductor_npu.cache.warmup import warm_up
 
     return warm_up(function, examples, keywords, backward, wait)
+
+
+def explain(function: Callable[..., Any], *examples: Any, backward: bool = False, **keywords: Any) -> Explanation:
+    """Calls `torch.compile(function)(*examples, **keywords)` once and says what torch.compile did: graphs; graph breaks
+    with reason and line; recompiles with the guards that failed; kernels with their operators, lines and bytes; what
+    ran in eager, and why; caches; compile time by phase. `print` shows it as tables, and it is plain data
+    (inductor_npu.explanation.data.Explanation).
+
+    function: a function or module, or what torch.compile returned for one. What an earlier call compiled is not
+        compiled again, and not explained; `torch.compiler.reset()` before makes this one the first. Give a compiled
+        function that was called before, and other sizes, to see why it is compiled again.
+    examples, keywords: as in a real call.
+    backward: whether to call the backward pass, too, through all results that need a gradient.
+
+    Gradients, the module's buffers and the states of random number generators are afterwards as they were before; what
+    else the call changes, such as its arguments, stays changed.
+
+    Raises what the call raises; inductor_npu.errors.NoGradientError if there is nothing to go backward through.
+    """
+    from inductor_npu.explanation.explain import explain_call
+
+    return explain_call(function, examples, keywords, backward)
+
+
+def record_explanation() -> AbstractContextManager[Recorded]:
+    """Observes what is compiled inside a `with` block, such as some steps of a training loop:
+
+    with inductor_npu.record_explanation() as recorded:
+        ...
+    print(recorded.explanation)
+    """
+    from inductor_npu.explanation import recorder
+
+    return recorder.record_explanation()
 
 
 def _autoload() -> None:

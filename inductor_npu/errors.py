@@ -159,10 +159,10 @@ class BundleError(NpuError):
 
 
 class NoGradientError(NpuError):
-    """`inductor_npu.warmup` was asked for the backward pass of something that has none."""
+    """`inductor_npu.warmup` or `explain` was asked for the backward pass of something that has none."""
 
     template = (
-        "{function} cannot be warmed up with backward=True: no tensor that it returns needs a gradient. Leave backward "
+        "{function} cannot be called with backward=True: no tensor that it returns needs a gradient. Leave backward "
         "out, or call it where gradients are enabled, with parameters or inputs that need them"
     )
 

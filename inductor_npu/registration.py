@@ -7,6 +7,7 @@ so that `import torch` stays cheap and a process that never compiles pays nothin
 from __future__ import annotations
 
 import functools
+import os
 
 from inductor_npu import compat
 from inductor_npu.import_hooks import after_import
@@ -23,11 +24,20 @@ def register() -> None:
 def _register_once() -> None:
     for patch in compat.PATCHES:
         after_import(patch.when, patch.apply)
+    if os.environ.get("INDUCTOR_NPU_SUMMARY", "0") not in ("", "0"):
+        after_import("torch._dynamo.utils", _summarise_at_exit)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
     after_import("torch._inductor.compile_fx", _register_codegen)
+
+
+def _summarise_at_exit() -> None:
+    """What is printed when the process ends, for INDUCTOR_NPU_SUMMARY=1."""
+    from inductor_npu.explanation.explain import summarise_at_exit
+
+    summarise_at_exit()
 
 
 def _register_cache_artifact() -> None:

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -22,13 +22,14 @@ from torch._dynamo.callback import CallbackArgs, callback_handler
 from torch._dynamo.utils import counters
 from torch.utils import _pytree as pytree
 
+from inductor_npu import one_call
 from inductor_npu.cache import kernels
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import environment, generated_with
 from inductor_npu.cache.location import graph_store
 from inductor_npu.cache.misses import NAME
 from inductor_npu.cache.store import CannotLockError, Hold, Store
-from inductor_npu.errors import NoGradientError, NpuWarning
+from inductor_npu.errors import NpuWarning
 
 KIND = "warmup"
 # Longer than one process takes to compile a model: after that whoever waits compiles too.
@@ -68,20 +69,20 @@ def warm_up(
     function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool, wait: float
 ) -> Warmup:
     """`inductor_npu.warmup`: see there."""
-    tensors = _tensors_of(function, (examples, keywords))
+    tensors = one_call.tensors_of(function, (examples, keywords))
     fields = _fields(function, examples, keywords, backward)
     turns = _Turns(graph_store(), fields, wait)
     # Ranks that are connected may wait for each other inside the call: only its compilations can take turns.
     connected = torch.distributed.is_available() and torch.distributed.is_initialized()
     before, began = _counts(), time.monotonic()
-    with _undone(function, tensors), turns.for_each_compilation() if connected else turns.for_the_whole():
-        _call(function, examples, keywords, backward)
-        for device in _devices(tensors):
+    with one_call.undone(function, tensors), turns.for_each_compilation() if connected else turns.for_the_whole():
+        one_call.call(function, examples, keywords, backward)
+        for device in one_call.devices_of(tensors):
             torch.get_device_module(device).synchronize(device)
     done = {name: number - before[name] for name, number in _counts().items()}
     record = Warmup(**done, waited=turns.waited, seconds=time.monotonic() - began, timed_out=turns.timed_out)
     log.info("warm-up of %s: %s", fields["function"], record)
-    if not any(done.values()) and not _is_compiled(function):
+    if not any(done.values()) and not one_call.is_compiled(function):
         warnings.warn(
             f"nothing of {fields['function']} was compiled for device npu: give warmup() what torch.compile returned",
             NpuWarning,
@@ -169,16 +170,6 @@ class _Turns:
         return Key(KIND, {**self._fields, "step": str(self._step)})
 
 
-def _call(function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool) -> None:
-    result = function(*examples, **keywords)
-    if not backward:
-        return
-    outputs = [value for value in pytree.tree_leaves(result) if isinstance(value, torch.Tensor) and value.requires_grad]
-    if not outputs:
-        raise NoGradientError(function=_name(function))
-    torch.autograd.backward(outputs, [torch.ones_like(value) for value in outputs])
-
-
 def _counts() -> dict[str, int]:
     of_graphs, of_kernels = counters[_INDUCTOR], counters[kernels.COUNTERS]
     return {
@@ -187,40 +178,6 @@ def _counts() -> dict[str, int]:
         "kernels_compiled": of_kernels["miss"] + of_kernels["unused"],
         "kernels_loaded": of_kernels["hit"],
     }
-
-
-# ---- what a warm-up leaves as it was
-
-
-@contextmanager
-def _undone(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Gives back gradients, the module's buffers and the states of random number generators, as they were before."""
-    module = _module(function)
-    buffers = [] if module is None else [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
-    leaves = [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]
-    gradients = [(leaf, leaf.grad) for leaf in leaves]
-    generators = [(device, torch.get_device_module(device).get_rng_state(device)) for device in _devices(tensors)]
-    of_host = torch.get_rng_state()
-    for leaf in leaves:
-        leaf.grad = None
-    try:
-        yield
-    finally:
-        for leaf, gradient in gradients:
-            leaf.grad = gradient
-        with torch.no_grad():
-            for buffer, content in buffers:
-                buffer.copy_(content)
-        for device, state in generators:
-            torch.get_device_module(device).set_rng_state(state, device)
-        torch.set_rng_state(of_host)
-
-
-def _devices(tensors: Iterable[torch.Tensor]) -> list[torch.device]:
-    """Where `tensors` are, beside the host."""
-    return [
-        device for device in dict.fromkeys(tensor.device for tensor in tensors) if device.type not in ("cpu", "meta")
-    ]
 
 
 # ---- which piece of work it is
@@ -232,11 +189,11 @@ def _fields(
     """What tells one piece of work from another. It need not be exact: too little makes processes wait for each other
     that compile different things, too much lets them compile the same at once.
     """
-    module = _module(function)
+    module = one_call.module_of(function)
     state = [] if module is None else [*module.named_parameters(), *module.named_buffers()]
     leaves, structure = pytree.tree_flatten((tuple(examples), dict(keywords)))
     return {
-        "function": _name(function),
+        "function": one_call.name_of(function),
         "code": _hash([_code_text(code) for code in _codes(function)]),
         "state": _hash([f"{name} {_signature(value)}" for name, value in state]),
         "examples": _hash([str(structure), *map(_signature, leaves)]),
@@ -253,8 +210,8 @@ def _signature(value: Any) -> str:
 
 def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
     """The code of `function`, or of the methods `forward` of a module and of all below it."""
-    module = _module(function)
-    called = [_unwrapped(function)] if module is None else [type(part).forward for part in module.modules()]
+    module = one_call.module_of(function)
+    called = [one_call.unwrapped(function)] if module is None else [type(part).forward for part in module.modules()]
     for each in dict.fromkeys(called):
         code = getattr(each, "__code__", None)
         if code is not None:
@@ -275,32 +232,3 @@ def _constant_text(value: object) -> str:
 
 def _hash(texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
-
-
-def _tensors_of(function: Callable[..., Any], examples: object) -> list[torch.Tensor]:
-    module = _module(function)
-    state = [] if module is None else [*module.parameters(), *module.buffers()]
-    return [*state, *(value for value in pytree.tree_leaves(examples) if isinstance(value, torch.Tensor))]
-
-
-def _module(function: Callable[..., Any]) -> torch.nn.Module | None:
-    """The module that a call of `function` runs, as its user wrote it; None for other functions."""
-    inner = _unwrapped(function)
-    owner = inner if isinstance(inner, torch.nn.Module) else getattr(inner, "__self__", None)
-    return owner if isinstance(owner, torch.nn.Module) else None
-
-
-def _unwrapped(function: Callable[..., Any]) -> Any:
-    """What was given to torch.compile."""
-    inner = getattr(function, "_orig_mod", None)  # of a module
-    return inner if inner is not None else getattr(function, "_torchdynamo_orig_callable", function)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    inner = _unwrapped(function)
-    named = inner if hasattr(inner, "__qualname__") else type(inner)
-    return f"{named.__module__}.{named.__qualname__}"
-
-
-def _is_compiled(function: Callable[..., Any]) -> bool:
-    return _unwrapped(function) is not function or getattr(function, "_compiled_call_impl", None) is not None

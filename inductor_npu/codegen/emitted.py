@@ -6,8 +6,10 @@ import functools
 from typing import Any
 
 from torch._inductor.codegen.triton import TritonKernel
+from torch._inductor.virtualized import V
 
 from inductor_npu import providers
+from inductor_npu.codegen import traffic
 from inductor_npu.tiling.grid import NpuGrid
 
 # The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
@@ -70,3 +72,9 @@ class EmittedKernel(TritonKernel):
         own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         return super().codegen_kernel(name)
+
+    def call_kernel(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Inductor's launch, below a comment that says what it moves."""
+        wrapper = V.graph.wrapper_code
+        wrapper.make_comment(f"{wrapper.comment} {traffic.comment_of(self)}")
+        super().call_kernel(name, *args, **kwargs)

@@ -238,4 +238,13 @@ def source_lines(schedule: Sequence[Any]) -> list[str]:
     """The user's lines that led to `schedule`: `model.py:12: y = F.gelu(x)`. Files have no folder, which differs from
     machine to machine.
     """
-    return [f"{Path(line.file).name}:{line.line}: {line.text}".rstrip("\\ ") for line in provenance.lines_of(schedule)]
+    return [*map(_told, provenance.lines_of(schedule))]
+
+
+def source_lines_of_call(node: Any) -> list[str]:
+    """The user's lines that led to a call of an operator, Inductor's ExternKernel `node`."""
+    return [*map(_told, provenance.lines_of_call(node))]
+
+
+def _told(line: provenance.Line) -> str:
+    return f"{Path(line.file).name}:{line.line}: {line.text}".rstrip("\\ ")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,13 +97,26 @@ def operators_of(schedule: Sequence[Any]) -> tuple[str, ...]:
 
 def lines_of(schedule: Sequence[Any]) -> tuple[Line, ...]:
     """The user's source lines that led to the scheduler's nodes `schedule`, each once, in the graph's order."""
-    return tuple(dict.fromkeys(line for node in _graph_nodes(schedule) if (line := _user_line(node))))
+    return _lines(_graph_nodes(schedule))
+
+
+def lines_of_call(node: Any) -> tuple[Line, ...]:
+    """The user's source lines that led to a call of an operator, Inductor's ExternKernel `node`."""
+    return _lines(_in_order(node.origins))
+
+
+def _lines(nodes: Sequence[Any]) -> tuple[Line, ...]:
+    return tuple(dict.fromkeys(line for node in nodes if (line := _user_line(node))))
 
 
 def _graph_nodes(schedule: Sequence[Any]) -> list[Any]:
     """The FX nodes that the loops of `schedule` were made of, in the order of their graph."""
     loops = [node for entry in schedule if hasattr(entry, "get_nodes") for node in entry.get_nodes()]
-    origins = dict.fromkeys(origin for loop in loops if loop.node is not None for origin in loop.node.origins)
+    return _in_order(dict.fromkeys(origin for loop in loops if loop.node is not None for origin in loop.node.origins))
+
+
+def _in_order(origins: Iterable[Any]) -> list[Any]:
+    """Those of the FX nodes `origins` that call something, in the order of their graph."""
     calls = [origin for origin in origins if origin.op == "call_function"]
     order = {
         node: place for graph in dict.fromkeys(call.graph for call in calls) for place, node in enumerate(graph.nodes)

@@ -8,7 +8,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 
 from inductor_npu import providers
-from inductor_npu.codegen import provenance
+from inductor_npu.codegen import operator_calls, provenance
 from inductor_npu.codegen.emitted import EmittedKernel
 
 
@@ -36,7 +36,39 @@ class NpuAllocation:
         return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
 
 
-class NpuWrapper(NpuAllocation, PythonWrapperCodegen):
+class CommentedCalls:
+    """Calls of operators have comments, as launches have: the user's lines, and why there is no kernel."""
+
+    def generate_fallback_kernel(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_fallback_kernel(node)  # type: ignore[misc]
+
+    def generate_extern_kernel_alloc(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_extern_kernel_alloc(node)  # type: ignore[misc]
+
+    def generate_extern_kernel_out(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_extern_kernel_out(node)  # type: ignore[misc]
+
+    def generate_extern_kernel_multi_out(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_extern_kernel_multi_out(node)  # type: ignore[misc]
+
+    def generate_scatter_fallback(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_scatter_fallback(node)  # type: ignore[misc]
+
+    def generate_index_put_fallback(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_index_put_fallback(node)  # type: ignore[misc]
+
+    def _comment_on(self, node: Any) -> None:
+        for text in operator_calls.comments(node):
+            self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
+
+
+class NpuWrapper(CommentedCalls, NpuAllocation, PythonWrapperCodegen):
     """The wrapper of a graph whose device is `npu`; operators on `cpu` in the same graph are generated as ever."""
 
     @staticmethod
@@ -81,5 +113,5 @@ class NpuWrapper(NpuAllocation, PythonWrapperCodegen):
             self.header.writeline("warn_graph_capture_missing()")
 
 
-class NpuSubgraphWrapper(NpuAllocation, SubgraphPythonWrapperCodegen):
+class NpuSubgraphWrapper(CommentedCalls, NpuAllocation, SubgraphPythonWrapperCodegen):
     """The wrapper of a graph inside another graph (a branch of torch.cond, the body of a loop)."""

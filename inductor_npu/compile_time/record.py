@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 # In place of a compile id.
 OUTSIDE = "outside torch.compile"
 _NANOSECONDS = 1e9
-_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -111,11 +109,9 @@ class CompileTimes:
         return table(self)
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from inductor_npu.compile_time.table import as_text
 
-        text = io.StringIO()
-        Console(file=text, width=_WIDTH).print(self)
-        return text.getvalue().rstrip("\n")
+        return as_text(self)
 
 
 @dataclass

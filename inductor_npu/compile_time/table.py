@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from inductor_npu.compile_time.record import CompileTimes
+
+_WIDTH = 100
+
+
+def as_text(shown: RenderableType | CompileTimes) -> str:
+    """What a terminal of 100 columns without colours shows."""
+    text = io.StringIO()
+    Console(file=text, width=_WIDTH).print(shown)
+    return text.getvalue().rstrip("\n")
 
 
 def table(times: CompileTimes) -> Table:

@@ -1,0 +1,46 @@
+"""`inductor_npu.explain` and the summary when a process ends."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from inductor_npu import one_call
+from inductor_npu.explanation.data import Explanation
+from inductor_npu.explanation.recorder import Recorder, record_explanation, so_far
+
+_WIDTH = 120
+
+
+def explain_call(
+    function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool
+) -> Explanation:
+    """`inductor_npu.explain`: see there."""
+    compiled = function if one_call.is_compiled(function) else torch.compile(function)
+    tensors = one_call.tensors_of(function, (examples, keywords))
+    with record_explanation() as recorded, one_call.undone(function, tensors):
+        one_call.call(compiled, examples, keywords, backward)
+        for device in one_call.devices_of(tensors):
+            torch.get_device_module(device).synchronize(device)
+    return recorded.explanation
+
+
+def summarise_at_exit() -> None:
+    """Records from now on, and prints to standard error when the process ends, if there is something to say."""
+    recorder = Recorder()
+    recorder.start()
+    atexit.register(_print, recorder)
+
+
+def _print(recorder: Recorder) -> None:
+    from rich.console import Console
+
+    recorder.stop()
+    if recorder.has_heard():
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            console.width = _WIDTH
+        console.print(so_far(recorder))

@@ -1,0 +1,302 @@
+"""What `inductor_npu.explain` says of small programs, as data, and that it is what happened."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import inductor_npu
+from inductor_npu.explanation.data import Explanation, Pass
+from tests.cache.conftest import forget
+from tests.processes import run_python
+
+pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("own_caches")]
+
+
+def line_with(text: str, function: Callable[..., object]) -> int:
+    """The number of the line of `function` that contains `text`."""
+    lines, first = inspect.getsourcelines(function)
+    (place,) = (first + offset for offset, line in enumerate(lines) if text in line)
+    return place
+
+
+def on_npu(*shape: int) -> torch.Tensor:
+    return torch.linspace(-1, 1, torch.Size(shape).numel()).reshape(shape).to("npu")
+
+
+# ---- graphs
+
+
+def test_one_graph_of_one_kernel() -> None:
+    def add(x, y):
+        return x + y
+
+    explained = inductor_npu.explain(add, on_npu(10, 100), on_npu(10, 100))
+    (graph,) = explained.graphs
+    assert (graph.function, graph.pass_, graph.found) == ("add", Pass.INFERENCE, False)
+    assert graph.line is not None and graph.line.line == line_with("def add", add)
+    (kernel,) = explained.kernels
+    assert kernel.operators == ("aten.add",)
+    assert [(line.file, line.line, line.text) for line in kernel.lines] == [
+        (Path(__file__).name, line_with("return x + y", add), "return x + y")
+    ]
+    assert (explained.graph_breaks, explained.recompiles, explained.left_to_eager) == ((), (), ())
+
+
+def test_a_fused_kernel_names_all_its_operators_and_lines() -> None:
+    def fused(x):
+        y = torch.sin(x)
+        return torch.nn.functional.gelu(y) * x
+
+    (kernel,) = inductor_npu.explain(fused, on_npu(64)).kernels
+    assert kernel.operators == ("aten.sin", "aten.gelu", "aten.mul")
+    assert [line.line for line in kernel.lines] == [line_with("sin", fused), line_with("gelu", fused)]
+
+
+def test_a_backward_pass_is_a_graph_of_its_own_and_leaves_gradients_alone() -> None:
+    x = on_npu(8, 32).requires_grad_()
+    explained = inductor_npu.explain(lambda x: torch.softmax(x, -1) * 2, x, backward=True)
+    assert [graph.pass_ for graph in explained.graphs] == [Pass.FORWARD, Pass.BACKWARD]
+    assert all(graph.kernels for graph in explained.graphs)
+    assert x.grad is None
+
+
+def test_what_an_earlier_call_compiled_is_not_explained_again() -> None:
+    compiled = torch.compile(lambda x: x * 3)
+    assert inductor_npu.explain(compiled, on_npu(16)).happened
+    again = inductor_npu.explain(compiled, on_npu(16))
+    assert not again.happened
+    assert "Nothing was compiled" in str(again)
+
+
+# ---- breaks and recompiles
+
+
+def test_a_graph_break_has_a_reason_and_the_users_line() -> None:
+    def broken(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    explained = inductor_npu.explain(broken, on_npu(16))
+    (found,) = explained.graph_breaks
+    assert found.reason == "Call to `torch._dynamo.graph_break()`"
+    assert "User-inserted graph break" in found.explanation
+    assert found.line is not None
+    assert (Path(found.line.file).name, found.line.line) == (Path(__file__).name, line_with("graph_break", broken))
+    assert found.line.text == "torch._dynamo.graph_break()"
+    assert len(explained.graphs) == 2
+
+
+def test_a_branch_on_data_is_a_break_where_the_branch_is() -> None:
+    def branching(x):
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    (found,) = inductor_npu.explain(branching, on_npu(16)).graph_breaks
+    assert "branching" in found.reason
+    assert found.line is not None and found.line.line == line_with("if x.sum", branching)
+
+
+def test_a_recompile_names_the_guard_that_failed() -> None:
+    def scaled(x, scale):
+        return x * scale
+
+    compiled = torch.compile(scaled, dynamic=False)
+    compiled(on_npu(16), 2)
+    (again,) = inductor_npu.explain(compiled, on_npu(16), 3).recompiles
+    assert again.function == "scaled"
+    assert again.line is not None and again.line.line == line_with("def scaled", scaled)
+    (guard,) = again.guards
+    assert "scale" in guard and "2" in guard
+    assert not guard.startswith("0/")
+
+
+def test_a_size_that_changes_is_a_recompile_for_any_size() -> None:
+    compiled = torch.compile(lambda x: x.cos())
+    compiled(on_npu(16))
+    explained = inductor_npu.explain(compiled, on_npu(100))
+    (again,) = explained.recompiles
+    assert "size mismatch at index 0. expected 16, actual 100" in again.guards[0]
+    (kernel,) = explained.kernels
+    assert (kernel.bytes_read, kernel.bytes_written) == (400, 400)
+    assert "= 100" in kernel.sizes
+
+
+def test_a_function_whose_limit_of_recompiles_is_reached_is_left_to_eager() -> None:
+    def counted(x, number):
+        return x + number
+
+    with torch._dynamo.config.patch(recompile_limit=2), inductor_npu.record_explanation() as recorded:
+        compiled = torch.compile(counted, dynamic=False)
+        for number in range(4):
+            compiled(on_npu(16), number)
+    assert [each.function for each in recorded.explanation.recompiles] == ["counted", "counted"]
+    (left,) = recorded.explanation.eager_functions
+    assert left.function == "counted"
+    assert "recompile" in left.reason
+
+
+# ---- what is left to eager
+
+
+def test_a_matrix_product_is_a_librarys_and_not_left_to_eager() -> None:
+    def product(x, y):
+        return torch.relu(x @ y)
+
+    explained = inductor_npu.explain(product, on_npu(16, 16), on_npu(16, 16))
+    (call,) = explained.library_calls
+    assert (call.operator, call.calls) == ("extern_kernels.mm", 1)
+    assert [line.line for line in call.lines] == [line_with("relu", product)]
+    assert explained.left_to_eager == ()
+
+
+def test_an_operator_on_complex_numbers_is_left_to_eager_because_of_its_dtype() -> None:
+    def rotated(x):
+        return torch.exp(x)
+
+    explained = inductor_npu.explain(rotated, on_npu(16).to(torch.complex64))
+    (left,) = explained.left_to_eager
+    assert left.operators == ("aten.exp",)
+    assert "torch.complex64" in left.reason
+    assert left.kernel is None
+    assert [line.line for line in left.lines] == [line_with("torch.exp", rotated)]
+
+
+def test_a_custom_operator_is_left_to_eager_because_nobody_can_look_into_it() -> None:
+    @torch.library.custom_op("inductor_npu_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(torch.empty_like)
+    (left,) = inductor_npu.explain(lambda x: twice(x) + 1, on_npu(16)).left_to_eager
+    assert left.operators == ("inductor_npu_tests.twice",)
+    assert "custom operator" in left.reason
+
+
+@pytest.mark.filterwarnings("ignore::inductor_npu.errors.NpuWarning")
+def test_a_kernel_that_does_not_compile_is_left_to_eager_with_the_compilers_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(name: str, source: str) -> Exception:
+        return ValueError("no room for another sine")
+
+    monkeypatch.setattr("inductor_npu.codegen.scheduling.compile_in_process", refuse)
+    with inductor_npu.config.patch(strict=False):
+        explained = inductor_npu.explain(lambda x: torch.sin(x) + 1, on_npu(16))
+    (left,) = explained.left_to_eager
+    assert left.operators == ("aten.sin", "aten.add")
+    assert left.reason == "ValueError: no room for another sine"
+    assert left.kernel is not None
+    assert explained.kernels == ()
+
+
+# ---- bytes
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "moved"),
+    [
+        (lambda x, y: x + y, [(10, 100), (10, 100)], (8000, 4000)),
+        (lambda x, y: x + y, [(10, 100), (100,)], (4400, 4000)),
+        (lambda x: x[:, ::2] * 2, [(10, 100)], (2000, 2000)),
+        (lambda x: torch.softmax(x, -1), [(10, 100)], (4000, 4000)),
+        (lambda x: x.sum(-1), [(10, 100)], (4000, 40)),
+        (lambda x: x.add_(1), [(10, 100)], (4000, 4000)),
+        (lambda x, y: torch.cat([x, y]) + 1, [(10, 100), (20, 100)], (12000, 12000)),
+        (lambda x: x.half().float() * 2, [(10, 100)], (4000, 4000)),
+    ],
+    ids=["add", "broadcast", "slice", "softmax", "sum", "in place", "cat", "on chip"],
+)
+def test_bytes_of_small_programs(
+    function: Callable[..., torch.Tensor], shapes: list[tuple[int, ...]], moved: tuple[int, int]
+) -> None:
+    explained = inductor_npu.explain(function, *(on_npu(*shape) for shape in shapes))
+    assert (explained.bytes_read, explained.bytes_written) == moved
+
+
+# ---- caches
+
+
+def test_a_second_process_finds_graph_and_kernels_and_says_the_same_of_them() -> None:
+    def function(x):
+        return torch.sin(x) @ x + x
+
+    first = inductor_npu.explain(function, on_npu(16, 16))
+    forget()
+    second = inductor_npu.explain(function, on_npu(16, 16))
+    assert not first.graphs[0].found
+    assert second.graphs[0].found
+    assert second.kernels == first.kernels
+    assert second.library_calls == first.library_calls
+    assert (first.cache("AOTAutograd").found, second.cache("AOTAutograd").found) == (0, 1)
+    assert (first.cache("npu kernels").missed, first.cache("npu kernels").found) == (len(first.kernels), 0)
+    assert (second.cache("npu kernels").missed, second.cache("npu kernels").found) == (0, len(first.kernels))
+
+
+def test_a_backward_from_the_cache_is_still_a_backward() -> None:
+    def explain() -> Explanation:
+        forget()
+        x = on_npu(8, 32).requires_grad_()
+        return inductor_npu.explain(lambda x: torch.softmax(x, -1) * 2, x, backward=True)
+
+    first, second = explain(), explain()
+    assert [(graph.pass_, graph.found) for graph in second.graphs] == [(Pass.FORWARD, True), (Pass.BACKWARD, True)]
+    assert [graph.kernels for graph in second.graphs] == [graph.kernels for graph in first.graphs]
+
+
+def test_compile_time_is_that_of_the_call() -> None:
+    explained = inductor_npu.explain(lambda x: x.tan(), on_npu(16))
+    assert len(explained.times.graphs) == 1
+    assert explained.times.seconds > 0
+
+
+# ---- shown
+
+
+def test_tables_and_plain_data() -> None:
+    def broken(x):
+        y = torch.sin(x)
+        torch._dynamo.graph_break()
+        return y @ y
+
+    explained = inductor_npu.explain(broken, on_npu(16, 16))
+    text = str(explained)
+    assert "2 graphs; 1 graph break; 0 recompiles; 1 kernel; 1 library call; 0 left to eager" in text
+    for title in ("Graphs", "Graph breaks", "Kernels", "Library calls", "Caches", "Compile time"):
+        assert title in text
+    for title in ("Recompiles", "Left to eager"):
+        assert f"{title}\n" not in text
+    assert json.loads(json.dumps(explained.to_json()))["graphs"][0]["kernels"][0]["operators"] == ["aten.sin"]
+
+
+def test_nobody_listens_outside_of_a_record() -> None:
+    import logging
+
+    before = list(logging.getLogger("torch.__trace").handlers)
+    inductor_npu.explain(lambda x: x - 4, on_npu(16))
+    after = logging.getLogger("torch.__trace").handlers
+    assert [handler for handler in after if handler not in before] == []
+
+
+def test_what_a_call_raises_is_raised_and_the_record_ends() -> None:
+    def failing(x):
+        raise ValueError("as planned")
+
+    with pytest.raises(ValueError, match="as planned"):
+        inductor_npu.explain(failing, on_npu(16))
+
+
+@pytest.mark.slow
+def test_a_process_prints_a_summary_at_its_end_if_asked() -> None:
+    source = "import torch; torch.compile(lambda x: x + 1)(torch.ones(8, device='npu'))"
+    asked = run_python(source, INDUCTOR_NPU_SUMMARY="1")
+    assert asked.returncode == 0
+    assert "1 graph; 0 graph breaks; 0 recompiles; 1 kernel" in asked.stderr
+    assert "aten.add" in asked.stderr
