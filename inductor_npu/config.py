@@ -27,6 +27,10 @@ reduction_tile: int = 8192
 # the cost model, which is what code for another machine wants: an embedded NPU's times are those of its host.
 tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")
 
+# Which rewrites of a graph run (docs/graph-passes.md): all; none; or their names, with commas between them. They run in
+# their own order. What a graph does not compile without runs in any case.
+graph_passes: str = Config(default="all", env_name_default="INDUCTOR_NPU_GRAPH_PASSES")
+
 # Whether compiled kernels are kept and found again (docs/cache.md): on; off; or must-hit, where compiling anything at
 # all is an error that says why. Decides no code, so it is left out of the key.
 cache: str = Config(default="on", env_name_default="INDUCTOR_NPU_CACHE")

@@ -37,6 +37,12 @@ class UnknownTargetError(NpuError):
     )
 
 
+class UnknownGraphPassError(NpuError):
+    """INDUCTOR_NPU_GRAPH_PASSES, or inductor_npu.config.graph_passes, names a pass that is not there."""
+
+    template = "{name!r} is not a graph pass that can be switched; use all, none, or names of: {known}"
+
+
 class ProviderMissingError(NpuError):
     """The provider that was asked for is not installed."""
 

@@ -19,7 +19,7 @@ from inductor_npu import compat, providers
 from inductor_npu.errors import NpuError
 
 # What decides what code is generated, as files and folders of the package.
-_GENERATING = ("codegen", "compat.py", "device_interface", "target", "tiling")
+_GENERATING = ("codegen", "compat.py", "device_interface", "graph_passes", "target", "tiling")
 # The embedded NPU's compiler: a kernel that it refuses is written in another way.
 _COMPILER = ("simulator/triton_backend",)
 _DEVICE_FUNCTIONS = ("codegen/device_functions",)

@@ -74,14 +74,14 @@ def _register_codegen() -> None:
 
     from inductor_npu import config
     from inductor_npu.codegen import boundaries, complex_copies
-    from inductor_npu.codegen.narrow_accumulation import AccumulateInInt32
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
+    from inductor_npu.graph_passes.passes import NpuGraphPasses
 
     register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
     register_backend_for_device(
-        DEVICE, NpuScheduling, NpuWrapper, device_custom_pass=AccumulateInInt32(), device_custom_config=config
+        DEVICE, NpuScheduling, NpuWrapper, device_custom_pass=NpuGraphPasses(), device_custom_config=config
     )
     boundaries.register()
     complex_copies.register()

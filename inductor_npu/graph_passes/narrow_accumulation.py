@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 
 _DEVICE = "npu"
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
@@ -20,19 +19,16 @@ _WIDE = torch.int32
 _aten = torch.ops.aten
 
 
-class AccumulateInInt32(CustomGraphModulePass):
-    """Inductor's pass over a graph for `npu`, after autograd and before the loops are made."""
-
-    def __call__(self, gm: torch.fx.GraphModule) -> None:
-        for node in list(gm.graph.nodes):
-            tensors = _summed_tensors(node)
-            value = node.meta.get("val")
-            if tensors and isinstance(value, torch.Tensor) and value.device.type == _DEVICE and value.dtype in _NARROW:
-                _widen(node, tensors, value.dtype)
-
-    def uuid(self) -> bytes:
-        """What stands for this pass in the key of Inductor's cache."""
-        return get_hash_for_files((__file__,))
+def apply(graph: torch.fx.Graph) -> int:
+    """Rewrites the accumulations of `graph` on `npu` into narrow integers; returns how many there were."""
+    rewritten = 0
+    for node in list(graph.nodes):
+        tensors = _summed_tensors(node)
+        value = node.meta.get("val")
+        if tensors and isinstance(value, torch.Tensor) and value.device.type == _DEVICE and value.dtype in _NARROW:
+            _widen(node, tensors, value.dtype)
+            rewritten += 1
+    return rewritten
 
 
 def _summed_tensors(node: torch.fx.Node) -> tuple[int, ...]:

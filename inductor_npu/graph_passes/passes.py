@@ -1,0 +1,86 @@
+"""The passes over a graph for `npu`, in the order in which they run, and the one place that runs them.
+
+Inductor calls `NpuGraphPasses` through its own hook (`register_backend_for_device(device_custom_pass=...)`): for each
+graph, and each graph inside it, that has a tensor on `npu`, after its own passes and those of the user. Graphs of other
+devices never get here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+from inductor_npu import config, identity
+from inductor_npu.errors import UnknownGraphPassError
+from inductor_npu.graph_passes import batch_products, narrow_accumulation, vector_products
+
+# What decides the rewritten graph, as files and folders of the package.
+_SOURCES = ("graph_passes",)
+
+
+@dataclass(frozen=True)
+class GraphPass:
+    """One rewrite of a graph. `apply` takes the graph and returns how often it rewrote something.
+
+    optional: whether it may be switched off; a pass without which a graph does not compile may not.
+    """
+
+    name: str
+    reason: str
+    apply: Callable[[torch.fx.Graph], int]
+    optional: bool = True
+
+
+PASSES: tuple[GraphPass, ...] = (
+    GraphPass(
+        name="batch_products",
+        reason="small products of one tensor with several weights are one product: one call of the library for all",
+        apply=batch_products.apply,
+    ),
+    # After batch_products, whose batches it may see: of one row they are sums, too.
+    GraphPass(
+        name="vector_products",
+        reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
+        apply=vector_products.apply,
+    ),
+    # Last, because nothing may add up narrow integers after it.
+    GraphPass(
+        name="narrow_accumulation",
+        reason="Triton's atomic addition takes no integers of 8 and 16 bits",
+        apply=narrow_accumulation.apply,
+        optional=False,
+    ),
+)
+
+
+def switched_on() -> tuple[GraphPass, ...]:
+    """The passes that `inductor_npu.config.graph_passes` names, in the order of PASSES, and those that have to run.
+
+    Raises UnknownGraphPassError for a name that is not there.
+    """
+    wanted = config.graph_passes.strip()
+    if wanted == "all":
+        return PASSES
+    names = {name.strip() for name in wanted.split(",")} - {"", "none"}
+    optional = [each.name for each in PASSES if each.optional]
+    for name in sorted(names.difference(optional)):
+        raise UnknownGraphPassError(name=name, known=", ".join(optional))
+    return tuple(each for each in PASSES if each.name in names or not each.optional)
+
+
+class NpuGraphPasses(CustomGraphModulePass):
+    """Runs the passes that are switched on. Each is known to Inductor by its name with `npu_` before it: in
+    TORCHINDUCTOR_DISABLED_PASSES, in its compiler bisector, and in its record of times.
+    """
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        for each in switched_on():
+            GraphTransformObserver(gm, f"npu_{each.name}", subsystem="post_grad_passes").apply_graph_pass(each.apply)
+
+    def uuid(self) -> str:
+        """What stands for these passes in the key of Inductor's cache; which of them are on is in it with the knobs."""
+        return identity.source_hash(_SOURCES)
