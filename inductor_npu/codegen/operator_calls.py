@@ -59,7 +59,7 @@ def why_in_eager(node: Any) -> str | None:
     code = lowering.lowerings.get(operator)
     if code is None or getattr(code, "_is_fallback_handler", False):
         return "Inductor generates no code for it on any device"
-    return "Inductor generates code for it, but not for these arguments"
+    return "Inductor generates code for it, but not for these arguments and settings"
 
 
 def _dtypes_without_code(node: Any) -> str:

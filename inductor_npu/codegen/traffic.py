@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def comment_of(kernel: EmittedKernel) -> str:
     """What a launch of `kernel`, whose loops are written, reads and writes: a comment's text."""
     nodes = kernel.features.scheduler_nodes()
-    read, written = _bytes_read(nodes, kernel.args), _bytes_written(nodes, kernel.args)
+    read, written = _bytes_read(nodes, kernel.args), _bytes_written(nodes, kernel)
     symbols = sorted({*read.free_symbols, *written.free_symbols}, key=str)
     if not symbols or any(V.graph.sizevars.shape_env.is_unbacked_symint(symbol) for symbol in symbols):
         return write_traffic(read, written)
@@ -42,20 +42,37 @@ def _bytes_read(nodes: Sequence[Any], args: Any) -> sympy.Expr:
     def is_read(dep: Any) -> bool:
         name = _real(dep.name)
         if isinstance(dep, MemoryDep):
-            return name in args.input_buffers or _is_kept(name, args)
+            return name in args.input_buffers or _is_written(name, args)
         # A whole tensor, as that of a search; or nothing but the order of two loops.
         return isinstance(dep, StarDep) and name in args.input_buffers and name not in addressed
 
     return _bytes(deps, is_read)
 
 
-def _bytes_written(nodes: Sequence[Any], args: Any) -> sympy.Expr:
+def _bytes_written(nodes: Sequence[Any], kernel: EmittedKernel) -> sympy.Expr:
+    """Bytes that the kernel stores. Values that only its own loops use are stored nowhere, even where what takes their
+    place in memory is an argument.
+    """
     deps = [dep for node in nodes for dep in node.read_writes.writes]
-    return _bytes(deps, lambda dep: isinstance(dep, (MemoryDep, StarDep)) and _is_kept(_real(dep.name), args))
+    graph = V.graph
+    dropped = {
+        *kernel.removed_buffers,
+        *kernel.inplaced_to_remove,
+        *graph.removed_buffers,
+        *graph.inplaced_to_remove,
+    }
+    return _bytes(
+        deps,
+        lambda dep: (
+            isinstance(dep, (MemoryDep, StarDep))
+            and dep.name not in dropped
+            and _is_written(_real(dep.name), kernel.args)
+        ),
+    )
 
 
-def _is_kept(name: str, args: Any) -> bool:
-    """Whether tensor `name`, which the kernel writes, is one of its arguments rather than a value on chip."""
+def _is_written(name: str, args: Any) -> bool:
+    """Whether tensor `name` is an argument that the kernel writes."""
     arguments = (args.output_buffers.get(name), args.inplace_buffers.get(name))
     return any(argument is not None and not isinstance(argument, RemovedArg) for argument in arguments)
 

@@ -102,6 +102,7 @@ def _kernel(definition: _Definition, launches: Sequence[_Call]) -> Kernel:
         _sum(read_),
         _sum(written),
         "; ".join(dict.fromkeys(each.sizes for each in moved if each and each.sizes)),
+        bool(definition.defined),
     )
 
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch._dynamo.utils import get_compilation_metrics
-
 from inductor_npu.codegen.provenance import Line
 from inductor_npu.compile_time.record import CompileTimes, compile_times, record_compile_times
 from inductor_npu.explanation import dynamo, generated
@@ -157,6 +155,10 @@ def _function(told: Sequence[_Told], place: int, late: bool = False) -> tuple[st
     backward pass. Ids alone do not tell functions apart: after torch.compiler.reset() they begin anew. A compile that
     fails early has metrics without a function; an earlier one of the same function has them.
     """
+    # Here, because a record begins while Dynamo is imported.
+    from torch._dynamo import external_utils
+    from torch._dynamo.utils import get_compilation_metrics
+
     compile_id = told[place].compile_id
     same = [at for at, each in enumerate(told) if each.name == _METRICS and each.compile_id == compile_id]
     before, after = [at for at in same if at < place], [at for at in same if at >= place]
@@ -166,6 +168,8 @@ def _function(told: Sequence[_Told], place: int, late: bool = False) -> tuple[st
     earlier = [vars(each) for each in get_compilation_metrics() if (each.compile_id or "").rpartition("/")[0] == frame]
     for fields in (*candidates, *reversed(earlier)):
         if fields.get("co_name"):
+            if fields["co_filename"] == external_utils.__file__:  # it stands for a module of torch's own
+                return None, None
             return fields["co_name"], dynamo.line_of(fields["co_filename"], fields["co_firstlineno"])
     return None, None
 

@@ -181,7 +181,7 @@ def _kernel(graph: Graph, kernel: Kernel) -> tuple[str, ...]:
     return (
         graph.compile_id,
         kernel.name,
-        ", ".join(kernel.operators) or "yours",
+        "a kernel of yours" if kernel.written_by_user else ", ".join(kernel.operators),
         _places(kernel.lines),
         str(kernel.launches),
         size(kernel.bytes_read),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import inductor_npu
 from inductor_npu.explanation.data import Explanation, Pass
@@ -16,6 +18,18 @@ from tests.cache.conftest import forget
 from tests.processes import run_python
 
 pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("own_caches")]
+
+
+@triton.jit
+def _twice(x, out, size: tl.constexpr):
+    index = tl.arange(0, size)
+    tl.store(out + index, tl.load(x + index) * 2)
+
+
+def launch_twice(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    _twice[(1,)](x, out, 64)
+    return out + 1
 
 
 def line_with(text: str, function: Callable[..., object]) -> int:
@@ -210,15 +224,23 @@ def test_a_kernel_that_does_not_compile_is_left_to_eager_with_the_compilers_word
         (lambda x: x.sum(-1), [(10, 100)], (4000, 40)),
         (lambda x: x.add_(1), [(10, 100)], (4000, 4000)),
         (lambda x, y: torch.cat([x, y]) + 1, [(10, 100), (20, 100)], (12000, 12000)),
-        (lambda x: x.half().float() * 2, [(10, 100)], (4000, 4000)),
+        (lambda x: torch.softmax(x.half().float() * 2, -1), [(10, 100)], (4000, 4000)),
+        (lambda x: torch.rand_like(x) + torch.rand_like(x), [(10, 100)], (16, 4000)),
+        (lambda x, y: torch.nn.functional.embedding(y.long() % 2, x), [(10, 100), (3,)], (1212, 1200)),
     ],
-    ids=["add", "broadcast", "slice", "softmax", "sum", "in place", "cat", "on chip"],
+    ids=["add", "broadcast", "slice", "softmax", "sum", "in place", "cat", "on chip", "random", "gather"],
 )
 def test_bytes_of_small_programs(
     function: Callable[..., torch.Tensor], shapes: list[tuple[int, ...]], moved: tuple[int, int]
 ) -> None:
     explained = inductor_npu.explain(function, *(on_npu(*shape) for shape in shapes))
     assert (explained.bytes_read, explained.bytes_written) == moved
+
+
+def test_a_kernel_that_a_user_wrote_is_named_with_the_place_where_it_is() -> None:
+    (kernel,) = (each for each in inductor_npu.explain(launch_twice, on_npu(64)).kernels if each.written_by_user)
+    assert (kernel.operators, kernel.bytes_read, kernel.bytes_written) == ((), None, None)
+    assert [(line.file, line.line) for line in kernel.lines] == [(Path(__file__).name, line_with("@triton", _twice.fn))]
 
 
 # ---- caches
@@ -295,7 +317,7 @@ def test_what_a_call_raises_is_raised_and_the_record_ends() -> None:
 
 @pytest.mark.slow
 def test_a_process_prints_a_summary_at_its_end_if_asked() -> None:
-    source = "import torch; torch.compile(lambda x: x + 1)(torch.ones(8, device='npu'))"
+    source = "import torch, inductor_npu; inductor_npu.explain(lambda x: x + 1, torch.ones(8, device='npu'))"
     asked = run_python(source, INDUCTOR_NPU_SUMMARY="1")
     assert asked.returncode == 0
     assert "1 graph; 0 graph breaks; 0 recompiles; 1 kernel" in asked.stderr
