@@ -6,6 +6,7 @@
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
 #   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
+#   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
 #   make ascend-env    .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
 #   make test-ascend   the tests that depend on Triton, and those of Ascend's compiler, in .venv-ascend
@@ -39,7 +40,7 @@ ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
 ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/device --ignore=tests/target --ignore=tests/tools \
 	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus
 
-.PHONY: setup demo test lint bench corpus opinfo stress ascend-env test-ascend clean
+.PHONY: setup demo test lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -102,6 +103,10 @@ corpus: setup ascend-env
 # It goes on where it was ended. ARGS="--only 'nn.*' --dtype float32 --samples 4" is a shorter form.
 opinfo: setup
 	$(PY) -m opinfo $(ARGS)
+
+# ARGS="--minutes 10 --seed 5000" for other programs, ARGS="--again FILE" for one that was kept (docs/fuzzing.md).
+fuzz: setup
+	$(PY) -m fuzz $(ARGS)
 
 # ARGS="--kills 100 --processes 8 --seconds 60" is a shorter form.
 stress: $(READY)

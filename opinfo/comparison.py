@@ -29,9 +29,11 @@ FACTOR = 3.0
 STANDARD_ERRORS = 6.0  # by which two random results' means may differ
 
 
-def difference(actual: Any, eager: Any, reference: Any) -> str:
+def difference(actual: Any, eager: Any, reference: Any, narrowest: torch.dtype | None = None) -> str:
     """Why `actual` (on any device) is not right, "" if it is. `reference` is None where there is none of higher
     precision: then eager is it.
+
+    narrowest: the floating-point dtype of fewest bits that values on the way may have, if not the results' own.
     """
     ours, spec = pytree.tree_flatten(actual)
     theirs, expected_spec = pytree.tree_flatten(eager)
@@ -41,12 +43,12 @@ def difference(actual: Any, eager: Any, reference: Any) -> str:
     if len(wide) != len(theirs):
         wide = [None] * len(theirs)
     for place, (got, wanted, best) in enumerate(zip(ours, theirs, wide)):
-        if why := _difference_of_leaf(got, wanted, best):
+        if why := _difference_of_leaf(got, wanted, best, narrowest):
             return one_line(why if len(ours) == 1 else f"result {place}: {why}")
     return ""
 
 
-def _difference_of_leaf(got: Any, wanted: Any, best: Any) -> str:
+def _difference_of_leaf(got: Any, wanted: Any, best: Any, narrowest: torch.dtype | None) -> str:
     if not isinstance(wanted, torch.Tensor):
         same = got in (wanted, best) or (got != got and wanted != wanted)
         if not same and isinstance(wanted, float | complex):
@@ -56,7 +58,7 @@ def _difference_of_leaf(got: Any, wanted: Any, best: Any) -> str:
         return why
     got, wanted = plain(got), plain(wanted)
     best = wanted if best is None or best.shape != wanted.shape else plain(best)
-    bad = ~right(got, wanted, best)
+    bad = ~right(got, wanted, best, narrowest)
     if not bad.any():
         return ""
     where = tuple(bad.nonzero()[0].tolist())
@@ -83,7 +85,9 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.resolve_conj().resolve_neg()
 
 
-def right(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+def right(
+    got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor, narrowest: torch.dtype | None = None
+) -> torch.Tensor:
     """Which elements are right (shape of the arguments, bool)."""
     dtype = eager.dtype
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -99,6 +103,8 @@ def right(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> to
     scale = magnitude + typical
     relative = ((eager - wide).abs() / scale)[known & (scale > 0)]
     worst = relative.max() if relative.numel() else torch.tensor(0.0, dtype=torch.float64)
+    if narrowest is not None and not dtype.is_complex:
+        dtype = max(dtype, narrowest, key=lambda one: torch.finfo(one).eps)
     rtol, atol = default_tolerances(dtype) if dtype.itemsize > 1 else (torch.finfo(dtype).eps, 0.0)
     allowed = atol + rtol * magnitude + FACTOR * worst * scale
     return same | (wide.isfinite() & ((got - wide).abs() <= allowed))

@@ -1,4 +1,4 @@
-"""Writes docs/precision.md: the largest error of every math function, measured here.
+"""Writes docs/precision.md: the largest error of every math function and of compiled operators, measured here.
 
 f32: every 997th bit pattern, numbers of ordinary size, numbers near 1, special values; against NumPy and SciPy in f64.
 f64: random numbers of all sizes against mpmath. Run `python -m tools.measure_precision` from the root; takes a minute.
@@ -13,11 +13,14 @@ import mpmath as mp
 import numpy as np
 
 from inductor_npu.simulator.triton_backend.mathlib import build_function
+from tests.precision import operators as compiled
 from tests.simulator.triton_backend.mathlib_harness import evaluate
 from tests.simulator.triton_backend.mathlib_reference import BINARY, LOG_DOMAIN, MP_UNARY, UNARY, inputs_f32, ulp_errors
 
 OUTPUT = Path(__file__).parent.parent / "docs/precision.md"
-HEADER = """# Precision of the embedded NPU's math functions
+HEADER = """# Precision
+
+## The embedded NPU's math functions
 
 Measured by `python -m tools.measure_precision`; errors are in units of the last place (ulp) of the exact result, over
 all finite and special inputs incl. denormals, infinities, NaN and signed zeros, which all give what C's functions give.
@@ -33,6 +36,19 @@ say. The `fast_` functions are the accurate ones. fp8: overflow gives infinity i
 
 | function | f32, ulp | how | f64, ulp | how |
 |---|---|---|---|---|
+"""
+OPERATORS_HEADER = """
+## Operators in compiled code
+
+`torch.compile` on npu, float32, against PyTorch in float64 on the CPU; beside it eager PyTorch in float32 on the CPU.
+Where Ascend's compiler has no vector code for a function, compiled code has a form of its own of operations that it
+vectorises (`inductor_npu/codegen/device_functions`), a few units less exact than the C library. *Other kind*: how many
+elements are infinite, NaN or of another sign where the exact result is not. What PyTorch decomposes (sigmoid, gelu,
+...) loses what its formula loses, in eager as well. Reductions of half types accumulate in float32.
+`tests/precision` holds the bounds.
+
+| operator | compiled, ulp | other kind | eager, ulp | other kind | |
+|---|---|---|---|---|---|
 """
 
 
@@ -77,7 +93,21 @@ def main() -> None:
             wide = kind(name, ("f64",) * len(inputs))
             wide_error = f"{largest_error_f64(name):.2f}" if name in MP_UNARY else ""
             rows.append(f"| {name} | {error:.2f} | {kind(name, ('f32',) * len(inputs))} | {wide_error} | {wide} |")
-    OUTPUT.write_text(HEADER + "\n".join(rows) + "\n")
+    OUTPUT.write_text(HEADER + "\n".join(rows) + "\n" + OPERATORS_HEADER + "\n".join(operator_rows()) + "\n")
+
+
+def operator_rows() -> list[str]:
+    """A line of the table for each compiled operator."""
+    rows = []
+    for name, operator in (compiled.UNARY | compiled.BINARY).items():
+        arguments = compiled.inputs(1 if name in compiled.UNARY else 2, step=9973, count=100_000)
+        cells = []
+        for device in ("npu", "cpu"):
+            found = compiled.errors(operator, arguments, device)
+            finite = found[np.isfinite(found)]
+            cells += [f"{finite.max():.3g}", f"{len(found) - len(finite) or ''}"]
+        rows.append(f"| {name} | {' | '.join(cells)} | {compiled.EXCEPT.get(name, '')} |")
+    return rows
 
 
 if __name__ == "__main__":

@@ -26,15 +26,15 @@ def log1p(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def expm1(x: tl.tensor) -> tl.tensor:
-    """exp(x) - 1: below 0.4 its Taylor series."""
+    """exp(x) - 1: below 0.5 its Taylor series."""
     series = x * (1.0 / 40320.0) + 1.0 / 5040.0
     series = series * x + 1.0 / 720.0
     series = series * x + 1.0 / 120.0
     series = series * x + 1.0 / 24.0
     series = series * x + 1.0 / 6.0
     series = series * x + 0.5
-    series = series * (x * x) + x
-    return tl.where(tl.abs(x) < 0.4, series, tl.exp(x) - 1.0)
+    series = x * (series * x + 1.0)  # a product: the sum of -0.0 and its square is 0.0
+    return tl.where(tl.abs(x) < 0.5, series, tl.exp(x) - 1.0)
 
 
 @triton.jit

@@ -1,0 +1,149 @@
+"""A program of the fuzzer: inputs, the text of a function, how it is compiled. It is kept as a Python file."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+FLOATS = DTYPES[:4]
+LAYOUTS = ("contiguous", "transposed", "every second", "inside", "reversed order", "expanded")
+_FILES = count()
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that is made of its description alone.
+
+    values: "integers" (small ones, which floating-point arithmetic does not round), "normal" (of the standard normal
+        distribution, rounded to bfloat16, so that every dtype has them), "special" (normal, with NaN, infinities and
+        zeros of both signs) or "index" (integers from 0 to `bound` - 1).
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str = "contiguous"
+    values: str = "integers"
+    bound: int = 0
+    seed: int = 0
+
+    def make(self) -> torch.Tensor:
+        """On the CPU, of `shape`, with the strides that `layout` names."""
+        generator = torch.Generator().manual_seed(self.seed)
+        dtype = getattr(torch, self.dtype)
+        if self.values == "index":
+            tensor = torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)
+        elif self.dtype == "bool":
+            tensor = torch.rand(self.shape, generator=generator) < 0.5
+        elif self.values == "integers" or not dtype.is_floating_point:
+            low = 0 if self.dtype == "uint8" else -4
+            tensor = torch.randint(low, 5, self.shape, generator=generator).to(dtype)
+        else:
+            tensor = torch.randn(self.shape, generator=generator).to(torch.bfloat16).to(dtype)
+        if self.values == "special":
+            kinds = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0], dtype=dtype)
+            chosen = kinds[torch.randint(0, 5, self.shape, generator=generator)]
+            tensor = torch.where(torch.rand(self.shape, generator=generator) < 0.2, chosen, tensor)
+        return laid_out(tensor, self.layout)
+
+
+def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """A tensor of the same shape and values (of `expanded`: the first along the first axis repeated) whose strides are
+    those of `layout`.
+    """
+    if tensor.dim() == 0:
+        return tensor
+    match layout:
+        case "transposed":
+            return tensor.transpose(0, -1).contiguous().transpose(0, -1)
+        case "reversed order":
+            order = tuple(reversed(range(tensor.dim())))
+            return tensor.permute(order).contiguous().permute(order)
+        case "every second":
+            wide = tensor.new_zeros((*tensor.shape[:-1], 2 * tensor.shape[-1]))
+            wide[..., ::2] = tensor
+            return wide[..., ::2]
+        case "inside":
+            wide = tensor.new_zeros((tensor.shape[0] + 2, *(size + 1 for size in tensor.shape[1:])))
+            part = wide[(slice(1, -1), *(slice(0, size) for size in tensor.shape[1:]))]
+            part.copy_(tensor)
+            return part
+        case "expanded":
+            return tensor[:1].expand(tensor.shape) if tensor.shape[0] else tensor
+    return tensor
+
+
+@dataclass(frozen=True)
+class Case:
+    """`body` are the statements of `def program(x0, x1, ...)`, the last of them a return of a tuple.
+
+    dynamic: whether sizes are arguments of the compiled code. gradients: whether floating-point inputs need them.
+    """
+
+    inputs: tuple[Input, ...]
+    body: tuple[str, ...]
+    dynamic: bool = False
+    gradients: bool = False
+
+    @property
+    def text(self) -> str:
+        """The case as a Python file."""
+        arguments = ", ".join(f"x{place}" for place in range(len(self.inputs)))
+        lines = [
+            "import torch",
+            "import torch.nn.functional as F",
+            "from torch import bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8",
+            "",
+            "from fuzz.case import Input",
+            "",
+            "INPUTS = (",
+            *(f"    {part!r}," for part in self.inputs),
+            ")",
+            f"DYNAMIC = {self.dynamic}",
+            f"GRADIENTS = {self.gradients}",
+            "",
+            "",
+            f"def program({arguments}):",
+            *(f"    {statement}" for statement in self.body),
+        ]
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def of(text: str) -> Case:
+        """The case that `text` is of."""
+        space = _executed(text)
+        body = text[text.index("def program(") :].splitlines()[1:]
+        return Case(
+            space["INPUTS"], tuple(line[4:] for line in body if line.strip()), space["DYNAMIC"], space["GRADIENTS"]
+        )
+
+    @staticmethod
+    def read(path: Path) -> Case:
+        """The case that is kept in the file `path`."""
+        return Case.of(path.read_text())
+
+    def program(self, wide: bool = False) -> Callable[..., tuple[Any, ...]]:
+        """The function, a new one each time. wide: with float64 in place of each floating-point dtype that it names."""
+        space = _executed(self.text)
+        if wide:
+            space.update(dict.fromkeys(FLOATS, torch.float64))
+        return space["program"]
+
+    def arguments(self) -> Iterator[torch.Tensor]:
+        """Its inputs, on the CPU."""
+        return (part.make() for part in self.inputs)
+
+
+def _executed(text: str) -> dict[str, Any]:
+    """The names that `text` defines. Tracebacks and Dynamo find its lines."""
+    name = f"<fuzz case {next(_FILES)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"__name__": "fuzz_case"}
+    exec(compile(text, name, "exec"), space)
+    return space

@@ -1,0 +1,96 @@
+"""Whether a case compiled does what it does in eager: results, gradients, what it writes into its inputs, and which
+results share memory with an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuzz.case import FLOATS, Case
+from opinfo.comparison import difference
+
+# Of the widest to the narrowest: a result may be off by what the narrowest dtype of its program rounds.
+_NARROWEST = tuple(getattr(torch, name) for name in ("bfloat16", "float16", "float32", "float64"))
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a call did. `shared` are pairs (result, input) that have memory in common."""
+
+    results: tuple[torch.Tensor, ...]
+    inputs: tuple[torch.Tensor, ...]
+    gradients: tuple[torch.Tensor | None, ...]
+    shared: frozenset[tuple[int, int]]
+
+
+def check(case: Case, device: str = "npu") -> str:
+    """Why `case`, compiled for `device`, is wrong; "" if it is right.
+
+    Raises what compiling or running it raises. A case that eager refuses is right.
+    """
+    arguments = list(case.arguments())
+    try:
+        eager = observe(case.program(), arguments, case.gradients)
+    except Exception:  # noqa: BLE001 - what eager does not do, nothing else has to
+        return ""
+    try:
+        wide = [argument.double() if argument.is_floating_point() else argument for argument in arguments]
+        reference = observe(case.program(wide=True), wide, case.gradients)
+    except RuntimeError:  # dtypes that only agree as they are
+        reference = None
+    torch._dynamo.reset()
+    compiled = torch.compile(case.program(), dynamic=case.dynamic)
+    actual = observe(compiled, arguments, case.gradients, device)
+    narrowest = _narrowest(case)
+    for what in ("results", "gradients", "inputs"):
+        best = None if reference is None else getattr(reference, what)
+        if why := difference(getattr(actual, what), getattr(eager, what), best, narrowest):
+            return f"{what}: {why}"
+    if actual.shared != eager.shared:
+        return f"(result, input) that share memory: {sorted(actual.shared)} instead of {sorted(eager.shared)}"
+    return ""
+
+
+def observe(
+    program: Callable[..., Any], arguments: list[torch.Tensor], gradients: bool, device: str = "cpu"
+) -> Observation:
+    """Calls `program` with copies of `arguments` on `device` that keep their strides."""
+    inputs = [_copy(argument, device) for argument in arguments]
+    if gradients:
+        inputs = [part.requires_grad_() if part.is_floating_point() else part for part in inputs]
+    results = program(*inputs)
+    shared = frozenset(
+        (place, other)
+        for place, result in enumerate(results)
+        for other, part in enumerate(inputs)
+        if result.untyped_storage().data_ptr() == part.untyped_storage().data_ptr() and result.numel()
+    )
+    found: tuple[torch.Tensor | None, ...] = ()
+    flowing = [result for result in results if result.requires_grad]
+    leaves = [part for part in inputs if part.requires_grad and part.is_leaf]
+    if flowing and leaves:
+        weights = [_weights(result) for result in flowing]
+        found = torch.autograd.grad(flowing, leaves, weights, allow_unused=True)
+    return Observation(tuple(results), tuple(inputs), found, shared)
+
+
+def _copy(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    """With the same strides, in memory of its own that has what lies between its elements, too."""
+    size = tensor.untyped_storage().nbytes() // tensor.itemsize
+    memory = tensor.as_strided((size,), (1,), 0).clone() if size else tensor.clone().reshape(-1)
+    return memory.to(device).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _weights(result: torch.Tensor) -> torch.Tensor:
+    """What the gradient of `result` is: of whole numbers, none alike its neighbours."""
+    weights = torch.arange(result.numel(), dtype=torch.int64) * 7 % 5 - 2
+    return weights.to(result.dtype).reshape(result.shape).to(result.device)
+
+
+def _narrowest(case: Case) -> torch.dtype | None:
+    named = {part.dtype for part in case.inputs} | {name for name in FLOATS if any(name in line for line in case.body)}
+    return next((dtype for dtype in _NARROWEST if str(dtype).removeprefix("torch.") in named), None)

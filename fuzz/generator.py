@@ -1,0 +1,30 @@
+"""Cases, drawn by hypothesis: so that it can make a failing one small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fuzz.case import Case
+from fuzz.draft import Draft, NothingFits, a_new_input
+from fuzz.statements import STATEMENTS
+
+MOST_INPUTS = 3
+MOST_STATEMENTS = 24
+
+
+@st.composite
+def cases(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
+    """Cases of one to MOST_INPUTS first inputs and at most MOST_STATEMENTS statements."""
+    draft = Draft(draw, gradients=draw(st.booleans()))
+    for _ in range(draft.integer(1, MOST_INPUTS)):
+        a_new_input(draft)
+    for _ in range(draft.integer(1, MOST_STATEMENTS)):
+        statement = draft.choose(STATEMENTS)
+        try:
+            statement(draft)
+        except NothingFits:
+            continue
+    return draft.case(dynamic=draft.sometimes())

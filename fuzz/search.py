@@ -1,0 +1,138 @@
+"""One process of the fuzzer: draws programs from one seed, checks them, makes the first that fails small."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from fuzz.case import Case
+from fuzz.check import check
+from fuzz.generator import cases
+from opinfo.outcomes import one_line
+
+# How many programs are tried to make a failing one smaller.
+MOST_TRIES = 120
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program that is wrong, as a Python file, and what is wrong with it."""
+
+    text: str
+    why: str
+
+
+class _Wrong(Exception):
+    """For hypothesis: this one fails."""
+
+
+class Search:
+    """Checks what hypothesis draws. `failure` is the smallest program that failed, None if none did."""
+
+    def __init__(self, device: str, running: Path, limit: float) -> None:
+        """running: where the text of a program is kept while it runs, for when the process dies of it.
+        limit: seconds that one program may take; then the process ends.
+        """
+        self.device, self.running, self.limit = device, running, limit
+        self.checked = 0
+        self.failure: Failure | None = None
+        self._known: dict[str, str] = {}
+        self._tries = 0
+
+    def run(self, number: int, programs: int) -> None:
+        """Draws at most `programs` from the seed `number`; ends at the first that fails, once that is small."""
+
+        @seed(number)
+        @settings(
+            max_examples=programs,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
+            print_blob=False,
+        )
+        @given(cases())
+        def search(case: Case) -> None:
+            if self.why(case):
+                raise _Wrong
+
+        try:
+            with _no_words():
+                search()
+        except Exception:  # hypothesis' own, about the failure that is kept here
+            if self.failure is None:
+                raise
+
+    def why(self, case: Case) -> str:
+        """What is wrong with `case`. Once one has failed, only what fails in the same way counts."""
+        text = case.text
+        if text not in self._known:
+            self._tries += self.failure is not None
+            if self._tries > MOST_TRIES:
+                return ""
+            self._known[text] = self._checked(case)
+        why, last = self._known[text], self.failure
+        if not why or (last is not None and _kind(why) != _kind(last.why)):
+            return ""
+        if last is None or len(text) < len(last.text):
+            self.failure = Failure(text, why)
+        return why
+
+    def _checked(self, case: Case) -> str:
+        self.running.write_text(case.text)
+        faulthandler.dump_traceback_later(self.limit, exit=True)
+        try:
+            return check(case, self.device)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+            return one_line(f"{type(error).__name__}: {error}")
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            self.running.unlink()
+            self.checked += 1
+            _say({"checked": self.checked})
+
+
+def _kind(why: str) -> str:
+    """`results`, `gradients`, or the name of an error."""
+    return why.split(":")[0]
+
+
+def _say(message: dict[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+@contextmanager
+def _no_words() -> Iterator[None]:
+    """Without what hypothesis and programs print: standard output is for messages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def main() -> None:
+    """`python -m fuzz.search SEED PROGRAMS DEVICE RUNNING LIMIT`; answers by JSON lines on standard output:
+    {"checked": 17}, and {"text": ..., "why": ...} of what failed.
+    """
+    number, programs, device, running, limit = sys.argv[1:]
+    os.environ["INDUCTOR_NPU_STRICT"] = "1"
+    torch.set_num_threads(1)
+    search = Search(device, Path(running), float(limit))
+    search.run(int(number), int(programs))
+    if search.failure is not None:
+        _say(asdict(search.failure))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Random programs: a few of them, those that once went wrong, and whether the fuzzer would see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+
+from fuzz import search as search_module
+from fuzz.case import LAYOUTS, Case, Input
+from fuzz.check import check, observe
+from fuzz.generator import cases
+from fuzz.search import MOST_TRIES, Search
+
+FOUND = sorted((Path(__file__).parent / "found").glob("*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_programs_do_what_they_do_in_eager(seed: int, tmp_path: Path) -> None:
+    search = Search("npu", tmp_path / "running.py", 300)
+    search.run(seed, 12)
+    assert search.failure is None, f"{search.failure.why}\n{search.failure.text}"
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_programs_that_once_went_wrong(path: Path) -> None:
+    assert check(Case.read(path)) == ""
+
+
+@settings(max_examples=30, deadline=None)
+@given(cases())
+def test_a_program_is_kept_as_a_file(case: Case) -> None:
+    assert Case.of(case.text) == case
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_keep_shape_and_values(layout: str) -> None:
+    plain, laid_out = (Input("int32", (4, 3, 5), each, seed=1).make() for each in ("contiguous", layout))
+    assert laid_out.shape == plain.shape
+    assert laid_out.is_contiguous() == (layout == "contiguous")
+    if layout != "expanded":
+        assert torch.equal(laid_out, plain)
+
+
+def test_inputs_that_eager_and_compiled_code_get_have_the_strides_of_their_layout() -> None:
+    strides = []
+    case = Case((Input("float32", (4, 6), "every second"),), ("return (x0 + 1,)",))
+    program = case.program()
+    for device in ("cpu", "npu"):
+        seen = observe(lambda x: strides.append(x.stride()) or program(x), list(case.arguments()), False, device)
+        assert torch.equal(seen.results[0].cpu(), next(iter(case.arguments())) + 1)
+    assert strides == [(12, 2), (12, 2)]
+
+
+def test_a_failing_program_is_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "check", lambda case, device: "results: 1" if "sin(" in case.text else "")
+    search = Search("npu", tmp_path / "running.py", 60)
+    search.run(0, 200)
+    assert search.failure is not None and search.failure.why == "results: 1"
+    assert len(Case.of(search.failure.text).body) <= 3
+    assert search._tries <= MOST_TRIES + 1
+
+
+def other_values(x, results):
+    return tuple(result * 1.001 for result in results)
+
+
+def other_gradients(x, results):
+    return tuple(result + (x - x.detach()) * 0.01 for result in results)
+
+
+def other_writes(x, results):
+    x.detach().add_(1)
+    return results
+
+
+def copies(x, results):
+    return tuple(result.clone() for result in results)
+
+
+WRONG = {
+    "results": (other_values, "return (torch.sin(x0),)"),
+    "gradients": (other_gradients, "return (torch.sin(x0),)"),
+    "inputs": (other_writes, "return (torch.sin(x0),)"),
+    "(result, input) that share memory": (copies, "return (x0.view(-1),)"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_compiled_wrongly_is_seen(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong, body = WRONG[what]
+    case = Case((Input("float32", (3, 5), values="normal"),), (body,), gradients=what == "gradients")
+    assert check(case) == ""
+    monkeypatch.setattr(torch, "compile", lambda program, dynamic: lambda x: wrong(x, program(x)))
+    assert check(case).startswith(f"{what}: ")
