@@ -22,7 +22,6 @@ _aten = torch.ops.aten
 _COPIED_PER_CALL = 24 * 1024
 # The copy is one kernel with a part for each weight; Inductor copies more than these one by one.
 _MOST = 8
-_FEWEST = 3
 _VIEWS = (_aten.view.default, _aten.permute.default, _aten.reshape.default, _aten.squeeze.dim, _aten.unsqueeze.default)
 
 
@@ -147,7 +146,9 @@ def _transposed(weight: torch.fx.Node) -> bool:
 def _pays(products: list[torch.fx.Node]) -> bool:
     weight = products[0].args[-1].meta["val"]
     copied = weight.numel() * weight.element_size() * len(products)
-    return len(products) >= _FEWEST and copied <= _COPIED_PER_CALL * (len(products) - 1)
+    saved = len(products) - 1
+    kernels = 2 if products[0].target is _aten.addmm.default else 1  # that copy: biases have one of their own
+    return saved > kernels and copied <= _COPIED_PER_CALL * saved
 
 
 def _batch(graph: torch.fx.Graph, products: list[torch.fx.Node]) -> None:

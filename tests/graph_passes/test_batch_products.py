@@ -45,7 +45,7 @@ def test_the_bias_stays_inside_the_product(dtype: torch.dtype) -> None:
         products = [torch.addmm(bias, x, weight) for weight, bias in zip(layers[::2], layers[1::2])]
         return tuple(torch.softmax(product, -1) for product in products)
 
-    layers = [tensor.to(dtype) for _ in range(3) for tensor in (torch.randn(64, 32) / 8, torch.randn(32))]
+    layers = [tensor.to(dtype) for _ in range(4) for tensor in (torch.randn(64, 32) / 8, torch.randn(32))]
     assert library(projections, X[0].to(dtype), *layers) == {"baddbmm": 1}
 
 
@@ -93,6 +93,16 @@ def test_two_batches_never_wait_for_each_other() -> None:
 @pytest.mark.parametrize(("count", "features"), [(2, 64), (3, 512)], ids=["too few", "large weights"])
 def test_where_it_does_not_pay_nothing_is_changed(count: int, features: int) -> None:
     assert library(Projections(count, False, features), X) == {"mm": count}
+
+
+def test_three_products_with_a_bias_would_save_two_calls_for_two_kernels() -> None:
+    def layers(x: torch.Tensor, *layers: torch.Tensor) -> list[torch.Tensor]:
+        products = [torch.addmm(bias, x, weight) for weight, bias in zip(layers[::2], layers[1::2])]
+        return [torch.softmax(product, -1) for product in products]
+
+    assert (
+        library(layers, X[0], *[torch.randn(*shape) / 8 for _ in range(3) for shape in ((64, 32), (32,))])["addmm"] == 3
+    )
 
 
 def test_different_inputs_and_different_types_stay_apart() -> None:
