@@ -1,6 +1,7 @@
 """Conditions on indices that hold, or fail, wherever a loop runs: what they select is all that is left of them.
 
-In a piece of an axis (`pieces`) a condition such as `x >= 64` is one of these. Of `where(x >= 64, a, b)` remains `a`,
+In a piece of an axis (`pieces`) a condition such as `x >= 64` is one of these, and in any loop one that the length of
+the axis decides. Of `where(x >= 64, a, b)` remains `a`,
 of a value that is loaded only there a plain load, or the constant that stands elsewhere. Indices, whole numbers and
 conditions are therefore handed on as they are, and become values of the kernel when another operator wants one.
 """
@@ -14,9 +15,10 @@ from typing import Any, ClassVar
 
 import sympy
 import torch
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
-from torch._inductor.virtualized import V
+from torch._inductor.virtualized import OpsWrapper, V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
@@ -78,6 +80,9 @@ class Conditions(WrapperHandler):
             return args[1] if holds else args[2]
         if name == "masked" and (holds := _truth(args[0])) is not None:
             return args[1]() if holds else self._filling(*args[1:])
+        if name == "masked":
+            mask, body, other = args
+            args = (mask, lambda: self._wanted(OpsWrapper._unwrap(body())), other)
         return super()._default(
             name, tuple(map(self._wanted, args)), {key: self._wanted(arg) for key, arg in kwargs.items()}
         )
@@ -136,6 +141,14 @@ class Conditions(WrapperHandler):
         with V.set_ops_handler(_Types()):
             dtype = body().dtype
         return self.constant(bool(other) if dtype == torch.bool else other, dtype)
+
+
+def are_in(features: SIMDKernelFeatures) -> bool:
+    """Whether loops may have conditions on indices. The combining function of a scan stays as it is: what it gives is
+    text that other loops call.
+    """
+    nodes = features.scheduler_nodes()
+    return not features.contains_op("scan") and any(node._body.has_op(name) for node in nodes for name in _INDICES)
 
 
 def is_condition(argument: Any) -> bool:

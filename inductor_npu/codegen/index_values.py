@@ -8,7 +8,7 @@ takes an axis out of the tile (`trace`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
@@ -25,6 +25,11 @@ _OPERATORS: tuple[tuple[Any, str], ...] = (
     (MINIMUM, "minimum"),
     (MAXIMUM, "maximum"),
 )
+_DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
+
+# Below this `device_functions.small_quotient` is exact; functions for any other number.
+_SMALL = 1 << 22
+_OF_ANY_SIZE = {"quotient": "floor_divide", "remainder": "floor_remainder"}
 
 IsLinear = Callable[[sympy.Expr], bool]
 # Gives an index that is linear as a value of the type.
@@ -37,6 +42,37 @@ def in_float64(number: sympy.Expr) -> sympy.Expr:
         functions.IntTrueDiv,
         lambda left, right: functions.FloatTrueDiv(functions.ToFloat(left), functions.ToFloat(right)),
     )
+
+
+def with_exact_divisions(
+    index: sympy.Expr, loaded: Mapping[sympy.Symbol, sympy.Expr | None], text_of: Callable[[sympy.Expr], str]
+) -> sympy.Expr:
+    """`index` with calls of device functions in place of `//` and `%` by constants of what is made of `loaded` tiles of
+    int32: Ascend divides tiles in float32, and has no remainder. The numbers are from 0 to a limit each, if known.
+    """
+    limits = dict(loaded)
+
+    def called(function: str, of: sympy.Expr, divisor: sympy.Integer, limit: sympy.Expr | None) -> sympy.Symbol:
+        if isinstance(limit, sympy.Integer) and int(limit) <= _SMALL:
+            call = f"small_{function}({text_of(of)}, {divisor})"
+        else:
+            call = f"{_OF_ANY_SIZE[function]}(({text_of(of)}).to(tl.int32), tl.full([], {divisor}, tl.int32))"
+        result = sympy.Symbol(f"device_functions.{call}")
+        limits[result] = limit
+        return result
+
+    def exact(part: sympy.Expr) -> sympy.Expr:
+        of, *numbers = part.args
+        if not (of.free_symbols & limits.keys() and all(isinstance(n, sympy.Integer) and n > 0 for n in numbers)):
+            return part
+        limit = limits.get(of)
+        if isinstance(part, functions.FloorDiv):
+            return called("quotient", of, numbers[0], limit)
+        if len(numbers) > 1 and numbers[0] != 1:  # (index // divisor) % modulus
+            of = called("quotient", of, numbers[0], limit)
+        return called("remainder", of, numbers[-1], limit)
+
+    return index.replace(lambda part: isinstance(part, _DIVISIONS), exact)
 
 
 def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain: Plain) -> Any | None:

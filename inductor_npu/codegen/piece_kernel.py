@@ -23,7 +23,6 @@ from torch._inductor.virtualized import V
 
 from inductor_npu import compat
 from inductor_npu.codegen.axes import Axes
-from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.emitted import Tiled, next_first
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.pieces import Piece
@@ -48,10 +47,9 @@ class PieceKernel(NpuKernel):
     # Set when the loop's place among the others is known: the first tile of a program.
     first: str
 
-    def __enter__(self) -> PieceKernel:
-        super().__enter__()
-        self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.section.known)))
-        return self
+    @property
+    def known(self) -> Axes:
+        return self.section.known
 
     def remove_kernel_local_buffers(self) -> None:
         """Nothing: other pieces may still store to what this one does; the kernel does it for all."""

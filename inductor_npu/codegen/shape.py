@@ -11,8 +11,9 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu import config, providers
-from inductor_npu.codegen import edges
+from inductor_npu.codegen import conditions, edges
 from inductor_npu.codegen.axes import Axes, Axis, hint
+from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.pieces import Section, sections_of, trace_of_section
 from inductor_npu.codegen.spans import Span, load_span, store_span
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
@@ -50,7 +51,8 @@ def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()
         axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
-        traced = trace(nodes, axes)
+        has_conditions = conditions.are_in(features)
+        traced = trace(nodes, axes, lambda tracer: Conditions(tracer, axes) if has_conditions else tracer)
         return Shape(axes, *_plan(traced, axes, share), traced.overwritten)
 
 
@@ -154,7 +156,10 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     ]
     walked = nonlinear if walked is None else walked
     operations = Counter({(names(symbols), size): count for (symbols, size), count in traced.operations.items()})
-    return Work(planned, accesses, live, names(walked), traced.scans, traced.sorts, operations, whole=frozenset(whole))
+    compared = frozenset(map(names, traced.compared))
+    return Work(
+        planned, accesses, live, names(walked), traced.scans, traced.sorts, operations, frozenset(whole), compared
+    )
 
 
 def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:

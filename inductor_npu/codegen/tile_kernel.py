@@ -16,14 +16,15 @@ from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.codegen.triton import triton_type
-from torch._inductor.utils import sympy_subs
+from torch._inductor.utils import sympy_index_symbol, sympy_subs
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu.codegen import tile_ops
+from inductor_npu.codegen import conditions, tile_ops
 from inductor_npu.codegen.axes import Axes, Axis, affine
+from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.emitted import EmittedKernel
-from inductor_npu.codegen.index_values import by_operators, in_float64
+from inductor_npu.codegen.index_values import by_operators, in_float64, with_exact_divisions
 from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
@@ -52,6 +53,14 @@ class TileOverrides(NpuKernelOverrides):
         )
         V.kernel.copy_index(index, value)
         return value
+
+    @staticmethod
+    def indirect_indexing(
+        var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
+    ) -> sympy.Symbol:
+        symbol = sympy_index_symbol(str(var))
+        V.kernel.limit_of_loaded[symbol] = sympy.sympify(size)
+        return symbol
 
     @staticmethod
     def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
@@ -113,6 +122,7 @@ class TileKernel(EmittedKernel):
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
         self.widened_from: dict[str, CSEVariable] = {}
+        self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.source_of_view: dict[str, CSEVariable] = {}
         self.limited_loads: dict[str, tuple[str, Any]] = {}
         self.paddings = Paddings()
@@ -128,7 +138,14 @@ class TileKernel(EmittedKernel):
         super().__enter__()
         assert self.overrides is not None
         self.exit_stack.enter_context(V.set_ops_handler(TileOps(self, self.overrides())))
+        if conditions.are_in(self.features):
+            self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.known)))
         return self
+
+    @property
+    def known(self) -> Axes:
+        """The axes whose lengths decide conditions on indices."""
+        return self.axes
 
     # -- axes and their blocks ----------------------------------------------------------------------------------------
 
@@ -299,11 +316,21 @@ class TileKernel(EmittedKernel):
         symbols = {axis: str(self.axis_of[axis].symbol) for axis in axes}
         spelled = {symbol: f"{symbol}{subscript((axis,), axes)}" for axis, symbol in symbols.items()}
         spelled |= {str(value): self.in_order(value, axes) for value in loaded}
-        changed = [s for s in index.free_symbols if spelled.get(str(s), str(s)) != str(s)]
-        text = self.index_to_str(sympy_subs(index, {s: sympy.Symbol(spelled[str(s)]) for s in changed}))
+        text = self._text_of_index(index, {s: spelled[str(s)] for s in index.free_symbols if str(s) in spelled})
         if guarded:
             text = f"tl.where({self.in_order(self._load_mask, axes)}, {text}, 0)"
         return Address(text, axes, bounded, bool(loaded))
+
+    def _text_of_index(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:
+        """`index` as Triton text, with these spellings of symbols."""
+        loaded = {s: self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)}
+        limits = {s: self.limit_of_loaded.get(s) for s, value in loaded.items() if self.axes_of(value.shape)}
+        names = {symbol: sympy.Symbol(text) for symbol, text in spelled.items() if text != str(symbol)}
+        index = sympy_subs(index, names)
+        if limits and self.index_dtype == "tl.int32":
+            limits = {names.get(symbol, symbol): limit for symbol, limit in limits.items()}
+            index = with_exact_divisions(index, limits, self.index_to_str)
+        return self.index_to_str(index)
 
     def in_order(self, value: CSEVariable, axes: Sequence[str]) -> str:
         """`value`, with dimensions for all of `axes`, whatever their order."""
@@ -369,16 +396,14 @@ class TileKernel(EmittedKernel):
         axes = self.in_tile_order(
             {*(a.prefix for a in names), *(axis for value in loaded for axis in self.axes_of(value.shape))}
         )
-        expanded = {
-            a.symbol: sympy.Symbol(f"{a.symbol}{subscript((a.prefix,), axes)}") for a in names if a.prefix in axes
-        }
+        expanded = {a.symbol: f"{a.symbol}{subscript((a.prefix,), axes)}" for a in names if a.prefix in axes}
         for symbol in index.free_symbols:
             if symbol_is_type(symbol, SymT.TMP):
-                expanded[symbol] = sympy.Symbol(str(self.expanded(self.cse.varname_map[str(symbol)], axes)))
+                expanded[symbol] = str(self.expanded(self.cse.varname_map[str(symbol)], axes))
         own_dtype = self.get_index_dtype_as_torch_dtype()
         is_fraction = dtype.is_floating_point and not index.is_integer  # of sizes
         number = in_float64(index) if is_fraction and dtype == torch.float64 else index
-        text = self.index_to_str(sympy_subs(number, expanded))
+        text = self._text_of_index(number, expanded)
         if not axes:
             text = f"tl.full([], {text}, {triton_type(dtype) if is_fraction else self.index_dtype})"
         if is_fraction or dtype not in (torch.int32, torch.int64, own_dtype):

@@ -22,6 +22,16 @@ Symbols = frozenset[sympy.Symbol]
 # Results of operators that give more than one value.
 _SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
 
+# Operators that are written without a comparison: arithmetic, logic, and selections by a condition that there is.
+_WITHOUT_COMPARISON = frozenset(
+    {
+        *("add", "sub", "mul", "truediv", "div_rn", "mul_rn", "fma", "neg", "abs", "square", "reciprocal", "relu"),
+        *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "erf", "floor", "ceil"),
+        *("maximum", "minimum", "where", "and_", "or_", "xor", "logical_and", "logical_or", "logical_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "to_dtype_bitcast", "identity"),
+    }
+)
+
 # Tiles that a scan or sort holds beside arguments and results, as Ascend's compiler arranges them.
 _TILES_OF_A_SCAN = 4
 _TILES_OF_A_SORT = 6
@@ -76,8 +86,8 @@ class Trace:
 
     Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
     moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
-    core over such items there are. `overwritten` names the buffers that get several values at one address, and the axes
-    along which these differ: the last value stays.
+    core over such items there are; `compared` has the axes of values that are compared. `overwritten` names the buffers
+    that get several values at one address, and the axes along which these differ: the last value stays.
     """
 
     accesses: list[Access] = field(default_factory=list)
@@ -85,6 +95,7 @@ class Trace:
     nonlinear: set[sympy.Symbol] = field(default_factory=set)
     live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
     operations: Counter[tuple[Symbols, int]] = field(default_factory=Counter)
+    compared: set[Symbols] = field(default_factory=set)
     scans: bool = False
     sorts: bool = False
     overwritten: dict[str, Symbols] = field(default_factory=dict)
@@ -177,6 +188,8 @@ class _Tracer(DefaultHandler):
         dtypes = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.dtype)]
         result = self._new(axes, dtypes[0] if dtypes else None, of=(args, tuple(kwargs.values())))
         self.result.operations[axes, result.item_size] += PASSES.get(name, 1)
+        if torch.bool in dtypes if name == "to_dtype" else name not in _WITHOUT_COMPARISON:
+            self.result.compared.add(axes)
         return result
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
@@ -204,6 +217,8 @@ class _Tracer(DefaultHandler):
             access = self._access(name, index, is_store=False)
             number = len(self.result.accesses) - 1
             loaded = self._new(access.axes, V.graph.get_dtype(name))
+            if V.graph.get_dtype(name) == torch.bool:
+                self.result.compared.add(access.axes)
             if access.axes & self.reduced:
                 loaded.loads = frozenset([number])
                 self.passes[number] = set()
@@ -238,6 +253,8 @@ class _Tracer(DefaultHandler):
 
     def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> tuple[Value, ...]:
         self.result.scans = True
+        carried = tuple(self._new(self._use(value) - self.reduced) for value in values)
+        combine_fn(carried, carried)
         return self._along_rows(dtypes, values, _TILES_OF_A_SCAN)
 
     def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> tuple[Value, ...]:
@@ -265,6 +282,8 @@ class _Tracer(DefaultHandler):
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
         symbol = sympy_index_symbol(f"tmp{len(self.indirect)}")
         self.indirect[symbol] = value if isinstance(value, Value) else self._new(frozenset())
+        if wrap_neg:
+            self.result.compared.add(self.indirect[symbol].axes)
         return symbol
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:

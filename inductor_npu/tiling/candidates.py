@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
@@ -82,4 +82,11 @@ def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePl
         return None
     if math.prod(blocks.values()) < min(limits.WHOLE_COMPARISON, math.prod(default.blocks.values())):
         return None
+    lengths = [(_length(blocks, own), _length(default.blocks, own)) for own in work.compared]
+    if any(length < min(limits.WHOLE_COMPARISON_32, before) for length, before in lengths):
+        return None
     return TilePlan(default.order, blocks, tuple(name for name in axes if name in loops), default.whole)
+
+
+def _length(blocks: Mapping[str, int], along: Iterable[str]) -> int:
+    return math.prod(blocks.get(axis, 1) for axis in along)

@@ -8,5 +8,9 @@ SMALLEST_TILE = 1024
 # Ascend's compiler compares 256 bytes at a time, 128 elements of the narrowest type, and what is left one by one.
 WHOLE_COMPARISON = 128
 
+# The same of numbers of 32 bits; and how many single comparisons cost no more than reading an argument.
+WHOLE_COMPARISON_32 = 64
+FEW_COMPARISONS = 8
+
 # A loop for which the cost of a launch no longer counts: a tile of 4096 on each of 40 cores, several times.
 LARGE_LOOP = 1 << 19

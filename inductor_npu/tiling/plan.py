@@ -9,7 +9,8 @@ The choice needs no timing and no compiler. Its rules, in the order in which the
 4. other axes along which some access is contiguous come next (an on-chip transpose wants both long), then the rest from
    the innermost outwards, until the tile is full;
 5. no tile is so large that cores stay idle, as long as it is worth a program of its own;
-6. no tile is shorter than one vector comparison, be the axes as short as they may.
+6. no tile is shorter than one vector comparison, be the axes as short as they may;
+7. neither is what is compared along some of its axes only, such as an index or a result of each row.
 
 Block lengths are powers of two, which every Triton accepts.
 """
@@ -37,6 +38,9 @@ _LEAST_ROWS = 2
 
 # How much of the Unified Buffer a tile may fill, as estimated: the compiler's own temporaries need the rest.
 FILLED = 0.8
+
+# No axis is cut shorter than this for the sake of another: bursts of 64 bytes in 32 bits.
+_SHORTEST_BURST = 16
 
 # More dimensions than this cost compile time and padding without making bursts longer.
 _MOST_DIMENSIONS = 3
@@ -87,7 +91,7 @@ class Work:
 
     `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
     the vector core over items of how many bytes along which axes; only the cost model reads them. `whole`: axes that
-    have to be in each tile from their first to their last element.
+    have to be in each tile from their first to their last element. `compared`: the axes of values that are compared.
     """
 
     axes: Sequence[PlannedAxis]
@@ -98,6 +102,7 @@ class Work:
     sorts: bool = False
     operations: Live = field(default_factory=Counter)
     whole: frozenset[str] = frozenset()
+    compared: frozenset[frozenset[str]] = frozenset()
 
 
 class Chip(Protocol):
@@ -266,11 +271,53 @@ def _arranged(
         if block > 1 or (axis in reduction and axis not in loops)
     }
     if inner in blocks and not planner.work.sorts:  # rule 6
-        others = math.prod(block for axis, block in blocks.items() if axis != inner)
-        blocks[inner] = max(blocks[inner], limits.WHOLE_COMPARISON // others)
+        # Ascend's compiler loads the rows of a gather as long as the block, however short they are: more rows then.
+        indices = (sorted(access.indirect) for access in _gathers(planner) if access.contiguous == inner)
+        longer = next((axis for among in indices for axis in among if axis in blocks), inner)
+        others = math.prod(block for axis, block in blocks.items() if axis != longer)
+        blocks[longer] = max(blocks[longer], limits.WHOLE_COMPARISON // others)
     outer, last = (pointwise, reduction) if inner in reduction else (reduction, pointwise)
     dimensions = [axis for axis in (*outer, *last) if axis in blocks and axis != inner]
     if inner in blocks:
         dimensions.append(inner)
+    if not planner.work.sorts:
+        planner.blocks = blocks
+        for compared in sorted(planner.work.compared, key=sorted):
+            _compare_at_once(planner, compared, dimensions, pointwise)
+        blocks = planner.blocks
     whole = planner.work.whole.intersection(pointwise)
     return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops), whole)
+
+
+def _gathers(planner: _Planner) -> list[PlannedAccess]:
+    """Loads of several rows of the tile at once, by loaded indices."""
+    return [
+        access
+        for access in planner.work.accesses
+        if not access.is_store and access.indirect & planner.blocks.keys() and access.contiguous not in access.indirect
+    ]
+
+
+def _compare_at_once(
+    planner: _Planner, compared: frozenset[str], dimensions: Sequence[str], pointwise: Sequence[str]
+) -> None:
+    """Rule 7: a longer block for one of the axes `compared`, and shorter ones for others where it takes that to fit;
+    none where nothing fits.
+    """
+    own = [axis for axis in dimensions if axis in compared]
+    count = math.prod(planner.blocks[axis] for axis in own)
+    if not limits.FEW_COMPARISONS < count < limits.WHOLE_COMPARISON_32:
+        return
+    if any((access.indirect | {access.contiguous}) & compared for access in _gathers(planner)):
+        return  # a row is loaded for each index, also for those that do not exist
+    before = dict(planner.blocks)
+    longer = max(own, key=lambda axis: (axis in pointwise, dimensions.index(axis)))
+    block = before[longer] * limits.WHOLE_COMPARISON_32 // count
+    others = [axis for axis in pointwise if axis in dimensions and axis not in compared | planner.work.whole]
+    while not planner.fits(**{longer: block}):
+        longest = max(others, key=lambda axis: planner.blocks[axis], default=None)
+        if longest is None or planner.blocks[longest] <= _SHORTEST_BURST:
+            planner.blocks = before
+            return
+        planner.blocks[longest] //= 2
+    planner.blocks[longer] = block

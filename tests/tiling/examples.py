@@ -20,11 +20,24 @@ def store(names: str, contiguous: str | None, size: int = 4) -> PlannedAccess:
 
 
 def work(
-    planned: list[PlannedAxis], *accesses: PlannedAccess, values: int = 1, walked: str = "", scans: bool = False
+    planned: list[PlannedAxis],
+    *accesses: PlannedAccess,
+    values: int = 1,
+    walked: str = "",
+    scans: bool = False,
+    compared: str | None = None,
 ) -> Work:
     every = frozenset(axis.name for axis in planned)
     of_every = Counter({(every, 4): values})
-    return Work(planned, accesses, [of_every], frozenset(walked.split()), scans, operations=of_every)
+    return Work(
+        planned,
+        accesses,
+        [of_every],
+        frozenset(walked.split()),
+        scans,
+        operations=of_every,
+        compared=frozenset() if compared is None else frozenset([frozenset(compared.split())]),
+    )
 
 
 SUM = work(axes(x=1 << 20), load("x", "x"), load("x", "x"), store("x", "x"))

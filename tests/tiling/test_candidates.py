@@ -51,5 +51,12 @@ def test_a_scanned_row_stays_whole() -> None:
     assert all(tile.loops == () and tile.blocks["r0_"] == 256 for tile in of(examples.SCAN))
 
 
+def test_no_tile_compares_less_at_once_than_the_default_does() -> None:
+    rows = examples.axes(y=4096, x=256), examples.load("y x", "x"), examples.store("y x", "x")
+    tiles = of(examples.work(*rows, compared="y"))
+    assert min(tile.blocks["y"] for tile in tiles) >= 64
+    assert min(tile.blocks["y"] for tile in of(examples.work(*rows))) < 64
+
+
 def test_the_cheapest_few_are_taken_in_the_same_order_every_time() -> None:
     assert of(examples.SOFTMAX, most=4) == of(examples.SOFTMAX)[:4] == of(examples.SOFTMAX, most=4)

@@ -32,6 +32,9 @@ EXAMPLES = {
         axes(y=1000, x=200), load("y x", "x"), load("y x", None, indirect="y x"), store("y x", "x")
     ),
     "an index with a // that stays": work(axes(y=64, x=512), load("y x", "x"), store("y x", "x"), walked="y"),
+    "4096 rows of 256, each with a condition": work(
+        axes(y=4096, x=256), load("y x", "x"), load("y", "y"), store("y x", "x"), compared="y"
+    ),
     "x + y of 20 elements": work(axes(x=20), load("x", "x"), load("x", "x"), store("x", "x")),
 }
 
@@ -98,6 +101,49 @@ def test_a_tile_is_as_long_as_one_vector_comparison(lengths: dict[str, int]) -> 
     inner = [*lengths][-1]
     blocks = plan(work(axes(**lengths), load(names, inner), store(names, inner)), CHIP, TILE).blocks
     assert math.prod(blocks.values()) >= 128
+
+
+@pytest.mark.parametrize(
+    ("lengths", "compared"),
+    [
+        ({"y": 4096, "x": 256}, "y"),
+        ({"y": 17, "x": 64}, "y"),
+        ({"y": 17, "x": 17}, "x"),
+        ({"y": 9, "x": 12}, "y"),
+        ({"x": 64, "r1_": 2, "r0_": 17}, "r0_"),
+        ({"z": 2, "y": 11, "x": 64}, "z y"),
+    ],
+    ids=str,
+)
+def test_what_is_compared_along_some_axes_only_is_as_long_as_one_comparison(
+    lengths: dict[str, int], compared: str
+) -> None:
+    names, inner = " ".join(lengths), "x"
+    kernel = work(axes(**lengths), load(names, inner), load(compared, None), store(names, inner), compared=compared)
+    blocks = plan(kernel, CHIP, TILE).blocks
+    assert math.prod(blocks.get(name, 1) for name in compared.split()) >= 64
+    assert footprint(blocks, kernel) <= CHIP.unified_buffer
+
+
+def test_a_comparison_of_a_few_rows_is_not_worth_a_longer_tile() -> None:
+    rows = axes(x=2048, r0_=512), load("x r0_", "r0_"), store("x r0_", "r0_")
+    assert plan(work(*rows, compared="x"), CHIP, TILE) == plan(work(*rows), CHIP, TILE)
+
+
+def test_more_indices_than_there_are_would_load_more_rows() -> None:
+    gather = axes(y=11, x=7), load("y", "y"), load("y x", "x", indirect="y"), store("y x", "y")
+    assert plan(work(*gather, compared="y"), CHIP, TILE) == plan(work(*gather), CHIP, TILE)
+
+
+def test_a_gather_of_a_few_short_rows_has_more_rows_rather_than_longer_ones() -> None:
+    gather = axes(y=2, x=7), load("y", "y"), load("y x", "x", indirect="y"), store("y x", "x")
+    blocks = plan(work(*gather), CHIP, TILE).blocks
+    assert blocks == {"y": 16, "x": 8}
+
+
+def test_rows_that_leave_no_room_for_a_whole_comparison_stay_as_they_are() -> None:
+    rows = axes(x=2048, r0_=256), load("x r0_", "r0_"), store("x r0_", "r0_")
+    assert plan(work(*rows, compared="x"), CHIP, TILE) == plan(work(*rows), CHIP, TILE)
 
 
 def test_the_choice_is_the_same_every_time() -> None:

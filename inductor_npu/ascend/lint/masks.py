@@ -91,3 +91,29 @@ def _unlike_an_axis(form: Form) -> str | None:
             "a comparison of an index that is multiplied" if moving[0] != -1 else "a comparison of an index that falls"
         )
     return None
+
+
+def left_out(mask: Value, axis: int, forms: Forms) -> int | None:
+    """How many of a tile's last elements along `axis` a mask leaves out; None where that is not known. What it asks
+    along other axes does not count.
+    """
+    form, op = forms[mask], mask.owner
+    if form.is_uniform or form.steps[axis] == 0:
+        return 0
+    if op is None:
+        return None
+    if op.name == "arith.andi":
+        parts = [left_out(part, axis, forms) for part in op.operands]
+        return None if None in parts else max(part or 0 for part in parts)
+    if op.name == "tt.broadcast":
+        return left_out(op.operands[0], axis, forms)
+    if op.name == "tt.expand_dims":
+        return left_out(op.operands[0], axis - (int(op.attrs["axis"]) < axis), forms)
+    if op.name != "arith.cmpi" or str(op.attrs["predicate"]) != "slt":
+        return None
+    index, bound = op.operands[0], forms[op.operands[1]].number
+    while index.owner is not None and index.owner.name in ("tt.broadcast", "tt.expand_dims"):
+        index = index.owner.operands[0]
+    if bound is None or index.owner is None or index.owner.name != "tt.make_range":
+        return None
+    return max(0, int(index.owner.attrs["end"]) - bound) if int(index.owner.attrs["start"]) == 0 else None

@@ -67,8 +67,9 @@ _ALL = [
             "N103",
             "mask that is no interval",
             (
-                "`|`, `~`, `!=`, `>`, a difference, a scaled index, two axes in one, along gathered rows: they limit "
-                "nothing. `==` is one element, without a look at whether the tile has it"
+                "`|`, `~`, `!=`, `>`, a difference, a scaled index, two axes in one, along gathered rows that have "
+                "more than 32 bytes behind the end: they limit nothing. `==` is one element, without a look at whether "
+                "the tile has it"
             ),
             "tl.load(x + i, mask=(i < a) | (i >= b))",
             "tl.where((i < a) | (i >= b), tl.load(x + i, mask=i < n), 0.0)",

@@ -176,6 +176,21 @@ def test_mask_along_the_rows_of_a_gather():
         assert ("N103" in {finding.rule for finding in lint_ttir(compilation.ttir)}) is is_wrong
 
 
+@pytest.mark.parametrize(
+    ("columns", "bound", "is_wrong"),
+    [(8, "5", False), (8, "N", True), (16, "8", False), (16, "7", True), (128, "5", True)],
+)
+def test_32_bytes_behind_gathered_rows_may_be_read(columns: int, bound: str, is_wrong: bool, tmp_path: Path):
+    kernel = source(
+        "short_rows",
+        f"{GATHER}v = tl.load(x + k[:, None] * 5 + c[None, :], mask=(r[:, None] < M) & (c[None, :] < {bound}))\n"
+        "tl.store(y + r[:, None] * TC + c[None, :], v, mask=r[:, None] < M)",
+        TYPES,
+        {"TR": 16, "TC": columns},
+    )
+    assert ("N103" in {finding.rule for finding in linted(kernel, tmp_path).findings}) is is_wrong
+
+
 @pytest.mark.ascend
 def test_knows_ascends_libdevice(ascend: AscendEnvironment):
     """Every function of Ascend's module that does something, and no other."""

@@ -56,8 +56,8 @@ def _gathered(access: Access, form: Form) -> Iterator[Hit]:
     if len(form.steps) > 1 and inner == 1 and size > 1:
         if access.op.name != "tt.load":
             return
-        if size * _item(access) % BLOCK:
-            yield hit("N306", f"rows of {size * _item(access)} bytes by loaded indices", access.op)
+        if size * item_size(access) % BLOCK:
+            yield hit("N306", f"rows of {size * item_size(access)} bytes by loaded indices", access.op)
         return
     rule, what = ("N304", "are read") if access.op.name == "tt.load" else ("N305", "are written")
     yield hit(rule, f"single elements {what} through addresses that were loaded", access.op)
@@ -76,7 +76,7 @@ def _bursts(access: Access, form: Form) -> Iterator[Hit]:
     if inner == 0 or (inner == 1 and not _is_narrow(access, moving)):
         return
     if inner == 1:
-        yield hit("N403", f"a {access.what} of rows of {inner_size * _item(access)} bytes", access.op)
+        yield hit("N403", f"a {access.what} of rows of {inner_size * item_size(access)} bytes", access.op)
     elif any(step == 1 for step, _ in moving[:-1]):
         axis = next(axis for axis, (step, size) in enumerate(steps) if step == 1 and size > 1)
         yield hit(
@@ -91,12 +91,12 @@ def _bursts(access: Access, form: Form) -> Iterator[Hit]:
 def _is_narrow(access: Access, moving: list[tuple[Step, int]]) -> bool:
     """Rows shorter than a block that do not follow each other."""
     inner_size = moving[-1][1]
-    if len(moving) < 2 or inner_size * _item(access) >= BLOCK:
+    if len(moving) < 2 or inner_size * item_size(access) >= BLOCK:
         return False
     return moving[-2][0] != inner_size
 
 
-def _item(access: Access) -> int:
+def item_size(access: Access) -> int:
     """Bytes of an element."""
     type_ = access.pointer.type
     assert isinstance(type_, TensorType) and isinstance(type_.element, PointerType), "a tile of pointers"

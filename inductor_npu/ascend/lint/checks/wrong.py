@@ -9,8 +9,12 @@ from inductor_npu.simulator.triton_backend.ttir.ir import Op, TensorType
 from ..forms import element
 from ..kernel import LIBRARY, RANDOM, Access, Kernel
 from ..libdevice import INEXACT, called
-from ..masks import faults
+from ..masks import faults, left_out
+from .addresses import item_size
 from .hit import Hit, hit
+
+# Bytes that torch_npu allocates behind every tensor (NPUCachingAllocator's round_size).
+_BEHIND_TENSORS = 32
 
 _MASK_RULES = {"reversed": "N101", "data": "N102", "form": "N103"}
 _HAPPENS = {
@@ -46,10 +50,15 @@ def _masks(kernel: Kernel) -> Iterator[Hit]:
 
 
 def _row_mask(kernel: Kernel, access: Access) -> Iterator[Hit]:
-    """Of rows at addresses that were loaded, a load takes the whole row and selects afterwards; a store does not."""
+    """Of rows at addresses that were loaded, a load takes the whole row and selects afterwards; a store does not. That
+    is no harm where what is more than the row is memory in any case.
+    """
     assert access.mask is not None, "asked before"
     pointer, mask = kernel.forms[access.pointer].steps, kernel.forms[access.mask].steps
     if access.op.name == "tt.load" and len(pointer) > 1 and pointer[-1] == 1 and mask[-1] != 0:
+        more = left_out(access.mask, len(mask) - 1, kernel.forms)
+        if more is not None and more * item_size(access) <= _BEHIND_TENSORS:
+            return
         yield hit(
             "N103", "mask along the rows of a gather: the load reads whole rows, also behind their end", access.op
         )

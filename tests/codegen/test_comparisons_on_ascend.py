@@ -1,0 +1,48 @@
+"""What Ascend's compiler makes of comparisons along some axes of a tile: 256 bytes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from inductor_npu.ascend import check
+from inductor_npu.ascend.environment import AscendEnvironment
+from inductor_npu.ascend.execute import RunVerdict
+from tests.codegen.on_ascend import launch
+
+pytestmark = [pytest.mark.ascend, pytest.mark.compiled, pytest.mark.slow]
+
+
+def gradient(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: torch.func.grad(lambda y: (function(y) ** 2).sum())(x)
+
+
+def attention_mask(kept: torch.Tensor) -> torch.Tensor:
+    return torch.where(kept[:, None] != 0, 0.0, -torch.inf).expand(2, 17, 17).clone()
+
+
+def cases() -> list[tuple]:
+    norms = torch.rand(25)
+    norms[3] = 0
+    return [
+        (lambda x, rows: x * rows[:, None], torch.randn(100, 64), torch.rand(100) > 0.5),
+        (attention_mask, torch.arange(34).view(2, 17) % 3),
+        (lambda x, norm: torch.where(norm[:, None] == 0, 0.0, x / norm[:, None]).sum(-1), torch.randn(25, 10), norms),
+        (lambda x: (x * (torch.arange(17, device=x.device) == 0)[:, None]).sum(-1), torch.randn(2, 17, 64)),
+        (lambda x: x.cummax(0), torch.randn(5, 25)),
+        (lambda x: x.logcumsumexp(0), torch.randn(5, 25)),
+        (gradient(lambda x: F.avg_pool2d(x, 2)), torch.randn(4, 8, 28, 28)),
+        (gradient(lambda x: F.pad(x, (2, 3, 1, 1))), torch.randn(2, 16, 14, 14)),
+    ]
+
+
+def test_comparisons_of_short_rows_are_vector_instructions(ascend: AscendEnvironment, own_cache: Path) -> None:
+    torch.manual_seed(0)
+    report = check(launch(cases()), run=True)
+    found = {(row.operators, row.verdict, row.agreement and row.agreement.verdict) for row in report.rows}
+    assert {entry for entry in found if entry[1:] != ("vector", RunVerdict.AGREES)} == set()
+    assert len(report.rows) >= len(cases())
