@@ -1,9 +1,9 @@
-"""`python -m corpus.checked`: runs the corpus in checked mode; every fault of a kernel is printed."""
+"""`python -m corpus.checked`: runs the corpus in checked mode, on wish in accuracy mode too; prints kernels' faults."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,38 +14,43 @@ from rich.progress import track
 
 from corpus.check import program_names
 from corpus.collecting import in_processes, program_called
-from inductor_npu.errors import MemoryFaultError
+from inductor_npu.errors import AccuracyError, MemoryFaultError
 from inductor_npu.providers import DEFAULT_TARGET
 from inductor_npu.simulator.memory_check import CHECKED_VARIABLE
+
+ACCURACY_VARIABLE = "INDUCTOR_NPU_ACCURACY"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one program went. `fault`: what one of its kernels did to memory; `error`: why it ended early otherwise."""
+    """How one program went. `fault`: what one of its kernels did wrong; `error`: why it ended early otherwise."""
 
     program: str
     fault: str | None = None
     error: str | None = None
 
 
-def run_checked(names: Sequence[str], target: str, jobs: int) -> Iterator[Outcome]:
-    """Runs the programs called `names` in checked mode, `jobs` at a time, each until its first fault."""
-    with _checked_processes():
+def run_checked(names: Sequence[str], target: str, jobs: int, accuracy: bool = False) -> Iterator[Outcome]:
+    """Runs the programs called `names` in checked mode, with `accuracy` in accuracy mode too, `jobs` at a time, each
+    until its first fault.
+    """
+    with _processes_with({CHECKED_VARIABLE: "1", ACCURACY_VARIABLE: str(int(accuracy))}):
         yield from in_processes(_run, names, target, jobs)
 
 
 @contextmanager
-def _checked_processes() -> Iterator[None]:
-    """Processes that are started inside are in checked mode."""
-    before = os.environ.get(CHECKED_VARIABLE)
-    os.environ[CHECKED_VARIABLE] = "1"
+def _processes_with(settings: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started inside have `settings` in their environment."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[CHECKED_VARIABLE]
-        else:
-            os.environ[CHECKED_VARIABLE] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _run(name: str) -> Outcome:
@@ -55,7 +60,7 @@ def _run(name: str) -> Outcome:
     try:
         with compiled_afresh():
             program()
-    except MemoryFaultError as fault:
+    except (MemoryFaultError, AccuracyError) as fault:
         return Outcome(name, fault=str(fault))
     except Exception as error:  # noqa: BLE001 - it is the program's, and is said
         return Outcome(name, error=f"{type(error).__name__}: {error}")
@@ -67,13 +72,14 @@ def main(
     sample: Annotated[bool, typer.Option("--sample", help="Only the programs that CI checks.")] = False,
     only: Annotated[str, typer.Option(help="Only programs whose name begins so.")] = "",
     step: Annotated[int, typer.Option(help="Only every n-th of them.")] = 1,
+    accuracy: Annotated[bool, typer.Option("--accuracy", help="Also hold each kernel against eager.")] = False,
     jobs: Annotated[int, typer.Option(help="Programs at a time.")] = len(os.sched_getaffinity(0)),
 ) -> None:
     """Runs each program of the corpus in checked mode. Exit status 1 if a kernel has a fault."""
     console = Console()
     names = [name for name in program_names(sample, target) if name.startswith(only)][::step]
     faults = errors = 0
-    for outcome in track(run_checked(names, target, jobs), "checked", len(names), console=console):
+    for outcome in track(run_checked(names, target, jobs, accuracy), "checked", len(names), console=console):
         if outcome.fault is not None:
             faults += 1
             console.print(f"[red]fault[/] in {outcome.program}: {outcome.fault}", highlight=False)

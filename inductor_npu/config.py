@@ -31,6 +31,10 @@ tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")
 # their own order. What a graph does not compile without runs in any case.
 graph_passes: str = Config(default="all", env_name_default="INDUCTOR_NPU_GRAPH_PASSES")
 
+# Accuracy mode (docs/accuracy-mode.md): each kernel runs beside its operators in eager, and the first that differs is
+# an error. Slow; for finding which kernel is wrong.
+accuracy: bool = Config(default=False, env_name_default="INDUCTOR_NPU_ACCURACY")
+
 # Whether compiled kernels are kept and found again (docs/cache.md): on; off; or must-hit, where compiling anything at
 # all is an error that says why. Decides no code, so it is left out of the key.
 cache: str = Config(default="on", env_name_default="INDUCTOR_NPU_CACHE")

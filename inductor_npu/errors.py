@@ -76,6 +76,17 @@ class KernelCompileError(NpuError):
     )
 
 
+class AccuracyError(NpuError):
+    """In accuracy mode: a kernel gives other results than its operators in eager."""
+
+    template = (
+        "kernel {kernel} ({operators}) differs from its operators in eager: {different} of {elements} elements of "
+        "{argument} ({dtype}), first element {index}: {actual} in place of {expected}, which may differ by "
+        "{allowed:.3g}. It came from:\n{lines}\n"
+        "Next: `python {folder}/reproduce.py` runs both again on the inputs saved there"
+    )
+
+
 class KernelTooLargeError(NpuError):
     """No block size, however small, makes a kernel fit the target."""
 

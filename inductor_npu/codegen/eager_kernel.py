@@ -11,6 +11,7 @@ is better than a wrong one.
 
 from __future__ import annotations
 
+import copy
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -107,6 +108,25 @@ def replace(kernel: Any, name: str, failure: Exception) -> str:
         raise KernelCompileError(kernel=name, operators=operators, reason=reason, why=why, hint="") from failure
     V.graph.wrapper_code.add_import_once("from inductor_npu.codegen.eager_runtime import EagerKernel")
     return f"EagerKernel({name!r}, {operators!r}, {reason!r}, '''\n{source}''')"
+
+
+def written(kernel: Any, name: str) -> str | None:
+    """Source of a function `name` that does with eager operators what `kernel`, which is complete, does with the same
+    arguments; None where its loops cannot be written so. Leaves the kernel as it is.
+    """
+    arguments = kernel.args
+    kernel.args = copy.copy(arguments)
+    for field, value in vars(arguments).items():
+        if isinstance(value, (dict, list)):
+            setattr(kernel.args, field, copy.copy(value))
+    try:
+        source = _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
+        same = [a.name for a in kernel.args.python_argdefs()[0]] == [a.name for a in arguments.python_argdefs()[0]]
+    except _Unsupported:
+        return None
+    finally:
+        kernel.args = arguments
+    return source if same else None
 
 
 def _first_line(failure: Exception) -> str:

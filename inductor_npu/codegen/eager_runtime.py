@@ -28,15 +28,20 @@ class EagerKernel:
             NpuWarning,
             stacklevel=3,
         )
-        scope: dict[str, Any] = {"torch": torch, "math": math, "inf": math.inf, "nan": math.nan, **_HELPERS}
-        exec(compile(source, f"<eager {name}>", "exec"), scope)
-        self._body: Callable[..., None] = scope[name]
+        self._body = function_of(name, source)
 
     def run(self, *args: Any, stream: int = 0) -> None:
         """Runs the loops on the arguments that the compiled kernel would get. `stream` is the current one, which
         eager uses anyway.
         """
         self._body(*args)
+
+
+def function_of(name: str, source: str) -> Callable[..., None]:
+    """The function called `name` of a stand-in's `source`, with all that it uses."""
+    scope: dict[str, Any] = {"torch": torch, "math": math, "inf": math.inf, "nan": math.nan, **_HELPERS}
+    exec(compile(source, f"<eager {name}>", "exec"), scope)
+    return scope[name]
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:

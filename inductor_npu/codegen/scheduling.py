@@ -22,7 +22,8 @@ from torch._inductor.scheduler import (
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.codegen import eager_kernel, listing, provenance, tuning
+from inductor_npu import config
+from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.fusion import Fusions, numels
@@ -276,6 +277,8 @@ class NpuScheduling(TritonScheduling):
             super()._emit_kernel_to_wrapper(
                 wrapper, kernel, src_code, kernel_name, subs_name, node_schedule, kernel_path, get_kernel_metadata
             )
+            if config.accuracy:
+                accuracy.compare(wrapper, kernel, kernel_name, subs_name, src_code, node_schedule)
             return
         origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
         source = eager_kernel.replace(kernel, kernel_name, failure)
