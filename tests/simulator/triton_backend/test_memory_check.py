@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ def test_a_finding_says_which_kernel_program_and_line(findings: Findings) -> Non
     assert found["kernel"] == "copy_kernel"
     assert found["program"] == "(7, 0, 0)"
     assert found["room"] == "whose storage has 4000 bytes from there on"
-    assert planted_faults.__file__ in found["where"]
+    assert Path(planted_faults.__file__).name in found["where"]  # of the checkout that compiled the kernel
     assert "tl.store(target + i, tl.load(source + i, mask=i < limit), mask=i < limit)" in found["where"]
     race = findings["two_programs_write_a_byte"]
     assert (race["program"], race["other"], race["other_access"]) == ("(1, 0, 0)", "program (0, 0, 0)", "stored to")
