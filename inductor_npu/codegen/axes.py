@@ -8,7 +8,7 @@ in the tile: Inductor is kept from fusing such loops (scheduling.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,28 @@ def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:
     for symbol in nonlinear:
         strides.pop(symbol, None)
     return Affine(strides, frozenset(nonlinear), sympy.Add(*offset))
+
+
+def on_one_axis(difference: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+    """What is at least 0 where `difference` is, in terms of one axis, if the others decide nothing: of rows of 8,
+    `8 * y + x >= 16` is `y >= 2`. `lengths` are those of the axes.
+    """
+    taken = affine(difference, lengths)
+    if taken.nonlinear or len(taken.strides) < 2 or not isinstance(taken.offset, sympy.Integer):
+        return difference
+    steps = {symbol: int(step) for symbol, step in taken.strides.items() if isinstance(step, sympy.Integer)}
+    if len(steps) < len(taken.strides) or not all(
+        isinstance(lengths[symbol], (int, sympy.Integer)) for symbol in steps
+    ):
+        return difference
+    widest = max(steps, key=lambda symbol: abs(steps[symbol]))
+    reaches = [step * (int(lengths[symbol]) - 1) for symbol, step in steps.items() if symbol != widest]
+    lowest = int(taken.offset) + sum(reach for reach in reaches if reach < 0)
+    highest = int(taken.offset) + sum(reach for reach in reaches if reach > 0)
+    step = abs(steps[widest])
+    if lowest // step != highest // step:
+        return difference
+    return (widest if steps[widest] > 0 else -widest) + lowest // step
 
 
 class Axes:

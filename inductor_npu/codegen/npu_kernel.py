@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -24,10 +25,12 @@ from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unsp
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen import listing
-from inductor_npu.codegen.axes import Axis
+from inductor_npu.codegen.axes import Axis, affine
 from inductor_npu.codegen.emitted import Tiled
 from inductor_npu.codegen.on_chip_gather import OnChipGather, SpanAccess
+from inductor_npu.codegen.spans import begins_in_a_block
 from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
+from inductor_npu.codegen.tile_ops import Bounds
 from inductor_npu.tiling import limits
 
 
@@ -48,7 +51,8 @@ class NpuKernel(OnChipGather):
         address = self.address(
             index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index
         )
-        mask = self.mask_text(address.axes, address.bounded)
+        bounded = self._from_row_start(name, index, address)
+        mask = self.mask_text(address.axes, bounded)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self._load_mask is not None:
@@ -59,18 +63,39 @@ class NpuKernel(OnChipGather):
         self.paddings.loaded(raw)
         value = self._computable(raw, dtype, buffer)
         value = self._to_tile_order(value, address.axes, buffer)
-        if self._load_mask is not None:
+        if self._load_mask is not None and bounded is address.bounded:
             self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
         self.paddings.same(value, raw)
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
         return value
 
+    def _from_row_start(self, name: str, index: sympy.Expr, address: Address) -> Bounds | None:
+        """The bounds of a load, without one that would have it begin within a block, if it may as well begin with the
+        row.
+        """
+        bounded = address.bounded
+        if bounded is None or not address.axes:
+            return bounded
+        index = self.index_within_mask(index)
+        row = self.axis_of[address.axes[-1]].symbol
+        start = bounded.low.get(row)
+        if not isinstance(start, sympy.Integer) or affine(index, [row]).strides.get(row) != 1:
+            return bounded
+        buffer = V.graph.get_buffer(name)
+        rest = replace(bounded, low={symbol: low for symbol, low in bounded.low.items() if symbol != row})
+        if begins_in_a_block(int(start), buffer.get_dtype().itemsize) and self._stays_inside(
+            index, buffer.get_layout().storage_size(), rest
+        ):
+            return rest
+        return bounded
+
     def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
         """A load of a span of memory, of which the tile's elements are picked on chip."""
         whole = Address(span.address, span.axes, None, indirect=False)
         buffer = self._buffer_of(whole, index)
-        line = f"tl.load({pointer} + ({span.address}), {span.mask})"
+        other = f", other={constant_repr(self._load_other or 0)}" if span.is_limited else ""
+        line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
         if span.fills and self._load_mask is None:
             line = self.padded_later(line, whole, False)
         raw = self.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
@@ -82,6 +107,8 @@ class NpuKernel(OnChipGather):
         self.paddings.same(picked, raw)
         value = self._computable(picked, dtype, buffer)
         self.paddings.same(value, picked)
+        if span.is_limited:
+            self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, picked, value))
         return value

@@ -23,7 +23,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import affine
 from inductor_npu.codegen.scans import Scans
-from inductor_npu.codegen.spans import Span, bounds, load_span, store_span
+from inductor_npu.codegen.spans import Part, Span, bounds, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.tile_kernel import AxisNames, CannotEmit, subscript
 
 # `device_functions.small_quotient` is exact below this.
@@ -34,7 +34,8 @@ _LARGEST_DIVIDED = 1 << 22
 class SpanAccess:
     """A load or store of a span. `address` and `mask` are Triton expressions with a dimension for each of `rows` and a
     last one for the span; `shape` are its sizes; `place` is the name of the table for the gather; `axes` are those of
-    the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out.
+    the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`:
+    so are elements for which the condition does not hold under which the load is made.
     """
 
     address: str
@@ -44,6 +45,7 @@ class SpanAccess:
     place: str
     axes: AxisNames
     fills: bool
+    is_limited: bool = False
 
 
 class OnChipGather(Scans):
@@ -67,14 +69,20 @@ class OnChipGather(Scans):
 
     def load_of_span(self, name: str, index: sympy.Expr) -> SpanAccess | None:
         """The load of `name` at `index` by way of a span; None if it is an ordinary one."""
-        index = self.prepare_indexing(index)
-        if _is_indirect(index) or not self._is_free_of_mask(name, index):
+        index = self.index_within_mask(index)
+        if _is_indirect(index):
             return None
-        span = load_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize)
-        if span is None or not self._is_in_tile(span):
+        lengths, item_size = self._tile_lengths(), V.graph.get_dtype(name).itemsize
+        bounded = self.bounds_of.get(str(self._load_mask)) if self._load_mask is not None else None
+        part = part_of(lengths, bounded) if bounded is not None and bounded.exact else None
+        span = None if part is None else load_span_of_part(index, part, item_size)
+        is_limited = part is not None and span is not None and self._may_be_limited(index, part, span)
+        if not is_limited and self._is_free_of_mask(name, index):
+            part, span = Part(lengths), load_span(index, lengths, item_size)
+        if part is None or span is None or not self._is_in_tile(span):
             return None
         try:
-            return self._load(*self._aligned(name, index, span))
+            return self._load(*self._aligned(name, index, span), part, is_limited)
         except CannotEmit:
             return None
 
@@ -91,6 +99,15 @@ class OnChipGather(Scans):
         return self._store(index, span)
 
     # -- what both need -----------------------------------------------------------------------------------------------
+
+    def _may_be_limited(self, index: sympy.Expr, part: Part, span: Span) -> bool:
+        """Whether a load of the `part` can give the filling everywhere else: in a span that is read as a whole there is
+        room for it behind the last element, where the gather takes it from.
+        """
+        bounded = self.bounds_of[str(self._load_mask)]
+        if span.minor or span.major is None or not index.free_symbols.issuperset(bounded.symbols):
+            return False
+        return not part.cuts(span.major) or self.is_whole(self.axis_with(span.major).prefix)
 
     def _is_free_of_mask(self, name: str, index: sympy.Expr) -> bool:
         """Whether the address is inside the buffer wherever the tile is, whatever condition holds at present."""
@@ -145,12 +162,15 @@ class OnChipGather(Scans):
 
     # -- loads --------------------------------------------------------------------------------------------------------
 
-    def _load(self, index: sympy.Expr, span: Span) -> SpanAccess:
+    def _load(self, index: sympy.Expr, span: Span, part: Part, is_limited: bool) -> SpanAccess:
+        """The load of `part` of the axes; elements of the tile that are not in it get any that are, or if the load
+        `is_limited` its filling.
+        """
         axes = self._axes_in(index)
         gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(index, span)
+        in_span, conditions, start = self._extent(part.moved(index, span.axes), span, part)
         shape = (*self.shape_of(rows), in_span)
         positions = self._positions(in_span, span)
         across = subscript(("span",), dims)
@@ -158,7 +178,13 @@ class OnChipGather(Scans):
         masks += [f"({positions}{across} {condition})" for condition in conditions]
         if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
             masks.append(str(self._load_mask))
-        place = [self._place_of_minor(span, axes), self._place_of_major(span, axes)]
+        elif part.starts or part.ends:
+            masks += self.bounds_text(self.bounds_of[str(self._load_mask)], dims)
+        is_turned = is_limited and span.major is not None and part.cuts(span.major)
+        place = [
+            self._place_of_minor(span, axes, part),
+            self._place_or_filling(span, axes, part, in_span) if is_turned else self._place_of_major(span, axes),
+        ]
         size = f"{in_span}" if in_span.isdecimal() or "*" not in in_span else f"({in_span})"
         for position, axis in enumerate(rows):
             inner = " * ".join((*self.shape_of(rows[position + 1 :]), size))
@@ -171,9 +197,10 @@ class OnChipGather(Scans):
             " & ".join(masks) or "None",
             rows,
             shape,
-            self._place_in_tile(self.hoisted("place", text), span),
+            self.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
             axes,
-            fills=not span.minor and span.step > 0,
+            fills=not span.minor and span.step > 0 and not (part.starts or part.ends),
+            is_limited=is_limited,
         )
 
     def _aligned(self, name: str, index: sympy.Expr, span: Span) -> tuple[sympy.Expr, Span]:
@@ -189,8 +216,10 @@ class OnChipGather(Scans):
             return index, span
         return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
 
-    def _extent(self, index: sympy.Expr, span: Span) -> tuple[str, list[str], sympy.Expr]:
-        """Elements of the span, the conditions for those that exist, and the address of its first one."""
+    def _extent(self, index: sympy.Expr, span: Span, part: Part) -> tuple[str, list[str], sympy.Expr]:
+        """Elements of the span, the conditions for those that exist, and the address of its first one. In `index`, axes
+        of the span count from the start of the part.
+        """
         zero = dict.fromkeys(span.axes, sympy.S.Zero)
         affine_part = affine(index, self._tile_lengths())
         rows = [s for s in affine_part.strides if s not in span.axes]
@@ -204,6 +233,11 @@ class OnChipGather(Scans):
         in_span = _times(span.stretch, block)
         # How far the last index of the major axis reaches beyond the address of the next one.
         beyond = span.rest - step
+        if part.cuts(span.major):
+            first, count = self._start_and_count(axis, span, part)
+            start += span.step * first
+            end = str(step * int(count) + beyond) if count.isdecimal() else _plus(_times(step, count), beyond)
+            return in_span, [f"< {end}"], start
         end = _plus(_times(step, block), beyond)
         left = _times(step, f"{axis}numel" if offset == 0 else f"({axis}numel - {offset})")
         conditions = []
@@ -220,19 +254,65 @@ class OnChipGather(Scans):
             conditions.append(f"< {end}")
         return in_span, conditions, start
 
-    def _existing(self, axis: str) -> str:
-        """How many of a tile's elements along `axis` there are."""
+    def _start_and_count(self, axis: str, span: Span, part: Part) -> tuple[sympy.Expr, str]:
+        """Which index of the `part` along the major `axis` the span begins with, and how many indices it has."""
+        assert span.major is not None
+        start, there = part.starts.get(span.major, 0), self._existing(axis, part.end_of(span.major))
+        if self.is_whole(axis):
+            length = int(there) - start
+            return sympy.Integer(0 if span.step > 0 else length - 1), str(length)
+        offset, before = self._offset(axis), self._before(axis, start)
+        count = f"tl.maximum({there if before == '0' else f'{there} - {before}'}, 0)"
+        if span.step > 0:
+            first = sympy.Symbol(f"tl.maximum({offset}, {start})", integer=True) if start else offset
+            return first - start, count
+        return offset + sympy.Symbol(there, integer=True) - 1 - start, count
+
+    def _before(self, axis: str, start: int) -> str:
+        """How many of a tile's elements along `axis` come before index `start`."""
+        return str(start) if self.is_whole(axis) or start == 0 else f"tl.maximum({start} - {self._offset(axis)}, 0)"
+
+    def _existing(self, axis: str, end: int | None = None) -> str:
+        """How many of a tile's elements along `axis` there are, up to index `end` if there is one."""
+        if end is not None:
+            return str(end) if self.is_whole(axis) else f"tl.minimum({self.block(axis)}, {end} - {self._offset(axis)})"
         if not self.needs_mask(axis):
             return self.block(axis)
         left = f"{axis}numel" if self.is_whole(axis) else f"({axis}numel - {self._offset(axis)})"
         return f"tl.minimum({self.block(axis)}, {left})"
 
-    def _place_in_tile(self, place: str, span: Span) -> str:
-        """The table `place`, of a whole tile, for the present one."""
-        if span.major is None or span.step > 0 or not self.needs_mask(axis := self.axis_with(span.major).prefix):
-            return place
-        missing = _times(-span.step, f"({self.block(axis)} - {self._existing(axis)})")
-        return f"tl.maximum({place} - {missing}, 0)"
+    def _place_in_tile(self, place: str, span: Span, part: Part) -> str:
+        """The name of the table `place`, of a whole tile; for another than a whole tile its text."""
+        if span.major is None:
+            return self.hoisted("place", place)
+        axis = self.axis_with(span.major).prefix
+        is_part = part.cuts(span.major)
+        if span.step > 0:
+            missing = self._before(axis, part.starts.get(span.major, 0))
+        elif is_part or self.needs_mask(axis):
+            missing = f"({self.block(axis)} - {self._existing(axis, part.end_of(span.major) if is_part else None)})"
+        else:
+            missing = "0"
+        if missing == "0":
+            return self.hoisted("place", place)
+        missing = _times(abs(span.step), missing)
+        if is_part and self.is_whole(axis):
+            return self.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
+        return f"tl.maximum({self.hoisted('place', place)} - {missing}, 0)"
+
+    def _place_or_filling(self, span: Span, axes: Sequence[str], part: Part, in_span: str) -> str:
+        """Positions of the `part` of the major axis, which is whole in the tile; before it those at the end of the
+        span, where there is no element, as there is none right behind the part.
+        """
+        assert span.major is not None
+        axis, step = self.axis_with(span.major).prefix, abs(span.step)
+        start, end = part.starts.get(span.major, 0), part.end_of(span.major)
+        local = _times(step, self._local(axis, (axis,)))
+        text = _plus(local, -step * start) if span.step > 0 else f"{step * (end - 1)} - {local}"
+        if start if span.step > 0 else end < self.plan.blocks[axis]:  # negative in some places
+            place = self.hoisted("at", text)
+            text = f"{place} + (({place} >> 31) & ({in_span}))"
+        return f"{self.hoisted('at', text)}{subscript((axis,), axes)}"
 
     def _place_of_major(self, span: Span, axes: Sequence[str]) -> str:
         if span.major is None:
@@ -243,13 +323,18 @@ class OnChipGather(Scans):
             local = f"({self.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
         return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
 
-    def _place_of_minor(self, span: Span, axes: Sequence[str]) -> str:
-        """Positions of the minor axes; lanes beyond their ends are at some position of the span."""
+    def _place_of_minor(self, span: Span, axes: Sequence[str], part: Part) -> str:
+        """Positions of the minor axes; lanes that are not in the part are at some position of the span."""
         if not span.minor:
             return str(span.place) if span.place != 0 else ""
         lengths = {symbol: self.plan.blocks[self.axis_with(symbol).prefix] for symbol in span.minor}
         names = {symbol: self._local(self.axis_with(symbol).prefix, axes) for symbol in span.minor}
+        names |= {
+            symbol: f"({names[symbol]} - {part.starts[symbol]})" for symbol in span.minor if symbol in part.starts
+        }
         text = vector_text(span.place, names, lengths)
+        if any(symbol in part.starts for symbol in span.minor):
+            return f"tl.minimum(tl.maximum({text}, 0), {span.rest - 1})"
         found = bounds(span.place, lengths)
         lowest, highest = found if found is not None else (-1, span.rest)
         if highest >= span.rest:
@@ -265,7 +350,7 @@ class OnChipGather(Scans):
         gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(index, span)
+        in_span, conditions, start = self._extent(index, span, Part(self._tile_lengths()))
         positions = self._positions(in_span, span)
         masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]

@@ -17,8 +17,9 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from inductor_npu.codegen import edges
-from inductor_npu.codegen.axes import Affine, Axes, Axis, affine, hint
+from inductor_npu.codegen.axes import Affine, Axes, Axis, affine, hint, on_one_axis
 from inductor_npu.codegen.conditions import Conditions
+from inductor_npu.codegen.spans import LARGEST_STEP
 from inductor_npu.codegen.trace import Trace, trace
 
 # More pieces than this are too much text for what they save.
@@ -163,9 +164,11 @@ def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: T
     plain = _plain(row, traced)
     if any(inner == along for _, inner in plain.axes.joined):
         return None
-    narrowest = min(access.item_size for access in traced.accesses if access.unit_axis() == along.symbol)
+    sizes = [access.item_size for access in traced.accesses if access.unit_axis() == along.symbol]
+    if not sizes:
+        return None
     parts = []
-    for span in edges.spans_of(sorted(numbers), int(along.length), -(-_SHORTEST_ROW // narrowest)):
+    for span in edges.spans_of(sorted(numbers), int(along.length), -(-_SHORTEST_ROW // min(sizes))):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
         left: list[Cut] = []
         inside = trace_of_section(nodes, Section(wide, known), left)
@@ -188,7 +191,8 @@ def trace_of_section(nodes: Sequence[Any], section: Section, cuts: list[Cut] | N
 def _cuts(difference: sympy.Expr, equality: bool, piece: Piece) -> Iterator[Cut]:
     """Where `difference` begins or ceases to be at least 0, or 0, along the one axis that it depends on."""
     axes = {axis.symbol: axis for axis in piece.pointwise}
-    taken = affine(difference, [*axes, *(axis.symbol for axis in piece.reduction)])
+    lengths = {axis.symbol: axis.length for axis in (*piece.pointwise, *piece.reduction)}
+    taken = affine(difference if equality else on_one_axis(difference, lengths), lengths)
     if taken.nonlinear or len(taken.strides) != 1:
         return
     symbol, stride = next(iter(taken.strides.items()))
@@ -217,8 +221,14 @@ def _changes(stride: int, offset: sympy.Expr, equality: bool) -> list[sympy.Expr
 
 
 def _makes_short_rows(cut: Cut, traced: Trace) -> bool:
-    """Whether rows of memory would be shorter before or behind `cut` than what is copied at once."""
+    """Whether rows of memory would be shorter before or behind `cut` than what is copied at once, be it that all of
+    their elements are wanted or every second to eighth.
+    """
     axis, at = cut
     shortest = min(hint(at), hint(axis.length - at))
-    rows = (access.item_size for access in traced.accesses if access.unit_axis() == axis.symbol)
-    return any(size * shortest < _SHORTEST_ROW for size in rows)
+    rows = ((access.item_size, access.row()) for access in traced.accesses)
+    return any(
+        row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < _SHORTEST_ROW
+        for size, row in rows
+        if row is not None
+    )

@@ -180,14 +180,19 @@ class Reductions(TileKernel):
     # -- positions ----------------------------------------------------------------------------------------------------
 
     def _position(self, values: Sequence[CSEVariable], kind: str, src_dtype: torch.dtype) -> Any:
-        """argmax and argmin: the first position of the extreme value, or of the first NaN; or the value; or both."""
+        """argmax and argmin: the first position of the extreme value, or of the first NaN; or the value; or both.
+        Integers are compared in float32 where that is exact: Ascend's reductions of int32 rows end element by element.
+        """
         root = "max" if kind.startswith("argmax") else "min"
         identity = ir.Reduction.default_accumulator(f"arg{root}", src_dtype)
-        value = self.broadcast(values[0], self.reduced_axes(values[0]), self.compute)
+        value, held_as, limits = values[0], src_dtype, bounds_of(values[0])
+        if src_dtype != torch.bool and limits is not None and max(map(abs, limits)) <= _EXACT_IN_FLOAT32:
+            value, held_as = self._in_type(value, torch.float32), torch.float32
+        value = self.broadcast(value, self.reduced_axes(value), self.compute)
         position = values[1] if len(values) > 1 else self._flat_position()
         position = self.broadcast(position, self.axes_of(value.shape), self.compute)
         if self.plan.loops:
-            best = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
+            best = self._accumulator(value.shape, upcast_acc_dtype(held_as), identity, triton_acc_type(held_as))
             first = self._accumulator(value.shape, torch.int32, _NOT_REACHED, "tl.int32")
             better = f"({value} {'>' if root == 'max' else '<'} {best}) | ({first} == {_NOT_REACHED})"
             if src_dtype.is_floating_point:
@@ -208,8 +213,11 @@ class Reductions(TileKernel):
         self, value: CSEVariable, position: CSEVariable, root: str, kind: str, src_dtype: torch.dtype
     ) -> Any:
         best = self._meet(root, value, src_dtype)
+        result = best
+        if kind.endswith("_value") and not src_dtype.is_floating_point and best.dtype == torch.float32:
+            result = self._in_type(best, src_dtype)
         if kind.endswith("_value") and not kind.endswith("_with_value"):
-            return best
+            return result
         wide = self.expanded(best, self.axes_of(value.shape))
         is_best = f"({value} == {wide})"
         if src_dtype.is_floating_point:
@@ -222,7 +230,7 @@ class Reductions(TileKernel):
         first = self._meet("min", candidates, number)
         index_dtype = self.get_index_dtype_as_torch_dtype()
         index = self._generate(f"{first}.to({self.index_dtype})", index_dtype, first.shape)
-        return (best, index) if kind.endswith("_with_value") else index
+        return (result, index) if kind.endswith("_with_value") else index
 
     def _flat_position(self) -> CSEVariable:
         index = sum(axis.symbol * axis.stride for axis in self.axes.reduction)

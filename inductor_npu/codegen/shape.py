@@ -15,7 +15,7 @@ from inductor_npu.codegen import conditions, edges
 from inductor_npu.codegen.axes import Axes, Axis, hint
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.pieces import Section, sections_of, trace_of_section
-from inductor_npu.codegen.spans import Span, load_span, store_span
+from inductor_npu.codegen.spans import Span, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
@@ -123,6 +123,7 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     nonlinear = frozenset(traced.nonlinear).union(*(access.address.nonlinear for access in traced.accesses))
     lengths = {axis.symbol: axis.length for axis in every if walked is not None and axis.symbol not in walked}
     whole: set[str] = set()
+    limited: set[str] = set()
     accesses = []
     for access in traced.accesses:
         unit = access.unit_axis()
@@ -130,6 +131,8 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
         if span is not None:
             unit = span.main_axis
             whole |= names(span.minor)
+            if access.bounds is not None and span.major in access.bounds.symbols:
+                limited |= names([span.major])
         elif access.address.nonlinear & lengths.keys():
             return None
         contiguous = name_of[unit] if unit is not None else None
@@ -158,7 +161,16 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     operations = Counter({(names(symbols), size): count for (symbols, size), count in traced.operations.items()})
     compared = frozenset(map(names, traced.compared))
     return Work(
-        planned, accesses, live, names(walked), traced.scans, traced.sorts, operations, frozenset(whole), compared
+        planned,
+        accesses,
+        live,
+        names(walked),
+        traced.scans,
+        traced.sorts,
+        operations,
+        whole=frozenset(whole),
+        compared=compared,
+        limited=frozenset(limited),
     )
 
 
@@ -166,7 +178,13 @@ def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sym
     """The span by which an access along `every` axis goes in a tile with axes of these lengths; see
     `on_chip_gather.py`.
     """
-    if access.indirect or (access.masked & access.axes and not edges.stay_inside([access], every)):
+    if access.indirect:
         return None
     own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
-    return (store_span if access.is_store else load_span)(access.index, own, access.item_size)
+    if access.is_store or not access.masked & access.axes:
+        return (store_span if access.is_store else load_span)(access.index, own, access.item_size)
+    part = None if access.bounds is None else part_of(own, access.bounds)
+    span = None if part is None else load_span_of_part(access.index, part, access.item_size)
+    if (span is None or span.minor) and edges.stay_inside([access], every):
+        return load_span(access.index, own, access.item_size)
+    return span

@@ -11,14 +11,16 @@ This file only looks at addresses. `on_chip_gather.py` writes the kernels' text.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
+from torch._inductor.utils import sympy_subs
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from inductor_npu.codegen.axes import Affine, affine
+from inductor_npu.codegen.tile_ops import Bounds
 
 Lengths = Mapping[sympy.Symbol, sympy.Expr]
 
@@ -26,7 +28,7 @@ Lengths = Mapping[sympy.Symbol, sympy.Expr]
 _BURST = 32
 
 # The largest step at which reading all elements in between is no worse than reading one at a time, in bursts.
-_LARGEST_STEP = 8
+LARGEST_STEP = 8
 
 # A span may have so many elements for each that the tile wants.
 _MOST_WASTE = 4
@@ -63,6 +65,49 @@ class Span:
         return _power_of_two(max(abs(self.step), self.rest))
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a condition on indices leaves of some axes: `lengths` are what is left of all of them, `starts` the first
+    indices of those that do not begin with 0, `ends` those behind the last ones of axes that end early.
+    """
+
+    lengths: Lengths
+    starts: Mapping[sympy.Symbol, int] = field(default_factory=dict)
+    ends: Mapping[sympy.Symbol, int] = field(default_factory=dict)
+
+    def cuts(self, symbol: sympy.Symbol) -> bool:
+        """Whether it is less than the whole axis."""
+        return symbol in self.starts or symbol in self.ends
+
+    def end_of(self, symbol: sympy.Symbol) -> int:
+        """The index behind the last one along an axis of known length."""
+        return self.starts.get(symbol, 0) + int(self.lengths[symbol])
+
+    def moved(self, address: sympy.Expr, axes: Iterable[sympy.Symbol]) -> sympy.Expr:
+        """`address` with the indices of `axes` counted from the start of the part."""
+        moved = {symbol: symbol + self.starts[symbol] for symbol in axes if symbol in self.starts}
+        return sympy.expand(sympy_subs(address, moved)) if moved else address
+
+
+def part_of(lengths: Lengths, bounds: Bounds) -> Part | None:
+    """The part of axes with these `lengths` that is within `bounds`; None if it is empty, or known at run time only."""
+    left, starts, ends = dict(lengths), dict[sympy.Symbol, int](), dict[sympy.Symbol, int]()
+    for symbol in (symbol for symbol in bounds.symbols if symbol in lengths):
+        length = _known(lengths[symbol])
+        low, high = _known(bounds.low.get(symbol, sympy.S.Zero)), _known(bounds.high.get(symbol, lengths[symbol]))
+        if length is None or low is None or high is None:
+            return None
+        low, high = max(low, 0), min(high, length)
+        if low >= high:
+            return None
+        left[symbol] = sympy.Integer(high - low)
+        if low > 0:
+            starts[symbol] = low
+        if high < length:
+            ends[symbol] = high
+    return Part(left, starts, ends)
+
+
 def _power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
@@ -79,6 +124,28 @@ def bounds(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> tuple[int, 
     return int(found.lower), int(found.upper)
 
 
+def begins_in_a_block(start: int, item_size: int) -> bool:
+    """Whether an access along a row from element `start` on of the tile begins within a block of the Unified Buffer,
+    where Ascend's compiler copies element by element.
+    """
+    return start * item_size % _BURST != 0
+
+
+def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span | None:
+    """As `load_span`, for the `part` of the axes; in its places, indices count from the start of the part."""
+    moved = part.moved(address, part.starts)
+    if affine(moved, part.lengths).nonlinear:
+        return None
+    span = load_span(moved, part.lengths, item_size)
+    steps = _steps(affine(moved, part.lengths), part.lengths)
+    if span is not None or not steps or steps[0][1] != 1:
+        return span
+    row = steps[0][0]
+    if not begins_in_a_block(part.starts.get(row, 0), item_size):
+        return None
+    return Span(frozenset(), sympy.S.Zero, 0, 1, row, 1, row)
+
+
 def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
     """How a load from `address` is one of a span along some of the axes with these `lengths`; None if it need not be,
     or cannot. All other axes are rows. `item_size` is in bytes.
@@ -91,7 +158,7 @@ def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | N
         return None
     short = _span_of_short_rows(steps, lengths, item_size, gaps=True)
     first, step = steps[0]
-    if short is not None or step == 1 or abs(step) > _LARGEST_STEP:
+    if short is not None or step == 1 or abs(step) > LARGEST_STEP:
         return short
     return Span(frozenset(), sympy.S.Zero, 0, 1, first, step, first)
 

@@ -21,7 +21,7 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen import conditions, tile_ops
-from inductor_npu.codegen.axes import Axes, Axis, affine
+from inductor_npu.codegen.axes import Axes, Axis, affine, on_one_axis
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.emitted import EmittedKernel
 from inductor_npu.codegen.index_values import by_operators, in_float64, with_exact_divisions
@@ -261,6 +261,7 @@ class TileKernel(EmittedKernel):
 
     def bounds_from(self, difference: sympy.Expr) -> Bounds | None:
         walked = [axis.symbol for axis in self.axis_of.values() if axis.prefix not in self.plan.order]
+        difference = on_one_axis(difference, self._lengths())
         return tile_ops.bounds_from(difference, self.tile_symbols(), walked)
 
     def bounds_text(self, bounds: Bounds, among: Sequence[str]) -> list[str]:
@@ -276,6 +277,15 @@ class TileKernel(EmittedKernel):
             if symbol in bounds.high:
                 conditions.append(f"({index} < {self.index_to_str(bounds.high[symbol])})")
         return conditions
+
+    def _lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
+        return {axis.symbol: axis.length for axis in self.axis_of.values()}
+
+    def index_within_mask(self, index: sympy.Expr) -> sympy.Expr:
+        """`index` in terms of the axes, as it is where the condition holds under which loads are made at present."""
+        index = self.prepare_indexing(index)
+        bounds = self.bounds_of.get(str(self._load_mask)) if self._load_mask is not None else None
+        return index if bounds is None else bounds.without_divisions(index, self._lengths())
 
     def mask_of(self, bounds: Bounds) -> CSEVariable:
         """The condition as a value."""
@@ -299,7 +309,7 @@ class TileKernel(EmittedKernel):
 
     def address(self, index: sympy.Expr, size: sympy.Expr) -> Address:
         """Where `index` of a buffer with `size` elements lies, within the condition that holds at present."""
-        index = self.prepare_indexing(index)
+        index = self.index_within_mask(index)
         own = {axis.prefix for axis in self.axis_of.values() if axis.symbol in index.free_symbols}
         loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
         axes = self.in_tile_order({*own, *(axis for value in loaded for axis in self.axes_of(value.shape))})

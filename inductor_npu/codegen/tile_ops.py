@@ -9,7 +9,8 @@ part of the row, where any other mask makes it access all of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ import torch
 from torch._inductor.codegen.common import CSEProxy, CSEVariable
 from torch._inductor.codegen.triton import TritonCSEVariable
 from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from inductor_npu.codegen.axes import affine
 
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     from inductor_npu.codegen.tile_kernel import TileKernel
 
 _NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
-_COMPARISONS = ("lt", "le", "gt", "ge")
+COMPARISONS = ("lt", "le", "gt", "ge")
+CONJUNCTIONS = ("logical_and", "bitwise_and", "and_")
 _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
 
@@ -52,6 +56,29 @@ class Bounds:
             high[symbol] = sympy.Min(high[symbol], bound) if symbol in high else bound
         return Bounds(low, high, self.exact and other.exact)
 
+    def without_divisions(self, index: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+        """`index`, of axes with these `lengths`, without each `//` and `%` that changes nothing within the bounds:
+        `(x - 1) % 16` is `x - 1` in the rest of a row of 17.
+        """
+        ranges = {}
+        for symbol, length in lengths.items():
+            first, end = self.low.get(symbol, sympy.S.Zero), self.high.get(symbol, length)
+            if isinstance(first, sympy.Integer) and isinstance(end, (int, sympy.Integer)) and first < end:
+                ranges[symbol] = ValueRanges(max(first, sympy.S.Zero), sympy.Integer(end - 1))
+
+        def settled(division: sympy.Expr) -> sympy.Expr:
+            number, divisor, *modulus = division.args
+            if not (number.free_symbols <= ranges.keys() and all(arg.is_Integer for arg in (divisor, *modulus))):
+                return division
+            found = bound_sympy(number, ranges)
+            if not (found.is_int and found.lower >= 0 and found.upper < divisor * math.prod(modulus)):
+                return division
+            if not modulus:
+                return sympy.S.Zero
+            return number if divisor == 1 else FloorDiv(number, divisor)
+
+        return index.replace(lambda part: isinstance(part, (FloorDiv, ModularIndexing)), settled)
+
 
 class TileOps(CSEProxy):
     """CSEProxy that brings operands to common axes, and remembers which conditions are bounds of indices."""
@@ -74,6 +101,8 @@ class TileOps(CSEProxy):
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             self.kernel.index_of[str(result)] = sympy.Integer(args[0])
+        if name == "to_dtype" and isinstance(args[0], CSEVariable):
+            self.kernel.copy_index(args[0], result)
         self.kernel.paddings.computed(name, args, result)
         if name == "to_dtype" and getattr(args[0], "dtype", None) in _NARROW_INTEGERS and result.dtype == torch.int64:
             self.kernel.widened_from[str(result)] = args[0]
@@ -109,28 +138,27 @@ class TileOps(CSEProxy):
 
     def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
         known = self.kernel.bounds_of
-        if name in ("logical_and", "bitwise_and", "and_"):
+        if name in CONJUNCTIONS:
             a, b = (known.get(str(arg), Bounds({}, {}, exact=False)) for arg in args)
             both = a.and_(b)
             return both if both.symbols else None
-        if name not in _COMPARISONS:
+        if name not in COMPARISONS:
             return None
         left, right = (self._index(arg) for arg in args)
         if left is None or right is None:
             return None
-        # All four as "difference >= 0", over integers.
-        difference = {
-            "lt": lambda: right - left - 1,
-            "le": lambda: right - left,
-            "gt": lambda: left - right - 1,
-            "ge": lambda: left - right,
-        }[name]()
-        return self.kernel.bounds_from(difference)
+        return self.kernel.bounds_from(difference_of(name, left, right))
 
     def _index(self, arg: Any) -> sympy.Expr | None:
         if isinstance(arg, int) and not isinstance(arg, bool):
             return sympy.Integer(arg)
         return self.kernel.index_of.get(str(arg))
+
+
+def difference_of(name: str, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
+    """What is at least 0 where the comparison `name` of the integers `left` and `right` holds."""
+    difference = right - left if name in ("lt", "le") else left - right
+    return difference - 1 if name in ("lt", "gt") else difference
 
 
 def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol], walked: Sequence[sympy.Symbol]) -> Bounds | None:

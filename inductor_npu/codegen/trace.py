@@ -13,8 +13,9 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.axes import Affine, Axes, affine
+from inductor_npu.codegen.axes import Affine, Axes, affine, on_one_axis
 from inductor_npu.codegen.index_values import by_operators
+from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, bounds_from, difference_of
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
@@ -40,7 +41,8 @@ _TILES_OF_A_SORT = 6
 @dataclass(eq=False)
 class Value:
     """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last; the loads
-    that it is made of, and how many reductions have to be finished before it.
+    that it is made of, and how many reductions have to be finished before it. `index`: the index or whole number that
+    it is; `bounds`: of indices, which together are the condition that it is.
     """
 
     axes: Symbols
@@ -49,13 +51,15 @@ class Value:
     last_use: int
     loads: frozenset[int]
     depth: int
+    index: sympy.Expr | None = None
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True)
 class Access:
     """One load or store at `index`. `indirect` are the axes on which the address depends by way of loaded values;
-    `masked` those of the conditions under which it is made; `passes` in how many loops over the reduced axes it stands,
-    if they are looped over.
+    `masked` those of the conditions under which it is made, `bounds` these conditions if they are nothing but that;
+    `passes` in how many loops over the reduced axes it stands, if they are looped over.
     """
 
     buffer: str
@@ -66,6 +70,7 @@ class Access:
     index: sympy.Expr
     masked: Symbols = frozenset()
     passes: int = 1
+    bounds: Bounds | None = None
 
     @property
     def axes(self) -> Symbols:
@@ -77,6 +82,15 @@ class Access:
             if stride == 1 and symbol not in self.indirect:
                 return symbol
         return None
+
+    def row(self) -> tuple[sympy.Symbol, int] | None:
+        """The axis along which elements lie closest, and how many elements apart."""
+        steps = {
+            symbol: abs(int(step))
+            for symbol, step in self.address.strides.items()
+            if isinstance(step, sympy.Integer) and symbol not in self.indirect
+        }
+        return min(steps.items(), key=lambda entry: entry[1]) if steps else None
 
 
 @dataclass
@@ -123,6 +137,7 @@ class _Tracer(DefaultHandler):
         self.indirect: dict[sympy.Symbol, Value] = {}
         self.passes: dict[int, set[int]] = {}
         self.masked_along: Symbols = frozenset()
+        self.masked_within: Bounds | None = Bounds({}, {})
         self.time = 0
 
     def finish(self) -> Trace:
@@ -177,9 +192,14 @@ class _Tracer(DefaultHandler):
         return not affine(self.axes.simplify(index), self.symbols).nonlinear
 
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
-        address, indirect = self._affine(index)
+        _, indirect = self._affine(index)
+        index = self.axes.simplify(index)
+        if self.masked_within is not None and self.masked_within.symbols:
+            index = self.masked_within.without_divisions(index, self._lengths())
+        address = affine(index, self.symbols)
         item_size = V.graph.get_dtype(name).itemsize
-        access = Access(name, item_size, address, indirect, is_store, self.axes.simplify(index), self.masked_along)
+        within = self.masked_within
+        access = Access(name, item_size, address, indirect, is_store, index, self.masked_along, bounds=within)
         self.result.accesses.append(access)
         return access
 
@@ -190,14 +210,34 @@ class _Tracer(DefaultHandler):
         self.result.operations[axes, result.item_size] += PASSES.get(name, 1)
         if torch.bool in dtypes if name == "to_dtype" else name not in _WITHOUT_COMPARISON:
             self.result.compared.add(axes)
+        result.bounds = self._bounds(name, args)
+        if name == "to_dtype" and isinstance(args[0], Value) and args[1] in (torch.int32, torch.int64):
+            result.index = args[0].index
         return result
+
+    def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
+        """The condition `name` of `args` as bounds, if it is nothing else."""
+        if name in CONJUNCTIONS:
+            first, second = (arg.bounds for arg in args)
+            return None if first is None or second is None else first.and_(second)
+        if name not in COMPARISONS:
+            return None
+        left, right = (_index(arg) for arg in args)
+        if left is None or right is None:
+            return None
+        return bounds_from(on_one_axis(difference_of(name, left, right), self._lengths()), self.symbols, ())
+
+    def _lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
+        return {axis.symbol: axis.length for axis in (*self.axes.pointwise, *self.axes.reduction)}
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)
         return self._new(axes, of=(x,)), self._new(axes, of=(x,))
 
     def constant(self, value: Any, dtype: torch.dtype) -> Value:
-        return self._new(frozenset())
+        constant = self._new(frozenset())
+        constant.index = _index(value)
+        return constant
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         value = by_operators(expr, dtype, self._is_linear, self.index_expr)
@@ -206,7 +246,9 @@ class _Tracer(DefaultHandler):
         address, indirect = self._affine(expr)
         self.result.indices.append(address)
         self.result.nonlinear |= address.nonlinear
-        return self._new(indirect.union(address.symbols))
+        value = self._new(indirect.union(address.symbols))
+        value.index = None if indirect else self.axes.simplify(expr)
+        return value
 
     value_expr = index_expr
 
@@ -274,9 +316,12 @@ class _Tracer(DefaultHandler):
         return self._new(self._use(values, boundary_indices), of=(values, boundary_indices))
 
     def masked(self, mask: Value, body: Any, other: Any) -> Value:
-        outside, self.masked_along = self.masked_along, self.masked_along | self._use(mask)
+        outside = self.masked_along, self.masked_within
+        self.masked_along |= self._use(mask)
+        within = self.masked_within
+        self.masked_within = None if within is None or mask.bounds is None else within.and_(mask.bounds)
         result = body()
-        self.masked_along = outside
+        self.masked_along, self.masked_within = outside
         return self._new(self._use(mask, result), of=(mask, result))
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
@@ -294,6 +339,13 @@ class _Tracer(DefaultHandler):
 
     def device_assert_async(self, condition: Value, message: str) -> None:
         self._use(condition)
+
+
+def _index(argument: Any) -> sympy.Expr | None:
+    """The index or whole number that an operand is."""
+    if isinstance(argument, int) and not isinstance(argument, bool):
+        return sympy.Integer(argument)
+    return argument.index if isinstance(argument, Value) else None
 
 
 def _values(arguments: Any) -> Iterator[Value]:

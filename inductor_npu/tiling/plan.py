@@ -92,6 +92,7 @@ class Work:
     `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
     the vector core over items of how many bytes along which axes; only the cost model reads them. `whole`: axes that
     have to be in each tile from their first to their last element. `compared`: the axes of values that are compared.
+    `limited`: axes that are best in each tile as a whole, because a load begins or ends within them.
     """
 
     axes: Sequence[PlannedAxis]
@@ -103,6 +104,7 @@ class Work:
     operations: Live = field(default_factory=Counter)
     whole: frozenset[str] = frozenset()
     compared: frozenset[frozenset[str]] = frozenset()
+    limited: frozenset[str] = frozenset()
 
 
 class Chip(Protocol):
@@ -285,7 +287,8 @@ def _arranged(
         for compared in sorted(planner.work.compared, key=sorted):
             _compare_at_once(planner, compared, dimensions, pointwise)
         blocks = planner.blocks
-    whole = planner.work.whole.intersection(pointwise)
+    fitting = (axis for axis in planner.work.limited & blocks.keys() if blocks[axis] >= planner.lengths[axis])
+    whole = planner.work.whole.union(fitting).intersection(pointwise)
     return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops), whole)
 
 

@@ -79,7 +79,7 @@ def test_edges_shorter_than_a_block_of_memory_are_written_first_and_by_the_same_
     edges = ["x from 65 to 66 (written from 58 to 66)", "x from 0 to 1 (written from 0 to 8)"]
     assert pieces_in(kernel) == [*edges, "x from 1 to 65"]
     assert [len(loads.split()) for loads in loads_in(kernel)] == [0, 0, 1]
-    assert len(set(re.findall(r"for tile in range\((.*), x_tiles", kernel))) == 1
+    assert len(set(re.findall(r"for tile in range\((.*), y_tiles", kernel))) == 1
     assert len(set(re.findall(r"YBLOCK\d: tl\.constexpr = (\d+)", kernel))) == 1
 
 

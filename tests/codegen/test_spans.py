@@ -6,9 +6,11 @@ import pytest
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from inductor_npu.codegen.axes import on_one_axis
 from inductor_npu.codegen.on_chip_gather import vector_text
-from inductor_npu.codegen.spans import load_span, store_span
+from inductor_npu.codegen.spans import Part, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.tile_kernel import CannotEmit
+from inductor_npu.codegen.tile_ops import Bounds
 
 X, Y, Z = sympy.symbols("x y z", integer=True, nonnegative=True)
 ROWS = {Y: sympy.Integer(64), X: sympy.Integer(100)}
@@ -86,6 +88,78 @@ def test_a_load_may_skip_elements_between_short_rows_and_a_store_may_not():
     rows = lengths(y=1000, x=3)
     assert load_span(X + 4 * Y, rows, 4) is not None
     assert store_span(X + 4 * Y, rows, 4) is None
+
+
+def within(sizes: dict[sympy.Symbol, sympy.Expr], **limits: tuple[int, int]) -> Part:
+    """The part of axes of these sizes that is within the limits."""
+    symbols = {"x": X, "y": Y, "z": Z}
+    low = {symbols[name]: sympy.Integer(first) for name, (first, _) in limits.items()}
+    high = {symbols[name]: sympy.Integer(end) for name, (_, end) in limits.items()}
+    part = part_of(sizes, Bounds(low, high))
+    assert part is not None
+    return part
+
+
+def test_a_row_of_which_a_condition_leaves_the_first_elements_out_is_a_span_of_the_rest():
+    span = load_span_of_part(X + 100 * Y - 3, within(ROWS, x=(3, 100)), 4)
+    assert span is not None and (span.major, span.step, span.minor) == (X, 1, frozenset())
+
+
+@pytest.mark.parametrize("limits", [(0, 60), (8, 100), (16, 60)])
+def test_a_part_that_begins_with_a_block_of_the_unified_buffer_needs_no_gather(limits: tuple[int, int]):
+    assert load_span_of_part(X + 100 * Y, within(ROWS, x=limits), 4) is None
+
+
+def test_elements_that_lie_apart_are_a_span_of_those_that_a_condition_leaves():
+    span = load_span_of_part(2 * X + 200 * Y - 1, within(ROWS, x=(1, 100)), 4)
+    assert span is not None and (span.major, span.step, span.lowest) == (X, 2, 0)
+
+
+def test_places_within_short_rows_count_from_the_first_element_that_a_condition_leaves():
+    span = load_span_of_part(X - 1 + 5 * Y, within(lengths(y=1000, x=6), x=(1, 6)), 4)
+    assert span is not None and (span.minor, span.rest, span.major, span.step) == ({X}, 5, Y, 5)
+    assert span.place == X
+
+
+def test_limits_beyond_an_axis_leave_all_of_it():
+    part = within(ROWS, x=(-2, 150), y=(1, 63))
+    assert (part.starts, part.ends) == ({Y: 1}, {Y: 63})
+    assert (part.lengths[X], part.lengths[Y]) == (100, 62)
+
+
+def test_a_part_of_an_axis_of_unknown_length_is_not_known():
+    assert part_of({X: sympy.Symbol("s0", integer=True)}, Bounds({X: sympy.Integer(1)}, {})) is None
+    assert part_of(ROWS, Bounds({X: sympy.Integer(100)}, {})) is None
+
+
+def test_a_division_that_changes_nothing_within_bounds_is_left_out():
+    rest = Bounds({X: sympy.Integer(1)}, {})
+    lengths_of_17 = {X: sympy.Integer(17)}
+    index = ModularIndexing(X - 1, 1, 16) + 16 * Y
+    assert rest.without_divisions(index, {**lengths_of_17, Y: sympy.Integer(64)}) == X - 1 + 16 * Y
+    assert rest.without_divisions(FloorDiv(X - 1, 16), lengths_of_17) == 0
+    assert rest.without_divisions(index, {X: sympy.Integer(18)}) == index
+    assert Bounds({}, {}).without_divisions(index, lengths_of_17) == index
+
+
+@pytest.mark.parametrize(
+    ("difference", "same"),
+    [
+        (X + 8 * Y - 16, Y - 2),
+        (15 - X - 8 * Y, 1 - Y),
+        (X + 8 * Y - 12, X + 8 * Y - 12),  # within a row
+        (X + 4 * Y - 8, X + 4 * Y - 8),  # rows overlap
+        (X - 3, X - 3),
+    ],
+    ids=str,
+)
+def test_a_condition_that_only_rows_decide_is_one_on_rows(difference: sympy.Expr, same: sympy.Expr):
+    sizes = lengths(y=4, x=8)
+    assert on_one_axis(difference, sizes) == same
+    for y in range(4):
+        for x in range(8):
+            at = {X: x, Y: y}
+            assert (difference.subs(at) >= 0) == (same.subs(at) >= 0)
 
 
 def test_the_text_of_a_small_index_divides_no_vector():

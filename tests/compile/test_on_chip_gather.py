@@ -113,6 +113,38 @@ def test_windows_with_steps() -> None:
     check(lambda x: x.unfold(-1, 3, 2) * 2, torch.randn(16, 101))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("kernel", "step", "border"), [(3, 2, 1), (5, 3, 2)])
+def test_windows_that_reach_beyond_the_border(kernel: int, step: int, border: int) -> None:
+    x = torch.randn(2, 3, 15, 17)
+    check(lambda x: F.max_pool2d(x, kernel, step, border, return_indices=True), x)
+    check(lambda x: F.avg_pool2d(x, kernel, 1, border, divisor_override=2), x)
+    check(lambda x: F.max_pool1d(x, kernel, step, border), torch.randn(4, 9001))
+
+
+@pytest.mark.slow
+def test_rows_that_begin_with_something_else() -> None:
+    """Reductions are not cut into pieces: what is loaded begins behind the first elements."""
+    for shape in ((40, 300), (6, 30_000)):
+        x = torch.randint(-9, 9, shape).float()  # whose sums are exact
+        check(lambda x: F.pad(x, (3, 5)).sum(-1), x)
+        check(lambda x: F.pad(x.flip(-1), (3, 5)).sum(-1), x)
+        check(lambda x: F.pad(x[:, ::2], (3, 5)).sum(-1), x)
+    check(lambda x, y: torch.column_stack((x, y)), torch.randn(50), torch.randn(50, 5))
+    check(lambda y, x: torch.trapz(y, x), torch.randn(30, 3), torch.randn(30, 3))
+    check(lambda x: F.pad(x.flip(-1), (1, 0), value=1.0).cumprod(-1), torch.rand(4, 124) + 0.5)
+
+
+@pytest.mark.slow
+def test_a_token_before_patches_of_an_image() -> None:
+    def embed(token: torch.Tensor, patches: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        tokens = torch.cat((token.expand(2, -1, -1), patches.flatten(2).transpose(1, 2)), 1) + positions
+        return F.layer_norm(tokens, (64,))
+
+    inputs = (torch.randn(1, 1, 64), torch.randn(2, 64, 4, 4), torch.randn(1, 17, 64))
+    check(embed, *(x.requires_grad_() for x in inputs), backward=True)
+
+
 def test_sizes_that_are_known_at_run_time_only() -> None:
     def moves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.flip(-1) * 2, x[:, ::3] * 2, torch.stack((x, x + 1), -1), x.roll(3, -1)
