@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import mpmath
@@ -327,7 +328,7 @@ def test_what_bounds_decide_is_no_comparison() -> None:
         .partition("def triton_")[2]
         .partition("async_compile.wait")[0]
     )
-    assert "!=" not in kernels and " == " not in kernels and "tl.int1)" not in kernels
+    assert not re.search(r"tmp\d+ = .*(==|!=|<|>|&|\|)", kernels)
 
 
 def test_nothing_is_narrowed_that_may_not_fit() -> None:
