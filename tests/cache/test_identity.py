@@ -124,6 +124,8 @@ KNOBS: dict[str, object] = {
     "reduction_tile": config.reduction_tile // 2,
     "tune_by": "model",
     "toolchain": "another",
+    "graph_passes": "none",
+    "accuracy": True,
 }
 
 
