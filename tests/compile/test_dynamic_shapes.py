@@ -9,6 +9,7 @@ import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.compile.helpers import check, to_npu
+from tests.triton_features import needs_feature
 
 
 def _counted(fn: Callable[..., Any], **options: Any) -> tuple[Any, CompileCounterWithBackend]:
@@ -79,6 +80,7 @@ def test_integer_argument_becomes_symbolic() -> None:
     assert counter.frame_count == 1
 
 
+@needs_feature("masked loads of float64")
 def test_fractions_of_sizes_are_as_precise_as_their_type() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         rows, columns = x.shape
