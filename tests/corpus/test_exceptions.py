@@ -29,7 +29,6 @@ def test_a_reason_is_given_of_what_no_tile_changes() -> None:
     wanted = {
         "activation/relu": "",
         "piece/diagonal": f"{Category.LAYOUT.value}: neighbours lie apart (129 elements)",
-        "mathematics/bessel": f"{Category.ARITHMETIC.value}: a function that Ascend's libdevice does not have (j0)",
         "dtype/double": f"{Category.ARITHMETIC.value}: float64",
     }
     lines = check(list(wanted), DEFAULT_TARGET, jobs=1, progress=lambda what, done, total: None)
