@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,9 +94,13 @@ def _room(base: int, allocation: tuple[int, int] | None) -> str:
 
 def _operators(source: Any) -> str:
     """What the comment above a generated kernel says: `aten.gelu, aten.mul`."""
-    lines = getattr(getattr(source, "fn", None), "raw_src", None)
+    function = getattr(getattr(source, "fn", None), "fn", None)  # of Triton's JITFunction, as Python has it
+    try:
+        lines = [] if function is None else inspect.getsourcelines(function)[0]
+    except OSError:  # its file is gone
+        lines = []
     head: list[str] = []
-    for line in lines if isinstance(lines, list) else ():
+    for line in lines:
         text = line.strip()
         if text.startswith("def "):
             break
