@@ -35,10 +35,12 @@ PARALLEL := -n $(JOBS) --dist loadfile --max-worker-restart 0
 ASCEND_PY := $(ASCEND_VENV)/bin/python
 ASCEND_READY := $(ASCEND_VENV)/.ready-torch-$(TORCH)
 ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
-# Left out is what knows nothing of Triton (`make test` has run it with the same torch and the same C++ library) and what
-# compares times, which are those of this project's code, with limits; and the corpus, whose table is that of the newest Triton.
+# Left out is what knows nothing of Triton (`make test` has run it with the same torch and the same C++ library), what
+# compares times, which are those of this project's code, with limits, and what looks at graphs or at many operators rather
+# than at Triton; and the corpus, whose table is that of the newest Triton.
 ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/device --ignore=tests/target --ignore=tests/tools \
-	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus
+	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus --ignore=tests/graph_passes \
+	--ignore=tests/explanation --ignore=tests/opinfo --ignore=tests/fuzz --ignore=tests/precision
 
 .PHONY: setup demo test lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
 
