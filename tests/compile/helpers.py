@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils import _pytree as pytree
 
 # Sums over thousands of elements in another order differ in the last bits: twice assert_close's own tolerance for fp32.
@@ -76,6 +77,12 @@ def _backward(outputs: Any) -> None:
 def _gradients(inputs: Any) -> list[torch.Tensor | None]:
     leaves = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
     return [leaf.grad for leaf in leaves if leaf.requires_grad]
+
+
+def counted(fn: Callable[..., Any], **options: Any) -> tuple[Any, CompileCounterWithBackend]:
+    """`fn` compiled by Inductor, and the counter of its graphs (`frame_count`) and of their operators (`op_count`)."""
+    counter = CompileCounterWithBackend("inductor")
+    return torch.compile(fn, backend=counter, **options), counter
 
 
 def code_of(fn: Callable[..., Any], *inputs: Any, **options: Any) -> list[str]:

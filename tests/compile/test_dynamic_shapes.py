@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch._dynamo.testing import CompileCounterWithBackend
 
-from tests.compile.helpers import check, to_npu
+from tests.compile.helpers import check, counted, to_npu
 from tests.triton_features import needs_feature
 
 
-def _counted(fn: Callable[..., Any], **options: Any) -> tuple[Any, CompileCounterWithBackend]:
-    counter = CompileCounterWithBackend("inductor")
-    return torch.compile(fn, backend=counter, **options), counter
-
-
 def test_marked_dimension_compiles_once() -> None:
-    compiled, counter = _counted(lambda x, w: torch.softmax(x, -1) * w)
+    compiled, counter = counted(lambda x, w: torch.softmax(x, -1) * w)
     for length in (5, 64, 1000, 4097):
         x = torch.randn(length, 33)
         moved = to_npu(x)
@@ -29,14 +20,14 @@ def test_marked_dimension_compiles_once() -> None:
 
 
 def test_dynamic_row_length_compiles_once() -> None:
-    compiled, counter = _counted(lambda x: (x - x.mean(-1, keepdim=True), x.amax(-1), x.sum(0)), dynamic=True)
+    compiled, counter = counted(lambda x: (x - x.mean(-1, keepdim=True), x.amax(-1), x.sum(0)), dynamic=True)
     for length in (7, 300, 5000):
         check(lambda x: (x - x.mean(-1, keepdim=True), x.amax(-1), x.sum(0)), torch.randn(6, length), compiled=compiled)
     assert counter.frame_count == 1
 
 
 def test_second_shape_makes_the_graph_dynamic_and_the_third_reuses_it() -> None:
-    compiled, counter = _counted(lambda x: torch.relu(x) + 1)
+    compiled, counter = counted(lambda x: torch.relu(x) + 1)
     for length in (10, 20, 30, 40):
         check(lambda x: torch.relu(x) + 1, torch.randn(length), compiled=compiled)
     assert counter.frame_count == 2
@@ -47,7 +38,7 @@ def test_fractions_of_sizes_are_no_whole_numbers() -> None:
         rows, columns = x.shape
         return x * (rows / (columns + 1)), x + columns**-0.5, x.var(), torch.arange(columns, device=x.device) / rows
 
-    compiled, counter = _counted(fn, dynamic=True)
+    compiled, counter = counted(fn, dynamic=True)
     for rows, columns in ((3, 40), (8, 500)):
         check(fn, torch.randn(rows, columns, requires_grad=True), compiled=compiled, backward=True)
     assert counter.frame_count == 1
@@ -57,7 +48,7 @@ def test_dynamic_shapes_through_views() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x.t().reshape(-1), x.flatten()]).view(2, -1).flip(1)
 
-    compiled, counter = _counted(fn, dynamic=True)
+    compiled, counter = counted(fn, dynamic=True)
     for rows, columns in ((3, 4), (8, 5), (17, 9)):
         check(fn, torch.randn(rows, columns), compiled=compiled)
     assert counter.frame_count == 1
@@ -67,14 +58,14 @@ def test_dynamic_batch_with_gradients() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.gelu(x @ w).mean(0)
 
-    compiled, _ = _counted(fn, dynamic=True)
+    compiled, _ = counted(fn, dynamic=True)
     for batch in (3, 9, 20):
         x, w = torch.randn(batch, 8, requires_grad=True), torch.randn(8, 6, requires_grad=True)
         check(fn, x, w, compiled=compiled, backward=True)
 
 
 def test_integer_argument_becomes_symbolic() -> None:
-    compiled, counter = _counted(lambda x, n: x[:n] * n, dynamic=True)
+    compiled, counter = counted(lambda x, n: x[:n] * n, dynamic=True)
     for n in (3, 5, 8):
         check(lambda x, n: x[:n] * n, torch.randn(20), n, compiled=compiled)
     assert counter.frame_count == 1
@@ -96,7 +87,7 @@ def test_nearest_neighbours_of_an_image_of_any_size() -> None:
     def fn(x: torch.Tensor, length: int) -> torch.Tensor:
         return torch.nn.functional.interpolate(x, length, mode="nearest-exact")
 
-    compiled, counter = _counted(fn, dynamic=True)
+    compiled, counter = counted(fn, dynamic=True)
     for length, scaled in ((4, 3), (4, 5), (30, 13)):
         check(fn, torch.randn(2, 3, length), scaled, compiled=compiled)
     assert counter.frame_count == 1
@@ -106,7 +97,7 @@ def test_causal_attention_of_any_size() -> None:
     def fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
-    compiled, counter = _counted(fn, dynamic=True)
+    compiled, counter = counted(fn, dynamic=True)
     for rows, keys, width in ((3, 6, 8), (5, 4, 12)):
         check(fn, *(torch.randn(4, length, width) for length in (rows, keys, keys)), compiled=compiled)
     assert counter.frame_count == 1
@@ -120,7 +111,7 @@ def test_windows_of_which_a_guard_says_that_there_is_one() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.avg_pool3d(x, 2)
 
-    compiled, _ = _counted(fn, dynamic=True)
+    compiled, _ = counted(fn, dynamic=True)
     for batch, size in ((2, 4), (3, 8), (5, 34)):
         check(fn, torch.randn(batch, 3, 3, size, size), compiled=compiled)
 
