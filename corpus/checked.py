@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
+from unittest.mock import patch
 
 import typer
 from rich.console import Console
@@ -34,23 +34,8 @@ def run_checked(names: Sequence[str], target: str, jobs: int, accuracy: bool = F
     """Runs the programs called `names` in checked mode, with `accuracy` in accuracy mode too, `jobs` at a time, each
     until its first fault.
     """
-    with _processes_with({CHECKED_VARIABLE: "1", ACCURACY_VARIABLE: str(int(accuracy))}):
+    with patch.dict(os.environ, {CHECKED_VARIABLE: "1", ACCURACY_VARIABLE: str(int(accuracy))}):  # for the processes
         yield from in_processes(_run, names, target, jobs)
-
-
-@contextmanager
-def _processes_with(settings: Mapping[str, str]) -> Iterator[None]:
-    """Processes that are started inside have `settings` in their environment."""
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _run(name: str) -> Outcome:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from inductor_npu import identity, providers
 from inductor_npu.ascend.collect.collection import Collection
@@ -124,18 +125,12 @@ def in_processes(
         "TORCHINDUCTOR_COMPILE_THREADS": "1",  # kernels are compiled in the process: no pool of workers is wanted
         "INDUCTOR_NPU_SIM_THREADS": "1",
     }
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)  # for the processes, which torch reads it in before any function of ours runs
-    try:
-        with ProcessPoolExecutor(min(jobs, len(names)), start, initializer=_prepare) as pool:
-            for future in as_completed([pool.submit(task, name, *arguments) for name in names]):
-                yield future.result()
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with (
+        patch.dict(os.environ, settings),  # for the processes, which torch reads it in before any function of ours runs
+        ProcessPoolExecutor(min(jobs, len(names)), start, initializer=_prepare) as pool,
+    ):
+        for future in as_completed([pool.submit(task, name, *arguments) for name in names]):
+            yield future.result()
 
 
 def _prepare() -> None:

@@ -24,6 +24,9 @@ MOST_ELEMENTS = 20_000
 LARGEST = 1e4  # of floating-point values: half types end at 65504
 LARGEST_WHOLE = 256  # to which bfloat16 has all whole numbers
 
+# How eager says that it does not do a statement.
+REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
+
 T = TypeVar("T")
 Condition = Callable[[torch.Tensor], bool]
 
@@ -140,7 +143,7 @@ class Draft:
         """Names the result of `expression`, or its results. Left out if PyTorch refuses it or it becomes too large."""
         try:
             result = eval(expression, self._space)
-        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        except REFUSALS:
             return
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if not results or not all(isinstance(part, torch.Tensor) and _is_sane(part) for part in results):
@@ -161,7 +164,7 @@ class Draft:
         before = self.of(target).detach().clone()
         try:
             exec(statement, self._space)
-        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        except REFUSALS:
             return
         changed = self.of(target)
         if not _is_sane(changed):  # the program goes on without the statement

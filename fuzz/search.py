@@ -7,8 +7,6 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +67,8 @@ class Search:
                 raise _Wrong
 
         try:
-            with _no_words():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # programs draw all sorts of them
                 search()
         except Exception:  # hypothesis' own, about the failure that is kept here
             if self.failure is None:
@@ -111,14 +110,6 @@ def _kind(why: str) -> str:
 
 def _say(message: dict[str, Any]) -> None:
     print(json.dumps(message), flush=True)
-
-
-@contextmanager
-def _no_words() -> Iterator[None]:
-    """Without what hypothesis and programs print: standard output is for messages."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def main() -> None:

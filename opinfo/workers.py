@@ -15,11 +15,11 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
+from unittest.mock import patch
 
 from inductor_npu import providers
 from opinfo.outcomes import Case, Outcome, Verdict, one_line
@@ -79,7 +79,10 @@ def run(
     it asked for; `on_task` is called after each task. `work` is what a process does with its end of the pipe (tests
     have something else).
     """
-    with _environment(), tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
+    with (
+        patch.dict(os.environ, _SETTINGS),  # for the processes, which torch reads before any function of ours runs
+        tempfile.TemporaryDirectory(prefix="opinfo-") as folder,
+    ):
         start = functools.partial(_started, _context(), folder, work or _work)
         waiting = iter(tasks)
         workers: list[_Worker] = []
@@ -205,21 +208,6 @@ def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["opinfo.running", "torch.testing._internal.common_methods_invocations"])
     return context
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Settings for the processes, which torch reads before any function of ours runs."""
-    before = {name: os.environ.get(name) for name in _SETTINGS}
-    os.environ.update(_SETTINGS)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _live(work: Callable[[Connection], None], pipe: Connection, errors: str) -> None:

@@ -139,6 +139,16 @@ class Axes:
             self._set_parts()
         self._merge([affine(self._in_parts(address), self._parts) for address in addresses])
 
+    @property
+    def all(self) -> list[Axis]:
+        """Those of pointwise loops, then those of reductions."""
+        return [*self.pointwise, *self.reduction]
+
+    @property
+    def lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
+        """How many indices each symbol of `all` stands for."""
+        return {axis.symbol: axis.length for axis in self.all}
+
     def _set_parts(self) -> None:
         """One symbol for what lies between two neighbouring cuts, from the innermost outwards."""
         self._parts = {

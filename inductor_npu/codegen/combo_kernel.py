@@ -139,7 +139,7 @@ class NpuComboKernel(EmittedKernel):
 
 def _part(features: SIMDKernelFeatures, share: float, number: int) -> PartKernel:
     shape = shape_of(features, share, number)
-    lengths = {axis.prefix: axis.length for axis in (*shape.axes.pointwise, *shape.axes.reduction)}
+    lengths = {axis.prefix: axis.length for axis in shape.axes.all}
     part = PartKernel(lengths, features=features, axes=shape.axes, plan=shape.plan, overwritten=shape.overwritten)
     compat.discount_kernel()
     return part

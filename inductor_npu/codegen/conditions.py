@@ -23,13 +23,13 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
 from inductor_npu.codegen.index_values import MAXIMUM, MINIMUM
+from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, difference_of
 
-_AND = ("and_", "logical_and", "bitwise_and")
 _OR = ("or_", "logical_or", "bitwise_or")
 _NOT = ("logical_not", "bitwise_not")
 _INDEX_TYPES = (torch.int32, torch.int64)
 _INDICES = ("index_expr", "value_expr")
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
 
 
 @dataclass(eq=False)
@@ -72,9 +72,9 @@ class Conditions(WrapperHandler):
             return Deferred(name, args, sympy.Integer(args[0]))
         if name == "to_dtype" and args[1] in _INDEX_TYPES and (index := _number(args[0])) is not None:
             return Deferred(name, args, index)
-        if name in _COMPARISONS:
+        if name in _ALL_COMPARISONS:
             return self._comparison(name, args)
-        if name in (*_AND, *_OR, *_NOT) and any(is_condition(arg) for arg in args):
+        if name in (*CONJUNCTIONS, *_OR, *_NOT) and any(is_condition(arg) for arg in args):
             return _joined(name, args)
         if name == "where" and (holds := _truth(args[0])) is not None:
             return args[1] if holds else args[2]
@@ -124,7 +124,7 @@ class Conditions(WrapperHandler):
         if not isinstance(argument, Deferred):
             return argument
         if argument.value is None:
-            if argument.operator in _COMPARISONS and self._on_unknown is not None:
+            if argument.operator in _ALL_COMPARISONS and self._on_unknown is not None:
                 left, right = map(_number, argument.arguments)
                 assert left is not None and right is not None
                 self._on_unknown(*_as_difference(argument.operator, left - right))
@@ -189,8 +189,9 @@ def _as_difference(name: str, difference: sympy.Expr) -> tuple[sympy.Expr, bool]
     """`left name right` with the given left - right, over integers: (d, False) stands for d >= 0, (d, True) for
     d == 0 or its contrary.
     """
-    signed = {"ge": difference, "gt": difference - 1, "le": -difference, "lt": -difference - 1}
-    return (sympy.expand(signed[name]), False) if name in signed else (sympy.expand(difference), True)
+    if name in COMPARISONS:
+        return sympy.expand(difference_of(name, difference, sympy.S.Zero)), False
+    return sympy.expand(difference), True
 
 
 def _holds(name: str, difference: sympy.Expr, axes: Axes) -> bool | None:
@@ -214,7 +215,7 @@ def _holds(name: str, difference: sympy.Expr, axes: Axes) -> bool | None:
 
 def _ends(difference: sympy.Expr, axes: Axes) -> tuple[sympy.Expr, sympy.Expr] | None:
     """The least and the largest that `difference` can be; None if that is not known."""
-    lengths = {axis.symbol: axis.length for axis in (*axes.pointwise, *axes.reduction)}
+    lengths = axes.lengths
     taken = affine(difference, lengths)
     if taken.nonlinear:
         return None

@@ -191,7 +191,7 @@ def trace_of_section(nodes: Sequence[Any], section: Section, cuts: list[Cut] | N
 def _cuts(difference: sympy.Expr, equality: bool, piece: Piece) -> Iterator[Cut]:
     """Where `difference` begins or ceases to be at least 0, or 0, along the one axis that it depends on."""
     axes = {axis.symbol: axis for axis in piece.pointwise}
-    lengths = {axis.symbol: axis.length for axis in (*piece.pointwise, *piece.reduction)}
+    lengths = piece.lengths
     taken = affine(difference if equality else on_one_axis(difference, lengths), lengths)
     if taken.nonlinear or len(taken.strides) != 1:
         return

@@ -135,7 +135,7 @@ class NpuScheduling(TritonScheduling):
             shape = shape_of(features, self._share)
             loops = loops_of(features, shape, self._share)
         axes = shape.axes
-        lengths = {axis.prefix: axis.length for axis in (*axes.pointwise, *axes.reduction)}
+        lengths = {axis.prefix: axis.length for axis in axes.all}
         if loops:
             return KernelInPieces(lengths, features=features, axes=axes, loops=loops, tiling_scores=tiling_scores)
 

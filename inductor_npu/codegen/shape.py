@@ -94,7 +94,7 @@ def _choices_of_walked(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
     """Sets of axes to be walked, the best first. What is no linear function of an axis is a gather on chip if that axis
     fits the tile as a whole; else the axis is walked. None: no gathers at all.
     """
-    order = [axis.symbol for axis in (*axes.pointwise, *axes.reduction)]
+    order = [axis.symbol for axis in axes.all]
     walked = frozenset(traced.nonlinear)
     gathered = frozenset().union(*(access.address.nonlinear for access in traced.accesses)) - walked
     if gathered:
@@ -114,7 +114,7 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     """What the planner needs to know of a kernel's loops, if the axes `walked` are walked and gathers on chip do what
     they can; None if that leaves something undone. `walked` None: without gathers on chip.
     """
-    every = [*axes.pointwise, *axes.reduction]
+    every = axes.all
     name_of = {axis.symbol: axis.prefix for axis in every}
 
     def names(symbols: Iterable[sympy.Symbol]) -> frozenset[str]:

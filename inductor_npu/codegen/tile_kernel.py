@@ -118,7 +118,7 @@ class TileKernel(EmittedKernel):
         self.axes = axes
         self.plan = plan
         self.overwritten = overwritten
-        self.axis_of = {axis.prefix: axis for axis in (*axes.pointwise, *axes.reduction)}
+        self.axis_of = {axis.prefix: axis for axis in axes.all}
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
         self.widened_from: dict[str, CSEVariable] = {}
@@ -261,7 +261,7 @@ class TileKernel(EmittedKernel):
 
     def bounds_from(self, difference: sympy.Expr) -> Bounds | None:
         walked = [axis.symbol for axis in self.axis_of.values() if axis.prefix not in self.plan.order]
-        difference = on_one_axis(difference, self._lengths())
+        difference = on_one_axis(difference, self.axes.lengths)
         return tile_ops.bounds_from(difference, self.tile_symbols(), walked)
 
     def bounds_text(self, bounds: Bounds, among: Sequence[str]) -> list[str]:
@@ -278,14 +278,11 @@ class TileKernel(EmittedKernel):
                 conditions.append(f"({index} < {self.index_to_str(bounds.high[symbol])})")
         return conditions
 
-    def _lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
-        return {axis.symbol: axis.length for axis in self.axis_of.values()}
-
     def index_within_mask(self, index: sympy.Expr) -> sympy.Expr:
         """`index` in terms of the axes, as it is where the condition holds under which loads are made at present."""
         index = self.prepare_indexing(index)
         bounds = self.bounds_of.get(str(self._load_mask)) if self._load_mask is not None else None
-        return index if bounds is None else bounds.without_divisions(index, self._lengths())
+        return index if bounds is None else bounds.without_divisions(index, self.axes.lengths)
 
     def mask_of(self, bounds: Bounds) -> CSEVariable:
         """The condition as a value."""

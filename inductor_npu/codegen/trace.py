@@ -127,7 +127,7 @@ def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lamb
 class _Tracer(DefaultHandler):
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
-        self.symbols = [axis.symbol for axis in (*axes.pointwise, *axes.reduction)]
+        self.symbols = [axis.symbol for axis in axes.all]
         self.reduced = frozenset(axis.symbol for axis in axes.reduction)
         self.result = Trace()
         self.values: list[Value] = []
@@ -195,7 +195,7 @@ class _Tracer(DefaultHandler):
         _, indirect = self._affine(index)
         index = self.axes.simplify(index)
         if self.masked_within is not None and self.masked_within.symbols:
-            index = self.masked_within.without_divisions(index, self._lengths())
+            index = self.masked_within.without_divisions(index, self.axes.lengths)
         address = affine(index, self.symbols)
         item_size = V.graph.get_dtype(name).itemsize
         within = self.masked_within
@@ -225,10 +225,7 @@ class _Tracer(DefaultHandler):
         left, right = (_index(arg) for arg in args)
         if left is None or right is None:
             return None
-        return bounds_from(on_one_axis(difference_of(name, left, right), self._lengths()), self.symbols, ())
-
-    def _lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
-        return {axis.symbol: axis.length for axis in (*self.axes.pointwise, *self.axes.reduction)}
+        return bounds_from(on_one_axis(difference_of(name, left, right), self.axes.lengths), self.symbols, ())
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 
-from inductor_npu.graph_passes.nodes import called
+from inductor_npu.graph_passes.nodes import called, is_on_npu
 
-_DEVICE = "npu"
 _aten = torch.ops.aten
 
 # Bytes of weights that may be copied for each call of the library that is saved.
@@ -119,7 +118,7 @@ def _is_candidate(node: torch.fx.Node) -> bool:
     if node.op != "call_function" or node.kwargs or node.target not in (_aten.mm.default, _aten.addmm.default):
         return False
     values = [operand.meta.get("val") for operand in node.args]
-    if not all(isinstance(value, torch.Tensor) and value.device.type == _DEVICE for value in values):
+    if not all(map(is_on_npu, values)):
         return False
     *bias, left, right = values
     known = all(isinstance(size, int) for size in right.shape)

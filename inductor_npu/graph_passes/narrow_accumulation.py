@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
-_DEVICE = "npu"
+from inductor_npu.graph_passes.nodes import called, is_on_npu
+
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 _WIDE = torch.int32
 
 _aten = torch.ops.aten
+_convert = torch.ops.prims.convert_element_type.default
 
 
 def apply(graph: torch.fx.Graph) -> int:
@@ -25,7 +27,7 @@ def apply(graph: torch.fx.Graph) -> int:
     for node in list(graph.nodes):
         tensors = _summed_tensors(node)
         value = node.meta.get("val")
-        if tensors and isinstance(value, torch.Tensor) and value.device.type == _DEVICE and value.dtype in _NARROW:
+        if tensors and is_on_npu(value) and value.dtype in _NARROW:
             _widen(node, tensors, value.dtype)
             rewritten += 1
     return rewritten
@@ -58,16 +60,10 @@ def _widen(node: torch.fx.Node, tensors: tuple[int, ...], dtype: torch.dtype) ->
     graph = node.graph
     with graph.inserting_before(node):
         for position in tensors:
-            node.update_arg(position, _converted(graph, node.args[position], _WIDE))
+            node.update_arg(position, called(graph, _convert, node.args[position], _WIDE))
     users = list(node.users)
     node.meta["val"] = node.meta["val"].to(_WIDE)
     with graph.inserting_after(node):
-        narrow = _converted(graph, node, dtype)
+        narrow = called(graph, _convert, node, dtype)
     for user in users:
         user.replace_input_with(node, narrow)
-
-
-def _converted(graph: torch.fx.Graph, tensor: Any, dtype: torch.dtype) -> torch.fx.Node:
-    converted = graph.call_function(torch.ops.prims.convert_element_type.default, (tensor, dtype))
-    converted.meta["val"] = tensor.meta["val"].to(dtype)
-    return converted

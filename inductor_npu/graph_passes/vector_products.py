@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import called
+from inductor_npu.graph_passes.nodes import called, is_on_npu
 
-_DEVICE = "npu"
 _HALF = (torch.float16, torch.bfloat16)
 
 _aten = torch.ops.aten
@@ -33,7 +32,7 @@ def apply(graph: torch.fx.Graph) -> int:
 
 def _is_candidate(node: torch.fx.Node) -> bool:
     left, right = (operand.meta["val"] for operand in node.args)
-    on_npu = left.device.type == right.device.type == _DEVICE
+    on_npu = is_on_npu(left) and is_on_npu(right)
     known = left.dtype == right.dtype and left.dtype.is_floating_point and left.dtype.itemsize > 1 and not node.kwargs
     return on_npu and known and (_is_one(left.shape[1]) or _is_one(right.shape[2]))
 
