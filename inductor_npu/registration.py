@@ -7,10 +7,10 @@ so that `import torch` stays cheap and a process that never compiles pays nothin
 from __future__ import annotations
 
 import functools
-import os
 
 from inductor_npu import compat
 from inductor_npu.import_hooks import after_import
+from inductor_npu.switches import is_on
 
 DEVICE = "npu"
 
@@ -24,7 +24,7 @@ def register() -> None:
 def _register_once() -> None:
     for patch in compat.PATCHES:
         after_import(patch.when, patch.apply)
-    if os.environ.get("INDUCTOR_NPU_SUMMARY", "0") not in ("", "0"):
+    if is_on("INDUCTOR_NPU_SUMMARY"):
         after_import("torch._dynamo.utils", _summarise_at_exit)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +27,7 @@ from inductor_npu.cache.misses import GENERATED_WITH, NAME, changes, explain
 from inductor_npu.compile_time import record
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.errors import CacheMissError, CacheSettingError
+from inductor_npu.switches import is_on
 
 ON, OFF, MUST_HIT = MODES = ("on", "off", "must-hit")
 # In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.
@@ -109,7 +109,7 @@ def why_not_used() -> str | None:
     if observer.is_observing():
         return "kernels are being collected for a check"
     for variable in ("TRITON_INTERPRET", "TRITON_KERNEL_OVERRIDE", "TRITON_KERNEL_DUMP", "TRITON_ALWAYS_COMPILE"):
-        if os.environ.get(variable, "0").lower() not in ("", "0", "false", "off", "no"):
+        if is_on(variable):
             return f"{variable} is set"
     return None
 

@@ -7,7 +7,6 @@ of events for Chrome traces is told both: this is that log, which also listens.
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from torch._dynamo.utils import ChromiumEventLogger
 
 from inductor_npu.compile_time import record
 from inductor_npu.compile_time.phases import PHASE_OF, Phase
+from inductor_npu.switches import is_on
 
 PRINT_VARIABLE = "INDUCTOR_NPU_COMPILE_TIMES"
 
@@ -79,7 +79,7 @@ def _graph() -> str:
 
 def logger() -> EventLogger:
     """A log that records, and prints the record when the process ends if INDUCTOR_NPU_COMPILE_TIMES=1 asks for it."""
-    if os.environ.get(PRINT_VARIABLE, "0") not in ("", "0"):
+    if is_on(PRINT_VARIABLE):
         atexit.register(_print)
     return EventLogger()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+from inductor_npu.switches import is_on
 
 CHECKED_VARIABLE = "INDUCTOR_NPU_CHECKED"  # 1: kernels are compiled and run with checks
 
 
 def is_checked() -> bool:
     """Whether kernels that are compiled now get checks. Set for a whole process, before its first use of a device."""
-    return os.environ.get(CHECKED_VARIABLE) == "1"
+    return is_on(CHECKED_VARIABLE)

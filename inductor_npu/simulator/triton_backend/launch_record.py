@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from inductor_npu.switches import is_on
 
 from .instrumentation import instrumentation_mode
 
@@ -37,7 +38,7 @@ _recording = False
 
 def is_counting() -> bool:
     """Whether kernels that are compiled now get counters."""
-    return _recording or os.environ.get(RECORD_VARIABLE) == "1"
+    return _recording or is_on(RECORD_VARIABLE)
 
 
 @contextlib.contextmanager
