@@ -182,7 +182,7 @@ def test_a_promise_about_a_size_that_is_broken_is_an_error() -> None:
 
     compiled = torch.compile(fn, fullgraph=True)
     assert compiled(torch.ones(3).to("npu")).shape == (3, 1)
-    with pytest.raises(RuntimeError, match="u0 >= 2|Runtime assertion|Expected cond"):
+    with pytest.raises(RuntimeError, match=r"u0 >= 2|Runtime assertion|Expected cond"):
         compiled(torch.tensor([0.0, 1.0, 0.0]).to("npu"))
 
 
