@@ -82,6 +82,20 @@ def normalised(x, mean, scale, bias, out, N: tl.constexpr):
 
 
 @triton.jit
+def add(a, b):
+    return a + b
+
+
+@triton.jit
+def scan_of_turned_chunks(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CHUNKS: tl.constexpr):
+    """The form of running sums along rows: rows cut in chunks, turned, scanned along the first axis, turned back."""
+    i = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    turned = tl.permute(tl.reshape(tl.load(x + i), [ROWS * CHUNKS, COLUMNS // CHUNKS]), [1, 0])
+    scanned = tl.associative_scan(turned, 0, add)
+    tl.store(out + i, tl.reshape(tl.permute(scanned, [1, 0]), [ROWS, COLUMNS]))
+
+
+@triton.jit
 def to_int8(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.load(x + i).to(tl.int8))
@@ -171,6 +185,15 @@ def test_accumulators_of_a_loop_lie_as_the_memory_that_they_sum():
     x, out = rand(4, 40, 64), torch.empty(256, device="npu")
     assert "gather" not in llir(column_sum_in_a_loop, x, out, 40, grid=(8,), ROWS=16, COLUMNS=32)
     torch.testing.assert_close(out.cpu(), x.cpu().sum(1).flatten())
+
+
+@pytest.mark.parametrize(("rows", "columns", "chunks"), [(2, 256, 8), (1, 128, 1), (4, 64, 2)])
+def test_scans_of_turned_rows_walk_memory_in_its_order(rows, columns, chunks):
+    x, out = rand(rows, columns), torch.empty(rows, columns, device="npu")
+    text = llir(scan_of_turned_chunks, x, out, ROWS=rows, COLUMNS=columns, CHUNKS=chunks)
+    assert "gather" not in text and "scatter" not in text
+    expected = x.cpu().reshape(rows * chunks, columns // chunks).cumsum(1).reshape(rows, columns)
+    torch.testing.assert_close(out.cpu(), expected)
 
 
 def test_rows_of_a_table_are_read_as_vectors_after_their_numbers_were_checked():

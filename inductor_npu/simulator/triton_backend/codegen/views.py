@@ -77,14 +77,28 @@ def source_axes(op: Op, axes: tuple[int | None, ...]) -> tuple[int | None, ...] 
     if op.name in ("tt.split", "tt.join"):
         return tuple(None if a is None or a >= len(source_shape) else a for a in axes)
     if op.name == "tt.reshape":
-        shape = shape_of(op.result.type)
-        here = [i for i, d in enumerate(shape) if d > 1]
-        there = [i for i, d in enumerate(source_shape) if d > 1]
-        if [shape[i] for i in here] != [source_shape[i] for i in there]:
-            return None
-        back = dict(zip(here, there))
-        return tuple(None if a is None else back.get(a) for a in axes)
+        back = _reshaped_axes(shape_of(op.result.type), source_shape)
+        return tuple(None if a is None else back.get(a) for a in axes) if back else None
     return None
+
+
+def _reshaped_axes(shape: tuple[int, ...], source: tuple[int, ...]) -> dict[int, int]:
+    """The axis of `source` that each axis of its reshape runs along. Axes of one element do not count; those that are
+    equal from the front, or from the back, are each other's. Where the rest is cut otherwise, neighbours along its last
+    axis are neighbours in both, but at every so manieth multiple of the shorter one.
+    """
+    here = [axis for axis, extent in enumerate(shape) if extent > 1]
+    there = [axis for axis, extent in enumerate(source) if extent > 1]
+    back: dict[int, int] = {}
+    while here and there and shape[here[0]] == source[there[0]]:
+        back[here.pop(0)] = there.pop(0)
+    while here and there and shape[here[-1]] == source[there[-1]]:
+        back[here.pop()] = there.pop()
+    if here and there:
+        shorter, longer = sorted((shape[here[-1]], source[there[-1]]))
+        if longer % shorter == 0:
+            back[here[-1]] = there[-1]
+    return back
 
 
 __all__ = ["VIEWS", "source_axes", "source_coordinates", "view"]
