@@ -23,7 +23,17 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import affine
 from inductor_npu.codegen.scans import Scans
-from inductor_npu.codegen.spans import Part, Span, bounds, load_span, load_span_of_part, part_of, store_span
+from inductor_npu.codegen.spans import (
+    Part,
+    Span,
+    bounds,
+    fills_bursts,
+    load_span,
+    load_span_of_part,
+    part_of,
+    shortest_row,
+    store_span,
+)
 from inductor_npu.codegen.tile_kernel import AxisNames, CannotEmit, subscript
 
 # `device_functions.small_quotient` is exact below this.
@@ -79,9 +89,11 @@ class OnChipGather(Scans):
         is_limited = part is not None and span is not None and self._may_be_limited(index, part, span)
         if not is_limited and self._is_free_of_mask(name, index):
             part, span = Part(lengths), load_span(index, lengths, item_size)
-        if part is None or span is None or not self._is_in_tile(span):
+        if part is None or span is None or not self._is_in_tile(span, item_size):
             return None
         try:
+            if span.major is None and not (part.starts or part.ends):
+                span = self._widened(name, index, span)
             return self._load(*self._aligned(name, index, span), part, is_limited)
         except CannotEmit:
             return None
@@ -93,8 +105,9 @@ class OnChipGather(Scans):
         index = self.prepare_indexing(index)
         if _is_indirect(index):
             return None
-        span = store_span(index, self._tile_lengths(), V.graph.get_dtype(name).itemsize)
-        if span is None or not self._is_in_tile(span) or self.axes_of(value.shape) != self._axes_in(index):
+        item_size = V.graph.get_dtype(name).itemsize
+        span = store_span(index, self._tile_lengths(), item_size)
+        if span is None or not self._is_in_tile(span, item_size) or self.axes_of(value.shape) != self._axes_in(index):
             return None
         return self._store(index, span)
 
@@ -124,12 +137,15 @@ class OnChipGather(Scans):
     def _axes_in(self, index: sympy.Expr) -> AxisNames:
         return tuple(axis for axis in self.plan.order if self.axis_of[axis].symbol in index.free_symbols)
 
-    def _is_in_tile(self, span: Span) -> bool:
-        """Whether the tile has what the span needs: its minor axes as a whole, and short ones not as the innermost."""
-        minor = {self.axis_with(symbol).prefix for symbol in span.minor}
-        if not all(self.is_whole(axis) for axis in minor):
+    def _is_in_tile(self, span: Span, item_size: int) -> bool:
+        """Whether the tile has what the span needs: its minor axes as a whole, and as the innermost none whose block is
+        no whole bursts of items of so many bytes.
+        """
+        if not all(self.is_whole(self.axis_with(symbol).prefix) for symbol in span.minor):
             return False
-        return self.plan.order[-1] == self.axis_with(span.main_axis).prefix or span.major is None or not minor
+        inner = self.plan.order[-1]
+        is_main = inner == self.axis_with(span.main_axis).prefix
+        return is_main or span.major is None or not span.minor or fills_bursts(self.max_block(inner), item_size)
 
     def _offset(self, axis: str) -> sympy.Expr:
         """The index of the tile's first element along `axis`."""
@@ -139,8 +155,32 @@ class OnChipGather(Scans):
         return sympy.Symbol(f"{axis}offset", integer=True, nonnegative=True)
 
     def _local(self, axis: str, axes: Sequence[str]) -> str:
-        """The position in the tile along `axis`, with dimensions for `axes`."""
+        """The position in the tile along `axis`, with dimensions for `axes`, or with one if those are `_counted`."""
+        if self._is_counted(axes):
+            return self._counted(axis, dict(zip(axes, self.shape_of(axes), strict=True)))
         return f"tl.arange(0, {self.block(axis)}){subscript((axis,), axes)}"
+
+    def _is_counted(self, axes: Sequence[str]) -> bool:
+        """Whether a table for elements along `axes` is made of their numbers: a dimension that is shorter than a burst
+        would have each of its elements in a block of the Unified Buffer by itself.
+        """
+        return len(axes) > 1 and self._has_short([axis for axis in axes if axis in self.axis_of])
+
+    def _has_short(self, axes: Sequence[str]) -> bool:
+        return any(not fills_bursts(self.max_block(axis), 4) for axis in axes)
+
+    def _counted(self, dimension: str, sizes: dict[str, str]) -> str:
+        """The position along `dimension` of each element of a tile with dimensions of these sizes, as a vector."""
+        outermost = next(iter(sizes))
+        remaining = self.hoisted("number", f"tl.arange(0, {' * '.join(sizes.values())})")
+        for name, size in reversed(sizes.items()):
+            if name == outermost:
+                break
+            quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {size})")
+            if name == dimension:
+                return f"({remaining} - {size} * {quotient})"
+            remaining = quotient
+        return remaining
 
     def _row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], span: str) -> str:
         symbols = {self.axis_of[axis].symbol: axis for axis in rows}
@@ -157,8 +197,10 @@ class OnChipGather(Scans):
         return name
 
     def _flat(self, text: str, axes: Sequence[str]) -> str:
-        """`text`, which has dimensions for all of `axes`, with one dimension."""
-        return f"tl.reshape({text}, [{' * '.join(self.shape_of(axes))}])" if len(axes) > 1 else text
+        """`text`, which is made of `_local` positions, with one dimension."""
+        if len(axes) < 2 or self._is_counted(axes):
+            return text
+        return f"tl.reshape({text}, [{' * '.join(self.shape_of(axes))}])"
 
     # -- loads --------------------------------------------------------------------------------------------------------
 
@@ -215,6 +257,21 @@ class OnChipGather(Scans):
         if offset < 0 or not self._stays_inside(index - behind + span.step - 1, size, None):
             return index, span
         return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
+
+    def _widened(self, name: str, index: sympy.Expr, span: Span) -> Span:
+        """`span`, as long as a burst where the buffer reaches so far."""
+        missing = shortest_row(V.graph.get_dtype(name).itemsize) - span.rest
+        size = V.graph.get_buffer(name).get_layout().storage_size()
+        taken = affine(index, [axis.symbol for axis in self.axis_of.values()])
+        rows = [symbol for symbol in taken.strides if symbol not in span.minor]
+        first = taken.offset + sympy.Add(*(symbol * taken.strides[symbol] for symbol in rows)) + span.lowest
+        for before in (0, missing) if missing > 0 else ():
+            start = first - before
+            ends = start, start + span.rest + missing - 1
+            if all(self._stays_inside(end, size, None) for end in ends):
+                place, lowest = span.place + before, span.lowest - before
+                return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
+        return span
 
     def _extent(self, index: sympy.Expr, span: Span, part: Part) -> tuple[str, list[str], sympy.Expr]:
         """Elements of the span, the conditions for those that exist, and the address of its first one. In `index`, axes
@@ -307,11 +364,13 @@ class OnChipGather(Scans):
         assert span.major is not None
         axis, step = self.axis_with(span.major).prefix, abs(span.step)
         start, end = part.starts.get(span.major, 0), part.end_of(span.major)
-        local = _times(step, self._local(axis, (axis,)))
+        local = _times(step, self._local(axis, axes if self._is_counted(axes) else (axis,)))
         text = _plus(local, -step * start) if span.step > 0 else f"{step * (end - 1)} - {local}"
         if start if span.step > 0 else end < self.plan.blocks[axis]:  # negative in some places
             place = self.hoisted("at", text)
             text = f"{place} + (({place} >> 31) & ({in_span}))"
+        if self._is_counted(axes):
+            return self.hoisted("at", text)
         return f"{self.hoisted('at', text)}{subscript((axis,), axes)}"
 
     def _place_of_major(self, span: Span, axes: Sequence[str]) -> str:
@@ -358,17 +417,22 @@ class OnChipGather(Scans):
         # Where the element of the tile is that belongs at each position of the span.
         steps = affine(index, span.axes).strides
         inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
-        place, remaining = [], positions
+        sizes = dict(zip(dims, shape, strict=True))
+        is_counted = self._has_short(rows)
+        place, remaining = [], self._counted("span", sizes) if is_counted else positions
         for symbol in inner:
             length = int(self.axis_with(symbol).length)
             quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
             place.append((self.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
             remaining = quotient
         place.append((major, f"tl.minimum({remaining}, {self.block(major)} - 1)"))
-        terms = [f"{text}{subscript(('span',), dims)}{self._stride_in_tile(axis, axes)}" for axis, text in place]
-        terms += [f"{self._local(axis, dims)}{self._stride_in_tile(axis, axes)}" for axis in rows]
+        across = "" if is_counted else subscript(("span",), dims)
+        terms = [f"{text}{across}{self._stride_in_tile(axis, axes)}" for axis, text in place]
+        for axis in rows:
+            local = self._counted(axis, sizes) if is_counted else self._local(axis, dims)
+            terms.append(f"{local}{self._stride_in_tile(axis, axes)}")
         text = " + ".join(terms)
-        if rows:
+        if rows and not is_counted:
             text = f"tl.reshape({text}, [{' * '.join(shape)}])"
         address = self._row_address(start, rows, dims, positions)
         mask = " & ".join(masks) or "None"

@@ -108,6 +108,16 @@ def part_of(lengths: Lengths, bounds: Bounds) -> Part | None:
     return Part(left, starts, ends)
 
 
+def fills_bursts(block: int, item_size: int) -> bool:
+    """Whether rows of `block` elements lie side by side in the Unified Buffer, where rows begin with a block of it."""
+    return block * item_size % _BURST == 0
+
+
+def shortest_row(item_size: int) -> int:
+    """Items of so many bytes in a burst."""
+    return _BURST // item_size
+
+
 def _power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
@@ -182,7 +192,9 @@ def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
 def _span_of_short_rows(
     steps: list[tuple[sympy.Symbol, int]], lengths: Lengths, item_size: int, gaps: bool
 ) -> Span | None:
-    """The innermost axes as long as they are shorter than a burst, and the next axis as the major one."""
+    """The innermost axes as long as they are shorter than a burst, and the next axis as the major one; the outermost
+    where all of them are that short.
+    """
     minor: dict[sympy.Symbol, int] = {}
     lowest, rest = 0, 1
     for symbol, step in steps:
@@ -190,13 +202,11 @@ def _span_of_short_rows(
         if minor and not rest <= size <= (_MOST_WASTE * rest if gaps else rest):
             return None
         length = _known(lengths[symbol])
-        if length is None or length * size * item_size >= _BURST:
+        if length is None or length * size * item_size >= _BURST or symbol == steps[-1][0]:
             break
         minor[symbol] = step
         lowest += min(0, step * (length - 1))
         rest += size * (length - 1)
-    else:
-        return None
     if not minor or rest * item_size >= _BURST:
         return None
     place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest

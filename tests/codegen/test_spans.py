@@ -84,6 +84,14 @@ def test_short_rows_of_short_rows_are_one_span():
     assert span is not None and (span.minor, span.rest, span.major) == ({X, Y}, 4, Z)
 
 
+@pytest.mark.parametrize("span_of", [load_span, store_span])
+def test_all_of_a_tensor_shorter_than_a_burst_is_one_span(span_of):
+    span = span_of(X + 2 * Y, lengths(y=3, x=2), 4)
+    assert span is not None
+    assert (span.minor, span.rest, span.major, span.step) == ({X}, 2, Y, 2)
+    assert span_of(X, lengths(x=3), 4) is None
+
+
 def test_a_load_may_skip_elements_between_short_rows_and_a_store_may_not():
     rows = lengths(y=1000, x=3)
     assert load_span(X + 4 * Y, rows, 4) is not None

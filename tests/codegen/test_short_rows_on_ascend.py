@@ -1,0 +1,39 @@
+"""What Ascend's compiler makes of rows, and of whole tensors, that are shorter than its blocks of 32 bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from inductor_npu.ascend import check
+from inductor_npu.ascend.environment import AscendEnvironment
+from inductor_npu.ascend.execute import RunVerdict
+from tests.codegen.on_ascend import launch
+
+pytestmark = [pytest.mark.ascend, pytest.mark.compiled, pytest.mark.slow]
+
+
+def group_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.group_norm(x, 2, weight, bias)
+
+
+def cases() -> list[tuple]:
+    return [
+        (group_norm, torch.randn(2, 6, 3), torch.randn(6), torch.randn(6)),
+        (lambda x, bias: x + bias[:, None], torch.randn(2, 2, 2), torch.randn(2)),
+        (lambda x, row: torch.cat((x, row.expand(1, 2, 2))), torch.randn(3, 2, 2), torch.randn(1, 1, 2)),
+        (lambda x: x.t().contiguous(), torch.randn(4, 3)),
+        (lambda x: (x > 0).cumsum(-1), torch.randn(50, 5)),
+        (lambda x: F.adaptive_avg_pool2d(x, (8, 7)), torch.randn(2, 8, 8, 8)),
+    ]
+
+
+def test_short_rows_are_moved_and_computed_by_vector_instructions(ascend: AscendEnvironment, own_cache: Path) -> None:
+    torch.manual_seed(0)
+    report = check(launch(cases()), run=True)
+    found = {(row.operators, row.verdict, row.agreement and row.agreement.verdict) for row in report.rows}
+    assert {entry for entry in found if entry[1:] != ("vector", RunVerdict.AGREES)} == set()
+    assert len(report.rows) >= len(cases())
