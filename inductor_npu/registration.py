@@ -7,6 +7,7 @@ so that `import torch` stays cheap and a process that never compiles pays nothin
 from __future__ import annotations
 
 import functools
+import os
 
 from inductor_npu import compat
 from inductor_npu.import_hooks import after_import
@@ -26,6 +27,7 @@ def _register_once() -> None:
         after_import(patch.when, patch.apply)
     if is_on("INDUCTOR_NPU_SUMMARY"):
         after_import("torch._dynamo.utils", _summarise_at_exit)
+    after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
@@ -38,6 +40,16 @@ def _summarise_at_exit() -> None:
     from inductor_npu.explanation.explain import summarise_at_exit
 
     summarise_at_exit()
+
+
+def _start_no_needless_pool() -> None:
+    """With the first compile Inductor starts a pool of processes for Triton kernels, which import torch. Ours are
+    compiled in the process itself (codegen/async_compile.py): only GPUs use the pool, if torch is built for them.
+    """
+    import torch
+
+    if not (torch.version.cuda or torch.version.hip or torch.version.xpu):
+        os.environ.setdefault("TORCH_WARM_POOL", "0")
 
 
 def _register_cache_artifact() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch._dynamo.device_interface import get_interface_for_device
 from torch._inductor.codegen.common import (
@@ -60,3 +61,17 @@ def test_npu_counts_as_a_gpu_for_inductor() -> None:
     assert is_gpu("npu")
     # Where torch has another accelerator, the GPU that Inductor's own defaults mean stays that one.
     assert get_gpu_type() == ("cuda" if torch.cuda.is_available() else "npu")
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="GPUs, which this torch is built for, use the pool")
+def test_compiling_starts_no_pool_of_processes() -> None:
+    finished = run_python(
+        """
+        import torch
+        torch.compile(lambda x: torch.sin(x) + 1)(torch.randn(8, device="npu"))
+        from torch._inductor import async_compile
+        print(len(async_compile._pool_set))
+        """,
+        TORCHINDUCTOR_FORCE_DISABLE_CACHES="1",
+    )
+    assert finished.lines() == ["0"]

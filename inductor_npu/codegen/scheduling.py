@@ -274,9 +274,10 @@ class NpuScheduling(TritonScheduling):
             raise _WriteAgain(f"{kernel_name} does not compile") from failure
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
-            super()._emit_kernel_to_wrapper(
-                wrapper, kernel, src_code, kernel_name, subs_name, node_schedule, kernel_path, get_kernel_metadata
-            )
+            with inductor_config.patch(compile_threads=1):  # it is compiled: no pool of processes need be started
+                super()._emit_kernel_to_wrapper(
+                    wrapper, kernel, src_code, kernel_name, subs_name, node_schedule, kernel_path, get_kernel_metadata
+                )
             if config.accuracy:
                 accuracy.compare(wrapper, kernel, kernel_name, subs_name, src_code, node_schedule)
             return
