@@ -23,14 +23,30 @@ from inductor_npu.cache.entry import Key
 KIND = "kernel"
 # Which of several equal devices a kernel is for, in its metadata.
 _DEVICE_INDEX = re.compile(r"(?<=DeviceProperties\(type='npu', index=)\d+")
+# What the kernel is called in profiles and messages, in its metadata.
+_SHOWN_NAME = re.compile(r"(inductor_meta=\{[^\n]*?'kernel_name': ')(\w+)(?=')")
 
 
-def key_of(source: str) -> Key:
-    """The key of the kernel whose generated module is `source`: the same for each device of a kind, so that ranks which
-    have one each share their kernels.
+def key_of(name: str, source: str) -> Key:
+    """The key of the kernel called `name` in the generated module `source`: the same for each device of a kind, so that
+    ranks which have one each share their kernels, and under each name, so that a kernel that is the fifth of one graph
+    and the seventh of another is compiled once.
     """
-    of_any_device = _DEVICE_INDEX.sub("any", source)
+    of_any_device = _DEVICE_INDEX.sub("any", _nameless(name, source))
     return Key(KIND, {"source": hashlib.sha256(of_any_device.encode()).hexdigest(), **environment()})
+
+
+def _nameless(name: str, source: str) -> str:
+    """`source` without the name of its kernel where that is defined and shown. Elsewhere it stays: there it means
+    something.
+    """
+    return _SHOWN_NAME.sub(r"\1", source, count=1).replace(f"\ndef {name}(", "\ndef (", 1)
+
+
+def shown_name(source: str) -> str | None:
+    """What profiles and messages call the kernel in the generated module `source`; None if it does not say."""
+    found = _SHOWN_NAME.search(source)
+    return None if found is None else found[2]
 
 
 def device_index(source: str) -> int | None:

@@ -21,7 +21,7 @@ from torch._inductor.virtualized import V
 from inductor_npu import config
 from inductor_npu.cache import artifact
 from inductor_npu.cache.entry import Entry, Key
-from inductor_npu.cache.kernel_key import device_index, generated_with, key_of
+from inductor_npu.cache.kernel_key import device_index, generated_with, key_of, shown_name
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.cache.misses import GENERATED_WITH, NAME, changes, explain
 from inductor_npu.compile_time import record
@@ -45,7 +45,7 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
             raise CacheMissError(what=f"kernel {name} cannot be looked for", why=reason)
         counters[COUNTERS]["unused"] += 1
         return _compile(compile_kernel)
-    store, key = kernel_store(), key_of(source)
+    store, key = kernel_store(), key_of(name, source)
     kernel = _find(name, source, key)
     if kernel is not None:
         return kernel
@@ -76,7 +76,7 @@ def refuse_new_graph(name: str, source: str) -> None:
     what = f"Inductor has no graph in its cache with kernel {name}"
     if (reason := why_not_used()) is not None:
         raise CacheMissError(what=what, why=reason)
-    store, key = kernel_store(), key_of(source)
+    store, key = kernel_store(), key_of(name, source)
     entry = store.read(key)
     if entry is None:
         raise CacheMissError(what=what, why=explain(store, key, name, generated_with()))
@@ -140,6 +140,7 @@ def _revive(name: str, source: str, content: bytes) -> Any:
     kernel = pickle.loads(content)
     kernel.restore_after_unpickle(None)
     kernel.move_to(device_index(source))
+    kernel.rename(name, shown_name(source) or name)
     kernel.filename = get_path(get_hash(source.strip()), "py")[2]  # where the source is, or would be written
     compile_id = torch._guards.CompileContext.current_compile_id()
     kernel.set_compile_info(compile_id, getattr(V.graph, "is_backward", False))

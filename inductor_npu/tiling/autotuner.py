@@ -162,6 +162,19 @@ class NpuAutotuner(stock.CachingAutotuner):
         for result in self.compile_results:
             result.compile_meta["device"] = index
 
+    def rename(self, name: str, shown: str) -> None:
+        """Gives this kernel, which another graph may have packed under another name and which is not loaded yet, the
+        name of its function in the source, and the one that profiles and messages show. Machine code whose entry is
+        looked up by the kernel's name keeps its own.
+        """
+        self.fn.__name__ = name
+        self.inductor_meta["kernel_name"] = shown
+        for result in self.compile_results:
+            result.inductor_meta["kernel_name"] = shown
+            if hasattr(result.kernel.metadata, "entry"):
+                result.kernel.name = name
+                result.kernel.metadata = result.kernel.metadata._replace(name=name)
+
     def __getstate__(self) -> dict[str, Any]:
         of_this_process = ("run", "_on_chosen", "_reload_kernel")
         state = {name: value for name, value in super().__getstate__().items() if name not in of_this_process}

@@ -56,23 +56,23 @@ def _another_target() -> object:
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_a_field_follows_what_it_is_named_after(field: str, monkeypatch: Patch) -> None:
-    before = kernel_key.key_of("source")
-    assert kernel_key.key_of("source").digest == before.digest
+    before = kernel_key.key_of("kernel", "source")
+    assert kernel_key.key_of("kernel", "source").digest == before.digest
     CHANGES[field](monkeypatch)
-    after = kernel_key.key_of("source")
+    after = kernel_key.key_of("kernel", "source")
     # What a compiler says of itself names its target, too.
     assert set(before.differences(after)) - ({"compiler"} if field == "target" else set()) == {field}
     assert before.digest != after.digest
 
 
 def test_part_of_torch_that_kernels_import(monkeypatch: Patch) -> None:
-    before = kernel_key.key_of("source")
+    before = kernel_key.key_of("kernel", "source")
     monkeypatch.setattr(kernel_key, "_torch_runtime", lambda: "another")
-    assert before.differences(kernel_key.key_of("source")) == ["torch"]
+    assert before.differences(kernel_key.key_of("kernel", "source")) == ["torch"]
 
 
 def test_the_source() -> None:
-    assert kernel_key.key_of("source").differences(kernel_key.key_of("another")) == ["source"]
+    assert kernel_key.key_of("kernel", "source").differences(kernel_key.key_of("kernel", "another")) == ["source"]
 
 
 def test_every_field_is_tested_here() -> None:
@@ -100,15 +100,15 @@ def test_every_field_is_tested_here() -> None:
     ],
 )
 def test_what_decides_no_code_is_in_no_key(variable: str, monkeypatch: Patch, tmp_path: Path) -> None:
-    before = kernel_key.key_of("source"), identity.toolchain_identity()
+    before = kernel_key.key_of("kernel", "source"), identity.toolchain_identity()
     monkeypatch.setenv(variable, str(tmp_path) if variable.endswith("DIR") or variable == "HOME" else "7")
     monkeypatch.chdir(tmp_path)
-    assert (kernel_key.key_of("source"), identity.toolchain_identity()) == before
+    assert (kernel_key.key_of("kernel", "source"), identity.toolchain_identity()) == before
 
 
 @pytest.mark.parametrize("field", ["source", *CHANGES])
 def test_a_miss_names_the_field(field: str, tmp_path: Path) -> None:
-    key = kernel_key.key_of("source")
+    key = kernel_key.key_of("kernel", "source")
     store = Store(tmp_path)
     store.write(Entry(Key(key.kind, {**key.fields, field: "of another kind"}), b"", {GENERATED_WITH: "{}"}))
     told = explain(store, key, "triton_poi_0", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from torch._inductor import config as inductor_config
 
 from inductor_npu import config
 from inductor_npu.cache import kernels
+from inductor_npu.cache.kernel_key import key_of
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.errors import CacheMissError, CacheSettingError, NpuWarning
+from inductor_npu.simulator.triton_backend.launch_record import record
 from inductor_npu.tiling.autotuner import NpuAutotuner
 from tests.cache.conftest import forget
 from tests.cache.programs import X, must_hit, run, softmax
@@ -108,6 +111,51 @@ def test_profilers_and_launch_hooks_work_on_it(own_caches: Caches) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         assert run(softmax, X) == {"hit": 1}
     assert any("softmax" in event.key and event.key.startswith("triton") for event in profile.key_averages())
+
+
+# ---- found by other graphs
+
+
+def _train(layers: int) -> dict[str, int]:
+    """Kernels compiled and found for a training step of a model of `layers` layers alike."""
+    forget()
+    layer = [torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.LayerNorm(32)]
+    model = torch.nn.Sequential(*(copy.deepcopy(module) for _ in range(layers) for module in layer)).to("npu")
+    torch.compile(model)(torch.ones(16, 32, device="npu")).tanh().sum().backward()
+    torch.npu.synchronize()
+    return dict(counters[kernels.COUNTERS])
+
+
+@pytest.mark.slow
+def test_another_layer_like_the_last_costs_no_kernel(own_caches: Caches) -> None:
+    compiled = _train(2)["miss"]
+    assert _train(3) == {"hit": compiled}
+
+
+def test_a_kernel_that_is_the_second_of_another_graph_is_found(own_caches: Caches) -> None:
+    """Its number in that graph is another one: it is called as that graph calls it."""
+
+    def second(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return softmax(x.sin() @ weight)
+
+    def only(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return softmax(x @ weight)
+
+    def names(function: Callable[..., torch.Tensor]) -> list[str]:
+        with record() as launches:
+            run(function, X, torch.eye(33))
+        return [launch.name for launch in launches]
+
+    (name,) = names(only)
+    assert name.endswith("_0")
+    assert names(second) == ["triton_poi_fused_sin_0", f"{name[:-1]}1"]
+    assert counters[kernels.COUNTERS] == {"miss": 1, "hit": 1}
+
+
+def test_a_name_that_means_something_is_none_to_leave_out() -> None:
+    """Two kernels of users that differ in which function they call, not in what they are called."""
+    sources = [f"\n@jit\ndef {name}(x):\n    return tl.{name}(x)\n" for name in ("exp", "log")]
+    assert len({key_of(name, source).digest for name, source in zip(("exp", "log"), sources, strict=True)}) == 2
 
 
 # ---- not found
