@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from inductor_npu.errors import NpuWarning
@@ -181,6 +182,25 @@ def _split_rows_in_blocks() -> None:
     InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)
 
 
+def _scan_pointwise() -> None:
+    # The package binds the function to the name of its module.
+    module = importlib.import_module("torch._higher_order_ops.associative_scan")
+    module.associative_scan.__code__ = _with_npu_in_tables(module.associative_scan.__code__)
+
+
+def _with_npu_in_tables(code: CodeType) -> CodeType:
+    """`code`, and the functions defined in it, with npu in each table of devices that have Triton scans."""
+    constants = tuple(
+        _with_npu_in_tables(constant)
+        if isinstance(constant, CodeType)
+        else (*constant, DEVICE)
+        if constant == ("cuda", "xpu")
+        else constant
+        for constant in code.co_consts
+    )
+    return code.replace(co_consts=constants)
+
+
 def _record_compile_times() -> None:
     from torch._dynamo import utils
 
@@ -245,6 +265,14 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch._inductor.choices",
         apply=_split_rows_in_blocks,
+    ),
+    Patch(
+        symbol="torch._higher_order_ops.associative_scan.associative_scan",
+        reason="combine_mode='pointwise', one scan in one kernel, is refused for devices that are not in a table of "
+        "the function's own; the generic mode is dozens of kernels. The table, a constant of its code, is extended.",
+        torch_versions="2.11 to 2.13",
+        when="torch._higher_order_ops.associative_scan",
+        apply=_scan_pointwise,
     ),
     Patch(
         symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",

@@ -56,6 +56,16 @@ def test_choices_are_still_those_of_all_devices() -> None:
     assert _without_our_package(f"{source}\nprint('device' in inspect.getsource(v._choices_default))") == "False"
 
 
+def test_scans_are_still_refused_by_a_table_of_devices() -> None:
+    """When torch asks the backend whether it generates scans, the patch can go."""
+    source = (
+        "from torch._higher_order_ops.associative_scan import associative_scan\n"
+        "try: torch.compile(associative_scan, backend='eager')(torch.add, torch.ones(3, device='meta'), 0)\n"
+        "except Exception as error: print('need to be on CUDA or XPU' in str(error))"
+    )
+    assert _without_our_package(source) == "True"
+
+
 def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     source = "f = torch.compile(lambda a: a @ a); f(torch.ones(4, 4, device='npu'))"
     finished = run_python(f"import torch\n{source}")
