@@ -78,6 +78,7 @@ class NpuComboKernel(EmittedKernel):
             part.mutations = self.mutations
             part.removed_buffers = self.removed_buffers
             part.inplaced_to_remove = self.inplaced_to_remove
+            part.inplace_update_buffers = self.inplace_update_buffers
 
     def _dynamic_axes(self) -> list[Axis]:
         """The axes whose lengths are arguments: all others stand in the source."""
