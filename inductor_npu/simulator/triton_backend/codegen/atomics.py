@@ -15,8 +15,8 @@ from .memory import Buffer
 from .types import BITS, element_of, is_float, llvm_type
 
 if TYPE_CHECKING:
+    from .frame import Frame
     from .kernel import KernelGenerator
-    from .nest import Frame
 
 _ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 _INSTRUCTIONS = {

@@ -22,10 +22,10 @@ class Val:
 
     For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it, as the
     number that the type holds. `parts`, for a sum, is what stays the same in the innermost loop and what changes with
-    it.
+    it; `moved`, for a sum with a constant, is the other term and the constant.
     """
 
-    __slots__ = ("constant", "divisor", "element", "high", "lanes", "level", "low", "parts", "text")
+    __slots__ = ("constant", "divisor", "element", "high", "lanes", "level", "low", "moved", "parts", "text")
 
     def __init__(self, text: str, element: str, lanes: int = 0, level: int = 0) -> None:
         self.text, self.element, self.lanes, self.level = text, element, lanes, level
@@ -33,6 +33,7 @@ class Val:
         self.divisor = 1
         self.low, self.high = limits(element)
         self.parts: tuple[Val, Val] | None = None
+        self.moved: tuple[Val, int] | None = None
 
     def known(self, low: int, high: int, divisor: int = 1) -> Val:
         """States the bounds and a divisor of the exact result, of which the type holds the low bits. Returns itself."""
@@ -66,6 +67,7 @@ class Loop:
     stop: int
     phi_segment: list[str]
     phis: list[tuple[Val, Val]]
+    latch: str = ""  # the block that the body ends in, once it is closed
 
 
 class Builder:
@@ -252,8 +254,11 @@ class Builder:
         return self.lane_numbers(element, range(start, start + lanes * step, step) if step else [start] * lanes)
 
     # -- loops -------------------------------------------------------------------------------------------------------
-    def open_loop(self, start: int, stop: int, step: int) -> Loop:
-        """A loop of a nest over constants; `stop - start` is a positive multiple of `step`. Closed by `close_loop`."""
+    def open_loop(self, start: int, stop: int, step: int, first: Val | None = None) -> Loop:
+        """A loop of a nest over constants; `stop - start` is a positive multiple of `step`. Closed by `close_loop`.
+
+        With `first`, which is `start` and a multiple of `step`, or by `close_guarded`, it may be over fewer.
+        """
         header, outer_label = self.fresh("loop"), self.labels[-1]
         phi_segment, body = [f"  br label %{header}", f"{header}:"], list[str]()
         self.segments += [phi_segment, body]
@@ -261,7 +266,7 @@ class Builder:
         self.known.append({})
         self.labels.append(header)
         iv = Val(self.fresh("%i"), "i64", 0, self.level).known(start, stop - step, math.gcd(start, step))
-        return Loop(header, outer_label, iv, step, stop, phi_segment, [(iv, self.constant("i64", start))])
+        return Loop(header, outer_label, iv, step, stop, phi_segment, [(iv, first or self.constant("i64", start))])
 
     def phi(self, loop: Loop, initial: Val) -> Val:
         """A value carried by the open loop, first `initial`; `close_loop` is told what follows."""
@@ -269,17 +274,37 @@ class Builder:
         loop.phis.append((val, initial))
         return val
 
-    def close_loop(self, loop: Loop, carried: Sequence[Val] = ()) -> None:
+    def close_guarded(self, loop: Loop, stop: Val, carried: Sequence[Val] = ()) -> list[Val]:
+        """Closes a loop that ends at `stop`, known outside of it, and whose body does not run where it begins there.
+
+        Returns what is carried out of it, or what was to be carried into it.
+        """
+        first = loop.phis[0][1]
+        entered = self.compare("icmp slt", first, stop)
+        initial = [value for _, value in loop.phis[1:]]
+        self.close_loop(loop, carried, stop.text)
+        done = self.labels[-1]
+        loop.phi_segment[0] = f"  br i1 {entered.text}, label %{loop.header}, label %{done}"
+        merged = []
+        for before, after in zip(initial, carried, strict=True):
+            val = Val(self.fresh("%m"), after.element, after.lanes, self.level)
+            self.line(
+                f"{val.text} = phi {val.type} [ {before.text}, %{loop.outer_label} ], [ {after.text}, %{loop.latch} ]"
+            )
+            merged.append(val)
+        return merged
+
+    def close_loop(self, loop: Loop, carried: Sequence[Val] = (), stop: str = "") -> None:
         iv = loop.iv
         next_ = Val(f"{iv.text}n", "i64", 0, self.level)
-        latch = self.labels[-1]
+        latch = loop.latch = self.labels[-1]
         done = self.fresh("done")
         for (val, initial), following in zip(loop.phis, (next_, *carried)):
             loop.phi_segment.append(
                 f"  {val.text} = phi {val.type} [ {initial.text}, %{loop.outer_label} ], [ {following.text}, %{latch} ]"
             )
         self.line(f"{next_.text} = add nuw nsw {iv}, {loop.step}")
-        self.line(f"{iv.text}c = icmp ult {next_}, {loop.stop}")
+        self.line(f"{iv.text}c = icmp ult {next_}, {stop or loop.stop}")
         self.line(f"br i1 {iv.text}c, label %{loop.header}, label %{done}")
         self.sinks.pop()
         self.known.pop()

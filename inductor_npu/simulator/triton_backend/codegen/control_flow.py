@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..ttir.ir import Block, Op, Value
 from .builder import Val
+from .frame import strides_with_innermost
 from .lanes import Uniform
 from .memory import Buffer
-from .nest import strides_with_innermost
 from .plan import Group, Root, is_tensor, is_virtual, moves
 from .types import element_of, llvm_type, shape_of
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ..mathlib import HostVectors, UnknownFunction, matmul
 from ..ttir.ir import Op, Value
 from .errors import UnsupportedOperation
+from .frame import row_major
 from .memory import Buffer
-from .nest import row_major
 from .plan import Root
 from .types import element_bytes, element_of, shape_of
 

@@ -51,8 +51,11 @@ class Integers:
         for x, y in ((a, b), (b, a)):
             if isinstance(x, Prefix) and opcode == "and":
                 if isinstance(y, Prefix):
-                    return Prefix(self._least(x.count, y.count))
+                    return self.lanes.both(x, y, width) or Prefix(self._least(x.count, y.count))
                 if isinstance(y, Uniform):
+                    chosen = self.lanes.where(y.val, x, width)
+                    if chosen is not None:
+                        return chosen
                     count = self.b.select(y.val, x.count, self.b.constant("i64", 0))
                     return Prefix(count.known(min(0, x.count.low), max(0, x.count.high)))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
@@ -233,7 +236,7 @@ class Integers:
             return Uniform(self.b.compare(f"icmp {predicate}", x.first, y.first))
         if x.step != 1 or predicate not in ("slt", "sle"):
             return None
-        return Prefix(self.lanes.lanes_below(y.first, x.first, width, inclusive=predicate == "sle"))
+        return self.lanes.below(y.first, x.first, width, inclusive=predicate == "sle")
 
 
 def _folded(predicate: str, a: Val, b: Val, spread: int) -> bool | None:

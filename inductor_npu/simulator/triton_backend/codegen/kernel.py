@@ -16,9 +16,10 @@ from .checks import Access, Checks
 from .effects import ATOMICS, Bases
 from .elementwise import Elementwise
 from .errors import UnsupportedOperation
+from .frame import Frame
 from .lanes import Lane, Uniform
 from .memory import Buffer, Memory, held
-from .nest import Frame, Nest
+from .nest import Nest
 from .plan import REGIONS, SOLO, Group, Planner, Root, Step, is_tensor, is_virtual
 from .rewrite import rewrite
 from .strides import Strides

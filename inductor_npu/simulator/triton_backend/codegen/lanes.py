@@ -6,7 +6,8 @@ A chunk is `width` consecutive positions of one axis of a tile. A value at a chu
 - `Index`: integers `first + step * lane`, the arithmetic of tile coordinates: of that sum, in which `first` is a 64-bit
   scalar, a lane holds the low bits that its type has. `settled` tells where that is the sum itself;
 - `Address`: pointers `pointer + step * lane`, step in bytes;
-- `Prefix`: a mask that holds in the first `count` lanes, where count may be negative or beyond the width;
+- `Prefix`: a mask that holds in the first `count` lanes, where count may be negative or beyond the width; `edge`, if
+  known, is a number outside of the innermost loop and one that counts in it, of which count is the difference;
 - `Vector`: a vector of `width` elements.
 """
 
@@ -14,9 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .builder import Builder, Val
 from .types import BITS, limits, llvm_type
+
+if TYPE_CHECKING:
+    from .whole_chunks import WholeChunks
 
 MAX_INDEX_FACTOR = 1 << 20  # a larger factor is a hash, not an index: its products wrap
 TILE_REACH = 1 << 27  # elements between two addresses of one tile, along one loop of its nest
@@ -57,6 +62,7 @@ class Address:
 @dataclass(eq=False, slots=True)
 class Prefix:
     count: Val
+    edge: tuple[Val, Val] | None = None
 
     @property
     def level(self) -> int:
@@ -85,6 +91,7 @@ class Lanes:
 
     def __init__(self, builder: Builder) -> None:
         self.b = builder
+        self.whole: WholeChunks | None = None  # of the loop whose chunks no edge crosses, while one is written
 
     # -- scalars with facts ------------------------------------------------------------------------------------------
     def add(self, a: Val, b: Val) -> Val:
@@ -100,6 +107,9 @@ class Lanes:
         val = self.b.binary("add", a, b)
         if outer.level < inner.level and outer.constant is None:
             val.parts = (outer, inner)
+        for term, constant in ((a, b.constant), (b, a.constant)):
+            if constant is not None:
+                val.moved = (term, int(constant))
         return val.known(a.low + b.low, a.high + b.high, math.gcd(a.divisor, b.divisor))
 
     def subtract(self, a: Val, b: Val) -> Val:
@@ -171,22 +181,46 @@ class Lanes:
         unit = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
         return self.b.pure("ptr", 0, f"getelementptr {unit}, {base}, {elements}", base, elements)
 
-    def lanes_below(self, bound: Val, position: Val, width: int, inclusive: bool = False) -> Val:
-        """How many lanes of a chunk that counts up from `position` are below `bound`, or not above it: a number that
-        may be negative or beyond the width, clamped, outside of the innermost loop, to what matters.
-        """
+    def below(self, bound: Val, position: Val, width: int, inclusive: bool = False) -> Prefix:
+        """The lanes of a chunk that counts up from `position` that are below `bound`, or not above it."""
         # The bound itself counts before the clamp: that keeps which lanes are below, not how far they are.
         beyond = self.b.constant("i64", -1 if inclusive else 0)
         outer, inner = position.parts or (None, position)
         near = inner.high < 1 << 30 and inner.low > -(1 << 30)
         if not near or inner.constant is not None or bound.level >= inner.level:
-            return self.difference(self.difference(bound, position), beyond)
+            return Prefix(self.difference(self.difference(bound, position), beyond))
         rest = self.difference(bound if outer is None else self.difference(bound, outer), beyond)
-        low, high = inner.low, inner.high + width
+        return self.before(rest, inner, width)
+
+    def before(self, rest: Val, inner: Val, width: int) -> Prefix:
+        """The lanes of a chunk that counts up from `inner`, which are few, before `rest`: a number that is clamped,
+        outside of the innermost loop, to what matters.
+        """
+        low, high, clamped = inner.low, inner.high + width, rest
         if rest.constant is None:
-            rest = self.b.intrinsic("smax", ("i64", 0), (rest, self.b.constant("i64", low)))
-            rest = self.b.intrinsic("smin", ("i64", 0), (rest, self.b.constant("i64", high))).known(low, high)
-        return self.subtract(rest, inner)
+            clamped = self.b.intrinsic("smax", ("i64", 0), (rest, self.b.constant("i64", low)))
+            clamped = self.b.intrinsic("smin", ("i64", 0), (clamped, self.b.constant("i64", high))).known(low, high)
+        count = self.subtract(clamped, inner)
+        if self.whole is not None and self.whole.ends_at(rest, inner, width):
+            count.known(width, max(width, count.high))
+        return Prefix(count, (rest, inner))
+
+    def both(self, a: Prefix, b: Prefix, width: int) -> Prefix | None:
+        """The lanes of both; None where they do not have the same position."""
+        if a.edge is None or b.edge is None or a.edge[1] is not b.edge[1]:
+            return None
+        return self.before(self.b.intrinsic("smin", ("i64", 0), (a.edge[0], b.edge[0])), a.edge[1], width)
+
+    def where(self, condition: Val, a: Prefix, width: int) -> Prefix | None:
+        """The lanes of `a` if a scalar condition holds, else none; None where that changes with the lanes' position."""
+        if a.edge is None or condition.level >= a.edge[1].level:
+            return None
+        rest, inner = a.edge
+        return self.before(self.b.select(condition, rest, self.b.constant("i64", inner.low)), inner, width)
+
+    def is_whole(self, lane: Lane | None, width: int) -> bool:
+        """Whether a mask holds in all lanes."""
+        return isinstance(lane, Prefix) and lane.count.low >= width > 0
 
     def widened(self, val: Val) -> Val:
         """A signed integer scalar as i64."""
@@ -243,7 +277,9 @@ class Lanes:
     def _prefix_vector(self, lane: Prefix, width: int) -> Val:
         count = lane.count
         if count.low >= width:
-            return self.b.constant("i1", True, width)
+            on = self.b.constant("i1", True, width)
+            on.level = count.level  # outside of the loop it need not hold
+            return on
         if count.low >= -(1 << 31) and count.high < 1 << 31:
             small = self.b.cast("trunc", count, "i32")
             return self.b.compare("icmp slt", self.b.iota("i32", width), self.b.splat(small, width))

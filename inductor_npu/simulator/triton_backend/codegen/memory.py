@@ -100,6 +100,8 @@ class Memory:
             if not mask.val.constant:
                 return other if other is not None else Uniform(self.b.constant(element, 0))
             mask = None
+        if mask is not None and self.lanes.is_whole(mask, width) and pointer.level >= mask.level:
+            mask = None
         if is_uniform(pointer):
             return self._load_uniform(self.lanes.scalar(pointer), mask, other, element, width)
         size = element_bytes(element)
@@ -183,6 +185,8 @@ class Memory:
         if isinstance(mask, Uniform) and mask.val.constant is not None:
             if not mask.val.constant:
                 return
+            mask = None
+        if self.lanes.is_whole(mask, width):
             mask = None
         size = element_bytes(element)
         if is_uniform(pointer) and (mask is None or isinstance(mask, Uniform)):

@@ -3,192 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..ttir.ir import Op, Value
+from ..ttir.ir import Op
 from .atomics import emit_atomic
 from .builder import Loop, Val
 from .combine import Combiner, Values
-from .coordinates import Coordinate, CoordinateMaps, Coordinates
+from .coordinates import Coordinate, Coordinates
 from .effects import ATOMICS
+from .frame import Frame, row_major, strides_with_innermost
 from .lanes import Index, Lane, Uniform, Vector
 from .memory import Buffer
-from .picking import chunks_in_a_period, gathers_known_places, needed, pick
+from .picking import chunks_in_a_period, gathers_known_places, needed
 from .plan import Group, Root
 from .types import BITS, element_of, shape_of
-from .views import VIEWS, view
+from .whole_chunks import FEWEST_CHUNKS, WholeChunks, adds_nothing
 
 if TYPE_CHECKING:
     from .kernel import KernelGenerator
 
 ACCUMULATORS = 4  # partial results of a reduction, to hide the latency of combining
 TINY = 4  # axes up to this extent are merged with their neighbours
-
-
-class Frame:
-    """Evaluates values for chunks of one width inside one nest; every value is written once per place."""
-
-    def __init__(self, kernel: KernelGenerator, width: int) -> None:
-        self.kernel, self.b, self.width = kernel, kernel.b, width
-        self.maps = CoordinateMaps(kernel.elementwise.integers, width)
-        self._memo: dict[tuple[Value, Coordinates], Lane] = {}
-        self._others: dict[int, Frame] = {}
-
-    def of_width(self, width: int) -> Frame:
-        """The frame for chunks of another width at the same place."""
-        if width in (self.width, 1):
-            return self
-        return self._others.setdefault(width, Frame(self.kernel, width))
-
-    def evaluate(self, value: Value, coordinates: Coordinates) -> Lane:
-        """The lanes of a tensor at `coordinates`; a scalar has none."""
-        resident = self.kernel.env.get(value)
-        if resident is not None and not isinstance(resident, Buffer):
-            return resident
-        key = (value, coordinates)
-        lane = self._memo.get(key)
-        if lane is None:
-            if resident is not None:
-                lane = self._from_scratch(resident, coordinates)
-            elif value.owner is None:
-                raise KeyError(f"{value!r} has no value here")
-            else:
-                lane = self._compute(value.owner, value.index, coordinates)
-            self._memo[key] = lane
-        return lane
-
-    def _from_scratch(self, buffer: Buffer, coordinates: Coordinates) -> Lane:
-        if buffer.strides == row_major(buffer.shape) and len(buffer.shape) > 0:
-            size = math.prod(buffer.shape)
-            flat = self._flat(buffer.shape, coordinates)
-            order = self.maps.lane_order(flat)
-            if order is not None:
-                home = Buffer(buffer.offset, (size,), (1,), buffer.element)
-                whole, lanes = order
-                chunk = self._from_scratch(home, (whole,))
-                return Vector(self.b.shuffle(self.kernel.elementwise.lanes.vector(chunk, self.width), lanes))
-        address = self.address(buffer, coordinates)
-        return self.kernel.memory.load(address, None, None, buffer.element, self.width)
-
-    def address(self, buffer: Buffer, coordinates: Coordinates) -> Lane:
-        """Where the element at `coordinates` of a kept tile lies."""
-        shape, strides = buffer.shape, buffer.strides
-        if strides == row_major(shape):
-            coordinates, shape, strides = (self._flat(shape, coordinates),), (math.prod(shape),), (1,)
-        flat = Buffer(buffer.offset, shape, strides, buffer.element)
-        return self.kernel.memory.buffer_address(flat, [self.maps.value(c) for c in coordinates], self.width)
-
-    def _flat(self, shape: tuple[int, ...], coordinates: Coordinates) -> Coordinate:
-        """The position in the row-major order of a tile of `shape`."""
-        return self.maps.reshape(coordinates, shape, (math.prod(shape),))[0]
-
-    def _pair(self, op: Op, result: int, coordinates: Coordinates) -> Lane:
-        """A reduction over an axis of two: both halves are computed where they are needed, and combined."""
-        axis = op.attrs["axis"]
-        halves = []
-        for k in (0, 1):
-            place = (*coordinates[:axis], self.maps.constant(k), *coordinates[axis:])
-            halves.append([self.evaluate(o, place) for o in op.operands])
-        values, form = self.kernel.elementwise.values([*halves[0], *halves[1]], self.width)
-        count = len(op.operands)
-        combined = Combiner(self.kernel, op)(values[:count], values[count:])
-        for other, value in zip(op.results, combined):
-            self._memo[other, coordinates] = form(value)
-        return form(combined[result])
-
-    def _compute(self, op: Op, result: int, coordinates: Coordinates) -> Lane:
-        name = op.name
-        if name == "tt.splat":
-            return self.evaluate(op.operands[0], ())
-        if name in VIEWS:
-            return view(self, op, result, coordinates)
-        if name == "tt.make_range":
-            return self._range(op, coordinates[0])
-        if name == "tt.load":
-            return self._load(op, coordinates)
-        if name == "arith.constant" and not op.attrs["value"].is_splat:
-            return self._table(op.result, op.attrs["value"].values, coordinates)
-        if name == "tt.reduce":
-            return self._pair(op, result, coordinates)
-        if name == "tt.gather":
-            return self._gather(op, coordinates)
-        operands = [self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands]
-        lane = self.kernel.elementwise.emit(op, operands, self.width)
-        if isinstance(lane, tuple):
-            for other, part in zip(op.results, lane):
-                self._memo[other, coordinates] = part
-            return lane[result]
-        return lane
-
-    def _range(self, op: Op, coordinate: Coordinate) -> Lane:
-        position = self.maps.value(coordinate)
-        element, start = element_of(op.result.type), op.attrs["start"]
-        lanes = self.kernel.elementwise.lanes
-        if isinstance(position, Index):
-            return Index(lanes.add(position.first, self.b.constant("i64", start)), position.step, element)
-        narrow = self.b.cast("trunc", lanes.vector(position, self.width), element)
-        return Vector(self.b.binary("add", narrow, self.b.constant(element, start, self.width)))
-
-    def _load(self, op: Op, coordinates: Coordinates) -> Lane:
-        pointer, *rest = (self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands)
-        mask, other = [*rest, None, None][:2]
-        return self.kernel.memory.device_load(op, pointer, mask, other, element_of(op.result.type), self.width)
-
-    def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
-        """The source at positions given by the indices along one axis: from scratch, or computed there."""
-        source, indices = op.operands
-        axis = op.attrs["axis"]
-        picked = pick(self, op, self.maps.value(coordinates[axis]))
-        if picked is not None:
-            return picked
-        lanes = self.kernel.elementwise.lanes
-        wide = lanes.extended(self._places(indices, coordinates), self.width)
-        moved = (*coordinates[:axis], wide, *coordinates[axis + 1 :])
-        home = self.kernel.env.get(source)
-        if home is None:
-            return self.evaluate(source, moved)
-        if not isinstance(home, Buffer):
-            return home
-        positions = [self.maps.value(c) for c in moved]
-        address = self.kernel.memory.buffer_address(home, positions, self.width)
-        return self.kernel.memory.load(address, None, None, home.element, self.width)
-
-    def _places(self, indices: Value, coordinates: Coordinates) -> Lane:
-        """Where a gather takes from: looked up where that is known but no count."""
-        table = None if self.kernel.strides.is_position(indices) else self.kernel.tables.of(indices)
-        if table is None:
-            return self.evaluate(indices, coordinates)
-        return self._table(indices, table.flatten().tolist(), coordinates)
-
-    def _table(self, value: Value, numbers: Sequence[int | float], coordinates: Coordinates) -> Lane:
-        """The constant tile `value`, whose elements are `numbers`."""
-        element, shape = element_of(value.type), shape_of(value.type)
-        size = math.prod(shape)
-        (flat,) = self.maps.reshape(coordinates, shape, (size,))
-        table = self.b.table(element, numbers)
-        memory = self.kernel.memory
-        size_in_memory = 1 if element == "i1" else BITS[element] // 8
-        address = memory.address(table, self.maps.value(flat), size_in_memory, self.width)
-        return memory.load(address, None, None, element, self.width)
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
-
-
-def strides_with_innermost(shape: Sequence[int], axis: int) -> tuple[int, ...]:
-    """Dense strides in which neighbours along `axis` are adjacent and the other axes keep their order."""
-    strides, step = [0] * len(shape), 1
-    for a in (axis, *(a for a in reversed(range(len(shape))) if a != axis)) if shape else ():
-        strides[a] = step
-        step *= shape[a]
-    return tuple(strides)
 
 
 @dataclass(eq=False, slots=True)
@@ -354,25 +192,62 @@ class Nest:
             frame = Frame(self.kernel, width)
             if self.reduce_run is not None and self.reduce_run is self.vector_run:
                 self._accumulate(frame, self.vector_run, start, stop, max(width, 1), lanes=1)
-            elif self.reduce_run is not None:
-                with (
-                    self._loop(self.vector_run, start, stop, max(width, 1), lanes=1) if self.vector_run else _Nothing()
-                ):
-                    self._accumulate(frame, self.reduce_run, 0, self.reduce_run.extent, 1, lanes=0)
-                    self._finish(frame)
             elif self.vector_run is None:
-                self._chunk(frame)
-                self._finish(frame)
+                self._single(frame)
             else:
-                with self._loop(self.vector_run, start, stop, max(width, 1), lanes=width):
-                    self._single(frame)
+                self._chunks(frame, start, stop, max(width, 1))
         if self.reduce_run is not None and self.reduce_run is self.vector_run:
             self._finish_lanes()
 
     def _single(self, frame: Frame) -> None:
-        """A chunk of a nest whose reductions, if any, are over an axis of one element."""
-        self._chunk(frame)
+        """A chunk of a nest whose reductions, if any, are not along its lanes."""
+        if self.reduce_run is None:
+            self._chunk(frame)
+        else:
+            self._accumulate(frame, self.reduce_run, 0, self.reduce_run.extent, 1, lanes=0)
         self._finish(frame)
+
+    def _chunks(self, frame: Frame, start: int, stop: int, width: int) -> None:
+        """Chunks [start, stop) of the vector axis: those before the edges of all masks, if there are any, and the
+        rest.
+        """
+        run = self.vector_run
+        if not self._is_worth_two_loops(start, stop, width):
+            with self._loop(run, start, stop, width, lanes=frame.width):
+                self._single(frame)
+            return
+        loop = self.b.open_loop(start, stop, width)
+        self.at[run] = Index(loop.iv, 1, "i64")
+        with self._whole_chunks(loop, width) as seen:
+            self._single(frame)
+        if seen.ends:
+            whole, some = seen.bounds(start, stop, width, width)
+            self.b.close_guarded(loop, whole)
+            if not adds_nothing(self.kernel, self.group.roots, seen.off):
+                some = self.b.constant("i64", stop)
+            loop = self.b.open_loop(start, stop, width, whole)
+            self.at[run] = Index(loop.iv, 1, "i64")
+            self._single(Frame(self.kernel, width))
+            self.b.close_guarded(loop, some)
+        else:
+            self.b.close_loop(loop)
+        del self.at[run]
+
+    def _is_worth_two_loops(self, start: int, stop: int, width: int) -> bool:
+        """Counts of what a kernel does, and checks, are of each access as it stands in the kernel."""
+        options = self.kernel.options
+        few = stop - start < FEWEST_CHUNKS * width
+        return not (few or width < 2 or width & (width - 1) or options.record or options.checked)
+
+    @contextmanager
+    def _whole_chunks(self, loop: Loop, width: int) -> Iterator[WholeChunks]:
+        """While the body of `loop` is written for chunks of `width` that no mask's edge crosses."""
+        lanes = self.kernel.elementwise.lanes
+        lanes.whole = WholeChunks(lanes, loop.iv, width)
+        try:
+            yield lanes.whole
+        finally:
+            lanes.whole = None
 
     # -- a chunk -----------------------------------------------------------------------------------------------------
     def coordinates(self, frame: Frame) -> Coordinates:
@@ -427,6 +302,10 @@ class Nest:
         if looped < 2:
             self._straight(frame, run, start, chunks, step, lanes)
             return
+        twice = lanes and known and self._is_worth_two_loops(start, stop, step)
+        if twice and adds_nothing(self.kernel, self.group.roots, None):
+            self._accumulate_whole_chunks(frame, run, start, stop, step)
+            return
         first = start
         initial: list[list[Values]]
         if known:
@@ -452,6 +331,44 @@ class Nest:
         for reduction, slots in zip(self.reductions, following):
             reduction.parts += slots if not lanes else [reduction.combine.tree(slots)]
         self._straight(frame, run, body_stop, (stop - body_stop) // step, step, lanes)
+
+    def _accumulate_whole_chunks(self, frame: Frame, run: Run, start: int, stop: int, width: int) -> None:
+        """`_accumulate` along the lanes of what adds nothing where it is masked off."""
+        unroll = ACCUMULATORS
+        step, chunks = unroll * width, (stop - start) // width
+        body_stop = start + chunks // unroll * step
+        loop = self.b.open_loop(start, body_stop, step)
+        initial = [self._identity(r, frame.width) for r in self.reductions]
+        carried = [[[self.b.phi(loop, v) for v in values] for _ in range(unroll)] for values in initial]
+        add = self.kernel.elementwise.lanes.add
+        with self._whole_chunks(loop, width) as seen:
+            for k in range(unroll):
+                seen.ahead = k * width
+                self.at[run] = Index(add(loop.iv, self.b.constant("i64", k * width)), 1, "i64")
+                for reduction, slots, values in zip(self.reductions, carried, self._chunk(frame)):
+                    slots[k] = reduction.combine(slots[k], values)
+        following = [v for slots in carried for values in slots for v in values]
+        if not seen.ends:
+            self.b.close_loop(loop, following)
+            for reduction, slots in zip(self.reductions, carried):
+                reduction.parts.append(reduction.combine.tree(slots))
+            self._straight(frame, run, body_stop, (stop - body_stop) // width, width, 1)
+            return
+        whole, some = seen.bounds(start, stop, step, width)
+        merged = iter(self.b.close_guarded(loop, whole, following))
+        sums = [
+            r.combine.tree([[next(merged) for _ in v] for v in slots]) for r, slots in zip(self.reductions, carried)
+        ]
+        if not adds_nothing(self.kernel, self.group.roots, seen.off):
+            some = self.b.constant("i64", stop)
+        loop = self.b.open_loop(start, stop, width, whole)
+        rest = [[self.b.phi(loop, v) for v in values] for values in sums]
+        self.at[run] = Index(loop.iv, 1, "i64")
+        found = self._chunk(Frame(self.kernel, width))
+        rest = [r.combine(before, values) for r, before, values in zip(self.reductions, rest, found)]
+        merged = iter(self.b.close_guarded(loop, some, [v for values in rest for v in values]))
+        for reduction, values in zip(self.reductions, rest):
+            reduction.parts.append([next(merged) for _ in values])
 
     def _straight(self, frame: Frame, run: Run, start: int, chunks: int, step: int, lanes: int) -> None:
         for k in range(chunks):
@@ -518,9 +435,3 @@ class _OpenRun:
         self.nest.at.pop(self.run, None)
         if self.loop is not None and kind is None:
             self.nest.b.close_loop(self.loop)
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...

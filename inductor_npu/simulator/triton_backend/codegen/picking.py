@@ -21,8 +21,8 @@ from .plan import Root, is_tensor, is_virtual, moves
 from .types import shape_of
 
 if TYPE_CHECKING:
+    from .frame import Frame
     from .kernel import KernelGenerator
-    from .nest import Frame
 
 MOST_READS = 16  # contiguous reads for a chunk
 LONGEST_PERIOD = 8  # chunks after which what they take repeats

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from .combine import Combiner, Values
 from .coordinates import Coordinates
+from .frame import Frame, strides_with_innermost
 from .lanes import Index, Uniform, Vector
 from .memory import Buffer
-from .nest import Frame, Nest, strides_with_innermost
+from .nest import Nest
 from .plan import Group
 from .types import element_of
 

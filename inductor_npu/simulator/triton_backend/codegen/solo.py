@@ -12,9 +12,9 @@ from . import counters
 from .builder import Val
 from .dot import emit_dot
 from .errors import UnsupportedOperation
+from .frame import row_major
 from .lanes import Uniform
 from .memory import Buffer, held
-from .nest import row_major
 from .plan import Group, Root, is_tensor
 from .scan import ScanNest
 from .types import element_bytes, element_of, llvm_type, shape_of

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from ..ttir.ir import Value
 from .builder import Val
 from .coordinates import Coordinate
+from .frame import Frame, strides_with_innermost
 from .lanes import Index, Vector
 from .memory import Buffer, held
-from .nest import Frame, strides_with_innermost
 from .plan import Group, is_tensor, is_virtual, moves
 from .types import element_bytes, element_of, shape_of
 from .views import source_axes

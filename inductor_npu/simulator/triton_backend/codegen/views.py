@@ -10,7 +10,7 @@ from .lanes import Index, Lane, Uniform, Vector
 from .types import shape_of
 
 if TYPE_CHECKING:
-    from .nest import Frame
+    from .frame import Frame
 
 VIEWS = frozenset(
     {"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.descriptor_load"}
