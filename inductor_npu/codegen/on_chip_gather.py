@@ -11,10 +11,12 @@ row by row, so that one gather over one axis does it all: the form that Ascend's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
+import torch
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
@@ -35,6 +37,8 @@ from inductor_npu.codegen.spans import (
     store_span,
 )
 from inductor_npu.codegen.tile_kernel import AxisNames, CannotEmit, subscript
+from inductor_npu.codegen.tile_ops import Bounds
+from inductor_npu.tiling import limits
 
 # `device_functions.small_quotient` is exact below this.
 _LARGEST_DIVIDED = 1 << 22
@@ -111,6 +115,38 @@ class OnChipGather(Scans):
             return None
         return self._store(index, span)
 
+    # -- conditions on indices ----------------------------------------------------------------------------------------
+
+    def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
+        """A condition on indices of which there are too few for a vector comparison is one on the numbers of elements
+        of the tile: one on the indices, repeated, Ascend's compiler would compare before it repeats it.
+        """
+        bounds = self.bounds_of.get(str(mask))
+        own = self.axes_of(mask.shape) if bounds is not None and bounds.exact else ()
+        few, all_of_them = (math.prod(map(self.max_block, among)) for among in (own, axes))
+        if not limits.FEW_COMPARISONS < few < limits.WHOLE_COMPARISON_32 <= all_of_them:
+            return mask
+        assert bounds is not None
+        text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
+        result = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
+        self.bounds_of[str(result)] = bounds
+        return result
+
+    def _bounds_on_numbers(self, bounds: Bounds, symbol: sympy.Symbol, axes: Sequence[str]) -> str:
+        """The bounds of one axis, as a condition on the numbers of the elements of a tile with dimensions `axes`."""
+        axis, shape = self.axis_with(symbol).prefix, self.shape_of(axes)
+        if axis == axes[0]:
+            number = self.hoisted("number", f"tl.arange(0, {' * '.join(shape)})")
+            inner = "".join(f" * {block}" for block in shape[1:])
+        else:
+            number, inner = self._counted(axis, dict(zip(axes, shape, strict=True))), ""
+        place = self.hoisted("at", f"tl.reshape({number}, [{', '.join(shape)}])")
+        return " & ".join(
+            f"({place} {sign} ({self.index_to_str(ends[symbol] - self._offset(axis))}){inner})"
+            for sign, ends in ((">=", bounds.low), ("<", bounds.high))
+            if symbol in ends
+        )
+
     # -- what both need -----------------------------------------------------------------------------------------------
 
     def _may_be_limited(self, index: sympy.Expr, part: Part, span: Span) -> bool:
@@ -161,13 +197,11 @@ class OnChipGather(Scans):
         return f"tl.arange(0, {self.block(axis)}){subscript((axis,), axes)}"
 
     def _is_counted(self, axes: Sequence[str]) -> bool:
-        """Whether a table for elements along `axes` is made of their numbers: a dimension that is shorter than a burst
-        would have each of its elements in a block of the Unified Buffer by itself.
+        """Whether a table for elements along `axes` is made of their numbers: as a sum over dimensions, with a part of
+        it whose innermost dimension is shorter than a burst, each element would have a block of the Unified Buffer.
         """
-        return len(axes) > 1 and self._has_short([axis for axis in axes if axis in self.axis_of])
-
-    def _has_short(self, axes: Sequence[str]) -> bool:
-        return any(not fills_bursts(self.max_block(axis), 4) for axis in axes)
+        short = {axis for axis in axes if axis in self.axis_of and not fills_bursts(self.max_block(axis), 4)}
+        return len(axes) > 1 and (len(short) > 1 or axes[-1] in short)
 
     def _counted(self, dimension: str, sizes: dict[str, str]) -> str:
         """The position along `dimension` of each element of a tile with dimensions of these sizes, as a vector."""
@@ -418,7 +452,7 @@ class OnChipGather(Scans):
         steps = affine(index, span.axes).strides
         inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
         sizes = dict(zip(dims, shape, strict=True))
-        is_counted = self._has_short(rows)
+        is_counted = self._is_counted(dims)
         place, remaining = [], self._counted("span", sizes) if is_counted else positions
         for symbol in inner:
             length = int(self.axis_with(symbol).length)

@@ -72,7 +72,10 @@ class TileOverrides(NpuKernelOverrides):
             return result
         dtype = result.dtype
         filling = ops.constant(bool(other) if dtype == torch.bool else other, dtype)
-        return OpsWrapper._unwrap(ops.where(within, result, filling))
+        selected = OpsWrapper._unwrap(ops.where(within, result, filling))
+        if str(within) in kernel.bounds_of:
+            kernel.selected[str(selected)] = kernel.bounds_of[str(within)], result
+        return selected
 
 
 class CannotEmit(NotImplementedError):
@@ -125,6 +128,8 @@ class TileKernel(EmittedKernel):
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.source_of_view: dict[str, CSEVariable] = {}
         self.limited_loads: dict[str, tuple[str, Any]] = {}
+        # What a value is where bounds hold; elsewhere it is a constant.
+        self.selected: dict[str, tuple[Bounds, CSEVariable]] = {}
         self.paddings = Paddings()
         kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
         kwargs["override_cooperative_reduction"] = False
@@ -290,6 +295,10 @@ class TileKernel(EmittedKernel):
         text = " & ".join(self.bounds_text(bounds, axes))
         mask = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
         self.bounds_of[str(mask)] = bounds
+        return mask
+
+    def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
+        """`mask`, or the same condition for a tile with dimensions `axes` where that is cheaper than to repeat it."""
         return mask
 
     def is_limited_to(self, value: CSEVariable, mask: CSEVariable) -> bool:

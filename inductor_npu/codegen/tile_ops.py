@@ -56,6 +56,12 @@ class Bounds:
             high[symbol] = sympy.Min(high[symbol], bound) if symbol in high else bound
         return Bounds(low, high, self.exact and other.exact)
 
+    def contrary(self) -> Bounds | None:
+        """What holds where these do not; None if that is no bound."""
+        if not self.exact or len(self.low) + len(self.high) != 1:
+            return None
+        return Bounds(dict(self.high), dict(self.low))
+
     def without_divisions(self, index: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
         """`index`, of axes with these `lengths`, without each `//` and `%` that changes nothing within the bounds:
         `(x - 1) % 16` is `x - 1` in the rest of a row of 17.
@@ -98,6 +104,9 @@ class TileOps(CSEProxy):
         bounds = self._bounds(name, args)
         if bounds is not None and bounds.exact:
             return self.kernel.mask_of(bounds)
+        if name == "where":
+            args = self._without_selections(*args)
+            args = (self.kernel.spread(args[0], self._axes_of(args)), *args[1:])
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             self.kernel.index_of[str(result)] = sympy.Integer(args[0])
@@ -132,8 +141,21 @@ class TileOps(CSEProxy):
         a, b = self._operands[strictly]
         return self.logical_or(self.ge(a, b) if sign == "gt" else self.le(a, b), self.ne(a, a))
 
+    def _without_selections(self, condition: Any, value: Any, other: Any) -> tuple[Any, ...]:
+        """The arguments of a selection, without what is selected under the same condition, or its contrary, before."""
+        bounds = self.kernel.bounds_of.get(str(condition))
+        if bounds is not None and bounds.exact:
+            within, inner = self.kernel.selected.get(str(value), (None, value))
+            value = inner if within == bounds else value
+            within, inner = self.kernel.selected.get(str(other), (None, other))
+            other = inner if within is not None and within == bounds.contrary() else other
+        return condition, value, other
+
+    def _axes_of(self, args: Sequence[Any]) -> tuple[str, ...]:
+        return self.kernel.union_of_axes([arg.shape for arg in args if isinstance(arg, CSEVariable)])
+
     def _aligned(self, args: Sequence[Any]) -> list[Any]:
-        axes = self.kernel.union_of_axes([arg.shape for arg in args if isinstance(arg, CSEVariable)])
+        axes = self._axes_of(args)
         return [self.kernel.expanded(arg, axes) if isinstance(arg, CSEVariable) else arg for arg in args]
 
     def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:

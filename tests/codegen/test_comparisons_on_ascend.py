@@ -25,6 +25,15 @@ def attention_mask(kept: torch.Tensor) -> torch.Tensor:
     return torch.where(kept[:, None] != 0, 0.0, -torch.inf).expand(2, 17, 17).clone()
 
 
+def embedding(token: torch.Tensor, patches: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """A token before patches of an image, as in a vision transformer."""
+    return F.layer_norm(torch.cat((token.expand(2, 1, 64), patches.transpose(1, 2)), 1) + positions, (64,))
+
+
+def rows_from(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.arange(20, device=x.device)[:, None] < 3, x, 1.0).sum(-1)
+
+
 def cases() -> list[tuple]:
     norms = torch.rand(25)
     norms[3] = 0
@@ -33,6 +42,8 @@ def cases() -> list[tuple]:
         (attention_mask, torch.arange(34).view(2, 17) % 3),
         (lambda x, norm: torch.where(norm[:, None] == 0, 0.0, x / norm[:, None]).sum(-1), torch.randn(25, 10), norms),
         (lambda x: (x * (torch.arange(17, device=x.device) == 0)[:, None]).sum(-1), torch.randn(2, 17, 64)),
+        (embedding, torch.randn(1, 1, 64), torch.randn(2, 64, 16), torch.randn(17, 64)),
+        (rows_from, torch.randn(6, 20, 40)),
         (lambda x: x.cummax(0), torch.randn(5, 25)),
         (lambda x: x.logcumsumexp(0), torch.randn(5, 25)),
         (gradient(lambda x: F.avg_pool2d(x, 2)), torch.randn(4, 8, 28, 28)),

@@ -145,6 +145,15 @@ def test_a_token_before_patches_of_an_image() -> None:
     check(embed, *(x.requires_grad_() for x in inputs), backward=True)
 
 
+def test_conditions_on_rows_that_are_summed() -> None:
+    def rows(x: torch.Tensor, first: int, end: int) -> torch.Tensor:
+        index = torch.arange(x.shape[-2], device=x.device)[:, None]
+        return torch.where((index >= first) & (index < end), x * 2, 1.0).sum(-1)
+
+    for shape in ((20, 40), (6, 20, 40), (100, 20, 70)):
+        check(lambda x: (rows(x, 0, 3), rows(x, 3, 20), rows(x, 5, 18)), torch.randn(shape))
+
+
 def test_sizes_that_are_known_at_run_time_only() -> None:
     def moves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.flip(-1) * 2, x[:, ::3] * 2, torch.stack((x, x + 1), -1), x.roll(3, -1)
