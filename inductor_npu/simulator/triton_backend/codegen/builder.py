@@ -21,11 +21,25 @@ class Val:
     """An LLVM value: `lanes` elements (0: a scalar) of the MLIR element type `element`.
 
     For integer scalars: `divisor` is a number that divides it (0 for the constant 0), `low` and `high` bound it, as the
-    number that the type holds. `parts`, for a sum, is what stays the same in the innermost loop and what changes with
-    it; `moved`, for a sum with a constant, is the other term and the constant.
+    number that the type holds; for floats, where `bounds` are known, they bound it unless it is NaN. `parts`, for a
+    sum, is what stays the same in the innermost loop and what changes with it; `moved`, for a sum with a constant,
+    is the other term and the constant.
     """
 
-    __slots__ = ("constant", "divisor", "element", "high", "lanes", "level", "low", "moved", "parts", "text")
+    __slots__ = (
+        "bits_are_ordered",
+        "bounds",
+        "constant",
+        "divisor",
+        "element",
+        "high",
+        "lanes",
+        "level",
+        "low",
+        "moved",
+        "parts",
+        "text",
+    )
 
     def __init__(self, text: str, element: str, lanes: int = 0, level: int = 0) -> None:
         self.text, self.element, self.lanes, self.level = text, element, lanes, level
@@ -34,6 +48,10 @@ class Val:
         self.low, self.high = limits(element)
         self.parts: tuple[Val, Val] | None = None
         self.moved: tuple[Val, int] | None = None
+        self.bounds: tuple[float, float] | None = None
+        self.bits_are_ordered = (
+            False  # a float's sign bit is clear, or it is -inf: its bits order like it, NaN above all
+        )
 
     def known(self, low: int, high: int, divisor: int = 1) -> Val:
         """States the bounds and a divisor of the exact result, of which the type holds the low bits. Returns itself."""
@@ -137,6 +155,7 @@ class Builder:
             text = f"splat ({LLVM_TYPES[element]} {text})" if element != "ptr" else f"splat (ptr {text})"
         val = Val(text, element, lanes)
         val.constant = number
+        val.bits_are_ordered = isinstance(number, float) and (number == -math.inf or math.copysign(1.0, number) > 0)
         if not lanes and isinstance(number, int) and element != "ptr":
             val.divisor, val.low, val.high = abs(number), number, number
         return val
@@ -234,15 +253,19 @@ class Builder:
         mask = ", ".join(f"i32 {i}" if i >= 0 else "i32 poison" for i in indices)
         second = other.text if other is not None else "poison"
         operands = (value,) if other is None else (value, other)
-        return self.pure(
+        val = self.pure(
             value.element,
             len(indices),
             f"shufflevector {value}, {value.type} {second}, <{len(indices)} x i32> <{mask}>",
             *operands,
         )
+        val.bits_are_ordered = all(operand.bits_are_ordered for operand in operands)
+        return val
 
     def extract(self, value: Val, lane: int) -> Val:
-        return self.pure(value.element, 0, f"extractelement {value}, i32 {lane}", value)
+        val = self.pure(value.element, 0, f"extractelement {value}, i32 {lane}", value)
+        val.bits_are_ordered = value.bits_are_ordered
+        return val
 
     def lane_numbers(self, element: str, numbers: Sequence[int]) -> Val:
         """A constant vector of integers, wrapped to the element type."""

@@ -52,6 +52,14 @@ class Combiner:
         number = _identity(op.name, element)
         return None if number is None else [number]
 
+    def expect(self, carried: Sequence[Val], initial: Sequence[Val], values: Sequence[Val]) -> None:
+        """What is known of the results so far, `carried`, because it holds of the first and of all that is combined
+        with them.
+        """
+        if self.identity() is not None and self.block.ops[0].name == "arith.maximumf":
+            for so_far, first, value in zip(carried, initial, values, strict=True):
+                so_far.bits_are_ordered = first.bits_are_ordered and value.bits_are_ordered
+
     def within(self, values: Sequence[Val]) -> Values:
         """All lanes of a vector combined, as scalars; the number of lanes is a power of two."""
         lanes = values[0].lanes

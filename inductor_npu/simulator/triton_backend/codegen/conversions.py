@@ -205,15 +205,18 @@ class Conversions:
             return b.intrinsic(name, (element, 0), (value,), overloads=((element, 0), (value.element, 0)))
         bits = BITS[element]
         highest = (1 << (bits - signed)) - 1
+        least, most = value.bounds or (-math.inf, math.inf)
         whole = b.cast("fptosi" if signed else "fptoui", value, element)  # poison where out of range: not selected
-        too_large = b.compare("fcmp oge", value, b.constant(value.element, float(highest + 1), value.lanes))
-        whole = b.select(too_large, self._integer(value, element, highest), whole)
+        if most > highest:
+            too_large = b.compare("fcmp oge", value, b.constant(value.element, float(highest + 1), value.lanes))
+            whole = b.select(too_large, self._integer(value, element, highest), whole)
         zero = self._integer(value, element, 0)
         if not signed:
             return b.select(b.compare("fcmp ogt", value, b.constant(value.element, 0.0, value.lanes)), whole, zero)
         lowest = -(1 << (bits - 1))
-        too_low = b.compare("fcmp olt", value, b.constant(value.element, float(lowest), value.lanes))
-        whole = b.select(too_low, self._integer(value, element, lowest), whole)
+        if least < lowest:
+            too_low = b.compare("fcmp olt", value, b.constant(value.element, float(lowest), value.lanes))
+            whole = b.select(too_low, self._integer(value, element, lowest), whole)
         return b.select(b.compare("fcmp uno", value, value), zero, whole)
 
     # -- by name -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ..ttir.ir import Dense, Op
@@ -90,7 +91,23 @@ class Elementwise:
         return self.float_op((a, b), a.element, lambda x, y: self.b.binary(opcode + flags, x, y))
 
     def float_extremum(self, name: str, a: Val, b: Val) -> Val:
-        return self.float_op((a, b), a.element, lambda x, y: self.b.intrinsic(name, (x.element, x.lanes), (x, y)))
+        """`name` is maximum, minimum (NaN if one is), maxnum or minnum (the other if one is)."""
+        if name == "maximum" and a.element in ("f32", "f64") and a.bits_are_ordered and b.bits_are_ordered:
+            return self._maximum_of_bits(a, b)
+        result = self.float_op((a, b), a.element, lambda x, y: self.b.intrinsic(name, (x.element, x.lanes), (x, y)))
+        if name in ("maximum", "minimum"):
+            choose = max if name == "maximum" else min
+            (low, high), (other_low, other_high) = _bounds(a), _bounds(b)
+            result.bounds = choose(low, other_low), choose(high, other_high)
+        return result
+
+    def _maximum_of_bits(self, a: Val, b: Val) -> Val:
+        """One instruction, where the host's own maximum of floats has others around it for NaN and for zeros."""
+        integer = f"i{BITS[a.element]}"
+        larger = self.b.intrinsic("smax", (integer, a.lanes), (self.b.retype(a, integer), self.b.retype(b, integer)))
+        result = self.b.retype(larger, a.element)
+        result.bits_are_ordered = True
+        return result
 
     def _uniform_bool(self, lane: Lane) -> bool | None:
         if isinstance(lane, Uniform) and lane.val.constant is not None:
@@ -326,6 +343,13 @@ class Elementwise:
 
     def precise_square_root(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         return self.math_function(op, "sqrt", operands, width)
+
+
+def _bounds(value: Val) -> tuple[float, float]:
+    """What a float lies between unless it is NaN."""
+    if value.constant is not None and not math.isnan(value.constant):
+        return float(value.constant), float(value.constant)
+    return value.bounds or (-math.inf, math.inf)
 
 
 def _unit(size: int) -> str:

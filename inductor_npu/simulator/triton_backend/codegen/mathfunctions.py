@@ -54,9 +54,11 @@ class MathFunctions:
         """The function by MLIR's name in the math dialect; None where there is none."""
         if name in _FLOAT_INTRINSICS:
             intrinsic = _FLOAT_INTRINSICS[name]
-            return elementwise.float_op(
+            result = elementwise.float_op(
                 values, element, lambda *v: self.b.intrinsic(intrinsic, (v[0].element, v[0].lanes), v)
             )
+            result.bits_are_ordered = name == "absf"
+            return result
         if name in _BIT_INTRINSICS:
             return self._bits(name, values[0])
         return self._typed(self.library_call(_LIBRARY_NAMES.get(name, name), values), element)

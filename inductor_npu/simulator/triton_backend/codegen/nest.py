@@ -326,6 +326,7 @@ class Nest:
                 self.kernel.elementwise.lanes.add(loop.iv, self.b.constant("i64", k * step)), lanes, "i64"
             )
             for i, values in enumerate(self._chunk(frame)):
+                self.reductions[i].combine.expect(carried[i][k], initial[i][k], values)
                 following[i].append(self.reductions[i].combine(carried[i][k], values))
         self.b.close_loop(loop, [v for slots in following for values in slots for v in values])
         for reduction, slots in zip(self.reductions, following):
@@ -345,7 +346,8 @@ class Nest:
             for k in range(unroll):
                 seen.ahead = k * width
                 self.at[run] = Index(add(loop.iv, self.b.constant("i64", k * width)), 1, "i64")
-                for reduction, slots, values in zip(self.reductions, carried, self._chunk(frame)):
+                for reduction, first, slots, values in zip(self.reductions, initial, carried, self._chunk(frame)):
+                    reduction.combine.expect(slots[k], first, values)
                     slots[k] = reduction.combine(slots[k], values)
         following = [v for slots in carried for values in slots for v in values]
         if not seen.ends:

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value
 from .branches import Mapping, choose_sides
+from .idioms import rounded_to_even
 from .plan import is_tensor
 from .types import element_of, shape_of
 
@@ -17,9 +18,10 @@ _SUMS = frozenset(
 
 
 def rewrite(function: Function) -> None:
-    """Works in place: functions of elements lose their branches, and maps of them become operations on tiles; asserts
-    of tiles become asserts of one truth value; loops carry offsets instead of tiles of addresses; extensions of
-    integers that serve addresses alone are marked (attribute OFFSET).
+    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`); functions of elements lose
+    their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one truth value;
+    loops carry offsets instead of tiles of addresses; extensions of integers that serve addresses alone are marked
+    (attribute OFFSET).
 
     Raises UnsupportedOperation for a function of elements that cannot be computed for all of them at once.
     """
@@ -43,6 +45,9 @@ def _rewrite_block(block: Block) -> None:
             before, after = _carry_offsets(op)
             ops += [*before, op, *after]
         else:
+            x = rounded_to_even(op)
+            if x is not None:
+                op.name, op.operands, op.attrs = "math.roundeven", [x], {}
             ops.append(op)
     block.ops = ops
 
