@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import sympy
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
+from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
 from inductor_npu.codegen import conditions, edges
@@ -19,6 +20,9 @@ from inductor_npu.codegen.spans import Span, load_span, load_span_of_part, part_
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
+
+# Inductor's own limit for rows that are sorted in a kernel (torch._inductor.ir.Sort.create).
+_LONGEST_SORTED = 512
 
 
 @dataclass(frozen=True)
@@ -151,12 +155,7 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     live = [
         Counter({(names(symbols), size): count for (symbols, size), count in moment.items()}) for moment in traced.live
     ]
-    planned = [
-        PlannedAxis(
-            axis.prefix, max(1, hint(axis.length)), axis.is_reduction, isinstance(axis.length, (int, sympy.Integer))
-        )
-        for axis in every
-    ]
+    planned = [_most_of(axis) if traced.sorts and axis.is_reduction else _planned(axis) for axis in every]
     walked = nonlinear if walked is None else walked
     operations = Counter({(names(symbols), size): count for (symbols, size), count in traced.operations.items()})
     compared = frozenset(map(names, traced.compared))
@@ -172,6 +171,20 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
         compared=compared,
         limited=frozenset(limited),
     )
+
+
+def _planned(axis: Axis) -> PlannedAxis:
+    is_static = isinstance(axis.length, (int, sympy.Integer))
+    return PlannedAxis(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, is_static)
+
+
+def _most_of(axis: Axis) -> PlannedAxis:
+    """A row that is sorted, as long as it can be: a kernel sorts only rows whose length has a known limit."""
+    if isinstance(axis.length, (int, sympy.Integer)):
+        return _planned(axis)
+    lengths = (1 << bits for bits in range(_LONGEST_SORTED.bit_length()))
+    most = next((length for length in lengths if V.graph.sizevars.statically_known_leq(axis.length, length)), None)
+    return PlannedAxis(axis.prefix, most, axis.is_reduction) if most else _planned(axis)
 
 
 def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
-from tests.compile.helpers import check, counted, to_npu
+from tests.compile.helpers import check, code_of, counted, kernel_count, to_npu
 
 
 def _softmax(x: torch.Tensor) -> torch.Tensor:
@@ -23,6 +23,22 @@ def test_sizes_between_the_marked_bounds_share_one_graph() -> None:
         torch._dynamo.mark_dynamic(moved, 0, min=2, max=100)
         torch.testing.assert_close(compiled(moved).cpu(), _softmax(x))
     assert counter.frame_count == 1
+
+
+def test_rows_of_any_length_between_bounds_are_sorted_in_one_kernel() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.sort(-1).values * 2
+
+    compiled, counter = counted(fn)
+    for length in (5, 40, 2):
+        x = torch.randn(3, length)
+        moved = to_npu(x)
+        torch._dynamo.mark_dynamic(moved, 1, min=2, max=40)
+        torch.testing.assert_close(compiled(moved).cpu(), fn(x))
+    assert counter.frame_count == 1
+    x = torch.randn(3, 20).to("npu")
+    torch._dynamo.mark_dynamic(x, 1, min=2, max=40)
+    assert kernel_count(code_of(fn, x)) == 1
 
 
 def test_a_size_beyond_the_marked_bounds_has_a_graph_of_its_own() -> None:

@@ -58,6 +58,19 @@ def test_selected_rows_are_normalised_and_multiplied() -> None:
     _holds_for(fn, *[(x, mask, w) for mask in _masks(30)])
 
 
+def test_selected_elements_are_sorted() -> None:
+    """In kernels: the number of selected elements is unknown, but it has a limit."""
+
+    def fn(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = x[mask]
+        values, order = rows.sort(0, descending=True)
+        return values, order, rows[:, 0].sort().values * 2, rows.argsort(1)
+
+    x = torch.randn(30, 5)
+    x[3, 1] = float("nan")
+    _holds_for(fn, *[(x, mask) for mask in _masks(30)])
+
+
 def test_gradient_of_selected_elements() -> None:
     def fn(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return (x[mask] * 3).sin().sum()
