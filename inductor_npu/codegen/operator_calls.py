@@ -1,8 +1,8 @@
 """Operators that a generated module calls instead of launching a kernel, and why, said in a comment beside the call.
 
 Matrix products, convolutions, attention, Fourier transforms, linear algebra and collectives are the work of a library
-on every device: their calls have the user's lines and no reason. The others run in eager because no
-code is generated for them.
+on every device, streams and events that of the device's runtime: their calls have the user's lines and no reason. The
+others run in eager because no code is generated for them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_LIBRARIES = (
     "linalg",
     "mkldnn",
 )
-_NAMESPACES_OF_LIBRARIES = ("_c10d_functional", "c10d", "c10d_functional", "symm_mem")
+_NAMESPACES_OF_LIBRARIES = ("_c10d_functional", "c10d", "c10d_functional", "symm_mem", "streams")
 
 
 def comments(node: Any) -> list[str]:
