@@ -41,7 +41,10 @@ ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
 ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/device --ignore=tests/target --ignore=tests/tools \
 	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus --ignore=tests/graph_passes \
 	--ignore=tests/explanation --ignore=tests/opinfo --ignore=tests/fuzz --ignore=tests/precision \
-	--ignore=tests/programs/test_no_fallback.py
+	--ignore=tests/programs/test_no_fallback.py --ignore=tests/programs/test_recompiles.py \
+	--ignore=tests/programs/test_aliases_and_mutation.py --ignore=tests/programs/test_graph_breaks.py \
+	--ignore=tests/programs/test_custom_operators.py --ignore=tests/programs/test_autograd_functions.py \
+	--ignore=tests/programs/test_transforms.py
 
 .PHONY: setup demo test lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
 
