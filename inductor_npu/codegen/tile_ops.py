@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
 COMPARISONS = ("lt", "le", "gt", "ge")
 CONJUNCTIONS = ("logical_and", "bitwise_and", "and_")
+_COMPARISONS_OF_ALL = (*COMPARISONS, "eq", "ne")
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
 
@@ -96,6 +98,8 @@ class TileOps(CSEProxy):
         # By what operator, of which operands, the conditions were made that an argmax consists of.
         self._made_by: dict[str, tuple[str, ...]] = {}
         self._operands: dict[str, tuple[Any, ...]] = {}
+        # What integers are that were conditions: the condition, or that of a selection and of what it selects.
+        self._truths: dict[str, CSEVariable | tuple[Any, Any, Any]] = {}
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(self.kernel.without_added(arg) if isinstance(arg, CSEVariable) else arg for arg in args)
@@ -107,7 +111,10 @@ class TileOps(CSEProxy):
         if name == "where":
             args = self._without_selections(*args)
             args = (self.kernel.spread(args[0], self._axes_of(args)), *args[1:])
+        if name in _COMPARISONS_OF_ALL and all(str(arg) in self._truths for arg in args):
+            args = tuple(self._truth(arg) for arg in args)
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
+        self._note_truth(name, args, result)
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             self.kernel.index_of[str(result)] = sympy.Integer(args[0])
         if name == "to_dtype" and isinstance(args[0], CSEVariable):
@@ -140,6 +147,26 @@ class TileOps(CSEProxy):
             return None
         a, b = self._operands[strictly]
         return self.logical_or(self.ge(a, b) if sign == "gt" else self.le(a, b), self.ne(a, a))
+
+    def _note_truth(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        """Remembers that `result` is a condition in a type of integers, 0 or 1."""
+        if name == "to_dtype" and isinstance(args[0], CSEVariable) and result.dtype in _INTEGERS:
+            if args[0].dtype == torch.bool:
+                result.bounds = ValueRanges(0, 1)
+                self._truths[str(result)] = args[0]
+            elif str(args[0]) in self._truths:
+                self._truths[str(result)] = self._truths[str(args[0])]
+        elif name == "where" and all(str(arg) in self._truths for arg in args[1:]):
+            self._truths.setdefault(str(result), (args[0], args[1], args[2]))  # it may be one of those itself
+
+    def _truth(self, value: Any) -> Any:
+        """The condition that the integer `value` was."""
+        truth = self._truths[str(value)]
+        if isinstance(truth, tuple):
+            condition, one, other = truth[0], self._truth(truth[1]), self._truth(truth[2])
+            chosen = self.logical_and(condition, one), self.logical_and(self.logical_not(condition), other)
+            truth = self._truths[str(value)] = self.logical_or(*chosen)
+        return truth
 
     def _without_selections(self, condition: Any, value: Any, other: Any) -> tuple[Any, ...]:
         """The arguments of a selection, without what is selected under the same condition, or its contrary, before."""

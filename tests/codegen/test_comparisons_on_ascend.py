@@ -34,6 +34,11 @@ def rows_from(x: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.arange(20, device=x.device)[:, None] < 3, x, 1.0).sum(-1)
 
 
+def scaled_by_the_place_of_a_zero(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Conditions are compared as whole numbers: which is the largest, and where the first of those is."""
+    return y * (x == 0).int().max(0).indices
+
+
 def cases() -> list[tuple]:
     norms = torch.rand(25)
     norms[3] = 0
@@ -44,6 +49,8 @@ def cases() -> list[tuple]:
         (lambda x: (x * (torch.arange(17, device=x.device) == 0)[:, None]).sum(-1), torch.randn(2, 17, 64)),
         (embedding, torch.randn(1, 1, 64), torch.randn(2, 64, 16), torch.randn(17, 64)),
         (rows_from, torch.randn(6, 20, 40)),
+        (scaled_by_the_place_of_a_zero, torch.randint(3, (5, 25)), torch.randn(8, 25)),
+        (lambda x: (x == 3).int().argmax(-1), torch.randint(5, (2, 17))),
         (lambda x: x.cummax(0), torch.randn(5, 25)),
         (lambda x: x.logcumsumexp(0), torch.randn(5, 25)),
         (gradient(lambda x: F.avg_pool2d(x, 2)), torch.randn(4, 8, 28, 28)),

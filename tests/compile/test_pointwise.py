@@ -107,6 +107,20 @@ def test_comparisons_and_logic() -> None:
     check(lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y, (x > 1) & (y > 1), (x > 1) | ~(y > 1)), x, y)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_conditions_compared_as_whole_numbers(dtype: torch.dtype) -> None:
+    def compared(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, b = (x > 0).to(dtype), (y > 0).to(dtype)
+        chosen = torch.where(z > 0, a, b)
+        rows = torch.stack(torch.broadcast_tensors(a, b, chosen))
+        places = rows.argmax(0), rows.max(0).indices
+        return (a > b, a >= b, a < b, a <= b, a == b, a != b, chosen > a, chosen == b, chosen * 3, *places)
+
+    check(compared, torch.randn(100), torch.randn(100), torch.randn(100))
+    check(compared, torch.randn(7, 40), torch.randn(40), torch.randn(7, 1))
+
+
 def test_where_and_clamp() -> None:
     x, y = torch.randn(10, 30), torch.randn(30)
     check(lambda x, y: (torch.where(x > 0, x, y), x.clamp(-0.5, 0.5), x.clamp(max=y), x.masked_fill(x > 1, 7.0)), x, y)
