@@ -82,6 +82,13 @@ def normalised(x, mean, scale, bias, out, N: tl.constexpr):
 
 
 @triton.jit
+def doubled_rows(x, out, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    i = r * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + i, tl.load(x + i, mask=r < rows) * 2, mask=r < rows)
+
+
+@triton.jit
 def add(a, b):
     return a + b
 
@@ -185,6 +192,14 @@ def test_accumulators_of_a_loop_lie_as_the_memory_that_they_sum():
     x, out = rand(4, 40, 64), torch.empty(256, device="npu")
     assert "gather" not in llir(column_sum_in_a_loop, x, out, 40, grid=(8,), ROWS=16, COLUMNS=32)
     torch.testing.assert_close(out.cpu(), x.cpu().sum(1).flatten())
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 8])
+def test_rows_that_are_on_or_off_as_a_whole_are_stored_without_masks_of_lanes(rows):
+    x, out = rand(8, 64), torch.full((8, 64), -1.0, device="npu")
+    assert "masked.store" not in llir(doubled_rows, x, out, rows, grid=(2,), ROWS=4, COLUMNS=64)
+    expected = torch.where(torch.arange(8)[:, None] < rows, x.cpu() * 2, -1.0)
+    assert torch.equal(out.cpu(), expected)
 
 
 @pytest.mark.parametrize(("rows", "columns", "chunks"), [(2, 256, 8), (1, 128, 1), (4, 64, 2)])
