@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu
+from inductor_npu.graph_passes.nodes import called, is_on_npu, is_view, writes
 
 _aten = torch.ops.aten
 
@@ -54,7 +54,7 @@ def _groups(graph: torch.fx.Graph) -> list[list[torch.fx.Node]]:
     needs: dict[torch.fx.Node, frozenset[int]] = {}
     returned = _returned(graph)
     for node in graph.nodes:
-        if _writes(node):
+        if writes(node):
             break  # what comes after may read something else in the same memory
         needed = frozenset().union(*(needs.get(operand, frozenset()) for operand in node.all_input_nodes))
         if node not in returned and _is_candidate(node):
@@ -94,23 +94,9 @@ def _returned(graph: torch.fx.Graph) -> set[torch.fx.Node]:
         node = waiting.pop()
         if node not in returned:
             returned.add(node)
-            if node.target is _aten.reshape.default or _is_view(node):
+            if node.target is _aten.reshape.default or is_view(node):
                 waiting.extend(node.all_input_nodes)
     return returned
-
-
-def _is_view(node: torch.fx.Node) -> bool:
-    target = node.target
-    return isinstance(target, torch._ops.OpOverload) and any(
-        result.alias_info is not None for result in target._schema.returns
-    )
-
-
-def _writes(node: torch.fx.Node) -> bool:
-    """Whether `node` changes a tensor in place: inputs get their new values at the end of a graph."""
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target._schema.is_mutable
-    return isinstance(node.target, torch._ops.HigherOrderOperator) and "mutation" in node.target.name()
 
 
 def _is_candidate(node: torch.fx.Node) -> bool:

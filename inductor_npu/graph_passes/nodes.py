@@ -1,4 +1,6 @@
-"""Nodes of a graph: where they compute, and new ones, which know what they compute as those that Inductor traced do."""
+"""Nodes of a graph: where they compute, what they share or change, and new ones, which know what they compute as those
+that Inductor traced do.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +19,18 @@ def called(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node
     node = graph.call_function(target, arguments)
     node.meta["val"] = target(*torch.fx.node.map_arg(arguments, lambda operand: operand.meta["val"]))
     return node
+
+
+def is_view(node: torch.fx.Node) -> bool:
+    """Whether what `node` computes may lie in the memory of one of its operands."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and any(
+        result.alias_info is not None for result in target._schema.returns
+    )
+
+
+def writes(node: torch.fx.Node) -> bool:
+    """Whether `node` changes a tensor in place: inputs get their new values at the end of a graph."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and "mutation" in node.target.name()

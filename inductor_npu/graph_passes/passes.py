@@ -16,7 +16,7 @@ from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from inductor_npu import config, identity
 from inductor_npu.errors import UnknownGraphPassError
-from inductor_npu.graph_passes import batch_products, narrow_accumulation, vector_products
+from inductor_npu.graph_passes import batch_products, narrow_accumulation, repeated_masks, vector_products
 
 # What decides the rewritten graph, as files and folders of the package.
 _SOURCES = ("graph_passes",)
@@ -36,6 +36,11 @@ class GraphPass:
 
 
 PASSES: tuple[GraphPass, ...] = (
+    GraphPass(
+        name="repeated_masks",
+        reason="masks of attention that every layer makes of constants of its own are one",
+        apply=repeated_masks.apply,
+    ),
     GraphPass(
         name="batch_products",
         reason="small products of one tensor with several weights are one product: one call of the library for all",
