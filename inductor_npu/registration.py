@@ -27,6 +27,7 @@ def _register_once() -> None:
         after_import(patch.when, patch.apply)
     if is_on("INDUCTOR_NPU_SUMMARY"):
         after_import("torch._dynamo.utils", _summarise_at_exit)
+    after_import("torch._dynamo.callback", _take_hash_beside_tracing)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)
@@ -40,6 +41,13 @@ def _summarise_at_exit() -> None:
     from inductor_npu.explanation.explain import summarise_at_exit
 
     summarise_at_exit()
+
+
+def _take_hash_beside_tracing() -> None:
+    """What keys of caches need of Triton's library."""
+    from inductor_npu.cache import hashes
+
+    hashes.take_beside_tracing()
 
 
 def _start_no_needless_pool() -> None:
