@@ -32,6 +32,7 @@ _SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # kernels are compiled in the process: no pool of workers is wanted
     "INDUCTOR_NPU_SIM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",  # which a forked process could not open
 }
 
 

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch._inductor.compile_fx
@@ -68,7 +69,8 @@ def compile_together(folder: Path, processes: int, seconds: float, kills: int, s
 
     def begin() -> Any:
         worker = _context.Process(target=_work, args=(folder / "caches", reports, next(numbers), until))
-        worker.start()
+        with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):  # which a forked process could not open
+            worker.start()
         return worker
 
     workers = [begin() for _ in range(processes)]

@@ -11,6 +11,7 @@ import inductor_npu
 from inductor_npu.simulator.device import _C
 from tests.compile.helpers import assert_equal, check
 from tests.processes import run_python
+from tests.torch_features import needs_torch
 
 
 @pytest.mark.parametrize("make", [lambda: torch.npu.Stream(), lambda: torch.Stream("npu")], ids=["npu", "torch"])
@@ -51,9 +52,7 @@ def test_events_order_two_streams() -> None:
     assert done.query()
 
 
-@pytest.mark.skipif(
-    torch.torch_version.TorchVersion(torch.__version__) < "2.13", reason="this torch breaks the graph at a stream"
-)
+@needs_torch("2.13", "breaks the graph at a stream")
 def test_streams_that_know_no_device_are_part_of_the_graph() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         side, done = torch.Stream(x.device), torch.Event(x.device)

@@ -1,0 +1,14 @@
+"""What PyTorch itself does since which version: tests that show it are left out with older ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.torch_version import TorchVersion
+
+_TORCH = TorchVersion(torch.__version__)
+
+
+def needs_torch(version: str, what: str) -> pytest.MarkDecorator:
+    """Skips a test of `what` with a PyTorch before `version`."""
+    return pytest.mark.skipif(version > _TORCH, reason=f"PyTorch before {version} {what}")
