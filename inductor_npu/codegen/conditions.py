@@ -23,13 +23,12 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
 from inductor_npu.codegen.index_values import MAXIMUM, MINIMUM
-from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, difference_of
+from inductor_npu.codegen.tile_ops import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, difference_of
 
 _OR = ("or_", "logical_or", "bitwise_or")
 _NOT = ("logical_not", "bitwise_not")
 _INDEX_TYPES = (torch.int32, torch.int64)
 _INDICES = ("index_expr", "value_expr")
-_ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
 
 
 @dataclass(eq=False)
@@ -72,7 +71,7 @@ class Conditions(WrapperHandler):
             return Deferred(name, args, sympy.Integer(args[0]))
         if name == "to_dtype" and args[1] in _INDEX_TYPES and (index := _number(args[0])) is not None:
             return Deferred(name, args, index)
-        if name in _ALL_COMPARISONS:
+        if name in ALL_COMPARISONS:
             return self._comparison(name, args)
         if name in (*CONJUNCTIONS, *_OR, *_NOT) and any(is_condition(arg) for arg in args):
             return _joined(name, args)
@@ -124,7 +123,7 @@ class Conditions(WrapperHandler):
         if not isinstance(argument, Deferred):
             return argument
         if argument.value is None:
-            if argument.operator in _ALL_COMPARISONS and self._on_unknown is not None:
+            if argument.operator in ALL_COMPARISONS and self._on_unknown is not None:
                 left, right = map(_number, argument.arguments)
                 assert left is not None and right is not None
                 self._on_unknown(*_as_difference(argument.operator, left - right))

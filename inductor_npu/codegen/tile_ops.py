@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
 COMPARISONS = ("lt", "le", "gt", "ge")
 CONJUNCTIONS = ("logical_and", "bitwise_and", "and_")
-_COMPARISONS_OF_ALL = (*COMPARISONS, "eq", "ne")
+ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
@@ -111,7 +111,7 @@ class TileOps(CSEProxy):
         if name == "where":
             args = self._without_selections(*args)
             args = (self.kernel.spread(args[0], self._axes_of(args)), *args[1:])
-        if name in _COMPARISONS_OF_ALL and all(str(arg) in self._truths for arg in args):
+        if name in ALL_COMPARISONS and all(str(arg) in self._truths for arg in args):
             args = tuple(self._truth(arg) for arg in args)
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
         self._note_truth(name, args, result)
