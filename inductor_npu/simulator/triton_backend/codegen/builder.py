@@ -49,9 +49,8 @@ class Val:
         self.parts: tuple[Val, Val] | None = None
         self.moved: tuple[Val, int] | None = None
         self.bounds: tuple[float, float] | None = None
-        self.bits_are_ordered = (
-            False  # a float's sign bit is clear, or it is -inf: its bits order like it, NaN above all
-        )
+        # A float's sign bit is clear, or it is -inf: its bits order like it, NaN above all.
+        self.bits_are_ordered = False
 
     def known(self, low: int, high: int, divisor: int = 1) -> Val:
         """States the bounds and a divisor of the exact result, of which the type holds the low bits. Returns itself."""
