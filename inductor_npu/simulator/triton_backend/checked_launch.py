@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,21 +36,19 @@ def checked(launcher: Callable[..., None], source: Any, metadata: Any) -> Callab
         launcher(*args)
         finding = extension().take_finding(args[_STREAM], args[_FUNCTION])
         if finding is not None:
-            raise _error(finding, metadata, names, args[:GRID_AXES], _operators(source))
+            raise _error(finding, metadata, names, args[:GRID_AXES])
 
     return launch_checked
 
 
-def _error(
-    finding: dict[str, Any], metadata: Any, names: Sequence[str], grid: Sequence[int], operators: str
-) -> MemoryFaultError:
+def _error(finding: dict[str, Any], metadata: Any, names: Sequence[str], grid: Sequence[int]) -> MemoryFaultError:
     kind, position, line = metadata.accesses[finding["access"]]
     base = finding["argument"]
     allocation: tuple[int, int] | None = finding["allocation"]
     begin = base or (allocation[0] if allocation is not None else 0)
     fields = {
         "kernel": metadata.name,
-        "operators": f" ({operators})" if operators else "",
+        "operators": f" ({metadata.operators})" if metadata.operators else "",
         "program": _program(finding["program"], grid),
         "access": _PRESENT[kind],
         "bytes": finding["bytes"],
@@ -90,23 +87,6 @@ def _room(base: int, allocation: tuple[int, int] | None) -> str:
     before = base - begin if base else 0
     behind = end - base if base else end - begin
     return f"whose storage has {behind} bytes from there on" + (f" and {before} before" if before else "")
-
-
-def _operators(source: Any) -> str:
-    """What the comment above a generated kernel says: `aten.gelu, aten.mul`."""
-    function = getattr(getattr(source, "fn", None), "fn", None)  # of Triton's JITFunction, as Python has it
-    try:
-        lines = [] if function is None else inspect.getsourcelines(function)[0]
-    except OSError:  # its file is gone
-        lines = []
-    head: list[str] = []
-    for line in lines:
-        text = line.strip()
-        if text.startswith("def "):
-            break
-        if text.startswith("#"):
-            head.append(text.lstrip("# "))
-    return ", ".join(head)
 
 
 __all__ = ["access_records", "checked"]

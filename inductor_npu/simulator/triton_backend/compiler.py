@@ -216,7 +216,7 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
     from .checked_launch import access_records
     from .codegen import generate
     from .codegen.errors import UnsupportedOperation
-    from .errors import tile_record, unsupported_operation
+    from .errors import comment_above, tile_record, unsupported_operation
     from .ttir import budget, parser
     from .ttir.passes import simplify
 
@@ -240,6 +240,7 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
     )
     if options.checked:
         metadata["accesses"] = access_records(kernel.accesses)
+        metadata["operators"] = comment_above(parsed.kernel.line)
     return kernel.llvm_ir
 
 

@@ -33,6 +33,18 @@ def excerpt(line: SourceLine | None) -> str:
     return f"{line}:\n{text}\n{' ' * line.column}^"
 
 
+def comment_above(line: SourceLine | None) -> str:
+    """The lines of comment right above `line`, joined by commas; "" where there are none or the file cannot be read.
+
+    Above a generated kernel stand its operators: `aten.gelu, aten.mul`.
+    """
+    comment: list[str] = []
+    above = [] if line is None else linecache.getlines(line.file)[: line.line - 1]
+    while above and (text := above.pop().strip()).startswith("#"):
+        comment.insert(0, text.lstrip("# "))
+    return ", ".join(comment)
+
+
 class UnifiedBufferExceededError(OutOfResources):
     """A kernel whose live tiles do not fit an on-chip buffer of the target. Sizes are in bytes.
 

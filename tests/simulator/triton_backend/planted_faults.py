@@ -6,6 +6,7 @@ Printed is JSON: by name, the error's class, message and fields, or null.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 
 import torch
@@ -266,11 +267,12 @@ def compiled_code():
 
 
 def main() -> None:
+    """Prints what was found in the programs named on the command line, or in all."""
     found: dict[str, dict[str, object] | None] = {}
-    for name, run in PROGRAMS.items():
+    for name in sys.argv[1:] or PROGRAMS:
         found[name] = None
         try:
-            run()
+            PROGRAMS[name]()
         except MemoryFaultError as error:
             fields = {key: str(value) for key, value in error.fields.items()}
             found[name] = {"error": type(error).__name__, "message": str(error), **fields}

@@ -53,11 +53,21 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def findings() -> Findings:
-    environment = {**os.environ, "INDUCTOR_NPU_CHECKED": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", planted_faults.__name__], env=environment, capture_output=True, text=True, timeout=300
-    )
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the programs' kernels are kept: nowhere that another test could have left any."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def findings(cache: Path) -> Findings:
+    return find_faults(cache)
+
+
+def find_faults(cache: Path, *programs: str) -> Findings:
+    """What checked mode finds in `programs`, or in all."""
+    environment = {**os.environ, "INDUCTOR_NPU_CHECKED": "1", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-m", planted_faults.__name__, *programs]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -92,6 +102,12 @@ def test_a_finding_says_which_kernel_program_and_line(findings: Findings) -> Non
     assert (race["program"], race["other"], race["other_access"]) == ("(1, 0, 0)", "program (0, 0, 0)", "stored to")
     compiled = findings["read_of_empty_memory_by_compiled_code"]
     assert "aten.relu" in compiled["operators"]
+
+
+@pytest.mark.slow
+def test_a_finding_in_a_kernel_from_the_cache_says_the_same(findings: Findings, cache: Path) -> None:
+    name = "read_of_empty_memory_by_compiled_code"
+    assert find_faults(cache, name) == {name: findings[name]}
 
 
 COPY = """
