@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..mathlib import HostVectors, UnknownFunction, matmul
-from ..ttir.ir import Op, Value
+from ..ttir.ir import Op, Value, splat_number
 from .errors import UnsupportedOperation
 from .frame import row_major
 from .memory import Buffer
@@ -25,7 +25,7 @@ def emit_dot(kernel: KernelGenerator, op: Op) -> None:
     *batch, m, k = shape_of(a.type)
     n = shape_of(b.type)[-1]
     left, right = in_scratch(kernel, a), in_scratch(kernel, b)
-    zero = _is_zero(accumulator)
+    zero = splat_number(accumulator) == 0
     result = _accumulator(kernel, op, accumulator, zero)
     operands = (element_of(a.type), element_of(b.type))
     try:
@@ -60,17 +60,6 @@ def emit_dot(kernel: KernelGenerator, op: Op) -> None:
         builder.line(f"call void @{function.symbol}({', '.join(map(str, places))}, ptr {scratch})")
         builder.close_loop(loop)
     kernel.env[op.result] = result
-
-
-def _is_zero(value: Value) -> bool:
-    owner = value.owner
-    while owner is not None and owner.name in ("tt.splat", "tt.broadcast"):
-        owner = owner.operands[0].owner
-    if owner is None or owner.name != "arith.constant":
-        return False
-    number = owner.attrs["value"]
-    number = getattr(number, "values", number)
-    return not isinstance(number, tuple) and number == 0
 
 
 def _accumulator(kernel: KernelGenerator, op: Op, accumulator: Value, zero: bool) -> Buffer:

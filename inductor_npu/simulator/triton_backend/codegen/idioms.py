@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ttir.ir import Dense, Op, Value
+from ..ttir.ir import Op, Value, splat_number
 from .types import element_of
 
 _BITCASTS = ("tt.bitcast", "arith.bitcast")
@@ -22,7 +22,7 @@ def rounded_to_even(op: Op) -> Value | None:
     for magnitude, sign in (parts, parts[::-1]) if parts else ():
         signed = _operands(sign, "arith.andi")
         (chosen,) = _operands(magnitude, *_BITCASTS) or (None,)
-        if chosen is None or not signed or _constant(signed[1]) != _SIGN:
+        if chosen is None or not signed or splat_number(signed[1]) != _SIGN:
             continue
         (x,) = _operands(signed[0], *_BITCASTS) or (None,)
         if x is not None and element_of(x.type) == "f32" and _is_rounded_magnitude(chosen, x):
@@ -40,7 +40,7 @@ def _is_rounded_magnitude(value: Value, x: Value) -> bool:
     raised = _operands(lowered[0], "arith.addf") if lowered else ()
     if not compared or not raised or condition.owner.attrs["predicate"] != "olt":
         return False
-    constants = (_constant(compared[1]), _constant(lowered[1]), _constant(raised[1]))
+    constants = (splat_number(compared[1]), splat_number(lowered[1]), splat_number(raised[1]))
     same = compared[0] is magnitude and raised[0] is magnitude
     return same and constants == (_TO_WHOLE,) * 3 and _operands(magnitude, "math.absf") == (x,)
 
@@ -49,19 +49,6 @@ def _operands(value: Value, *names: str) -> tuple[Value, ...]:
     """The operands of the operation that makes `value`, if it is one of `names`."""
     op = value.owner
     return tuple(op.operands) if op is not None and op.name in names else ()
-
-
-def _constant(value: Value) -> int | float | None:
-    """The number that a constant tile consists of."""
-    op = value.owner
-    while op is not None and op.name in ("tt.splat", "tt.broadcast"):
-        op = op.operands[0].owner
-    if op is None or op.name != "arith.constant":
-        return None
-    number = op.attrs["value"]
-    if isinstance(number, Dense):
-        number = number.values
-    return number if isinstance(number, (int, float)) else None
 
 
 __all__ = ["rounded_to_even"]

@@ -4,7 +4,7 @@ vectorise.
 
 from __future__ import annotations
 
-from ..ttir.ir import Dense, Op, Value
+from ..ttir.ir import Dense, Op, Value, splat_number
 from .types import element_of, shape_of
 
 _SAME = frozenset(
@@ -38,7 +38,7 @@ class Strides:
             return False
         op = value.owner
         if op is not None and op.name in _DIVISIONS:
-            number = splat_constant(op.operands[1])
+            number = _splat_integer(op.operands[1])
             if number is None or number % CHUNK:
                 return False
         return all(self.along(value, axis) is not None for axis in range(len(shape)))
@@ -72,14 +72,14 @@ class Strides:
         if left == 0 and right == 0:
             return 0
         for stride, factor in ((left, op.operands[1]), (right, op.operands[0])):
-            number = splat_constant(factor)
+            number = _splat_integer(factor)
             if stride is not None and number is not None:
                 return stride * number
         return None
 
     def _division(self, op: Op, axis: int) -> int | None:
         """Along runs that do not cross a multiple: what holds nearly everywhere."""
-        stride, number = self.along(op.operands[0], axis), splat_constant(op.operands[1])
+        stride, number = self.along(op.operands[0], axis), _splat_integer(op.operands[1])
         if stride is None or number is None or number <= 0:
             return 0 if stride == 0 else None
         if op.name.startswith("arith.rem"):
@@ -111,23 +111,10 @@ class Strides:
         return self.along(op.operands[0], there[here.index(axis)])
 
 
-def splat_constant(value: Value) -> int | None:
+def _splat_integer(value: Value) -> int | None:
     """The number of which `value` consists, if it is an integer constant."""
-    op = value.owner
-    while op is not None and op.name in ("tt.splat", "tt.broadcast", "arith.extsi", "arith.extui"):
-        op = op.operands[0].owner
-    if (
-        op is None
-        or op.name != "arith.constant"
-        or element_of(op.result.type) not in ("i1", "i8", "i16", "i32", "i64", "index")
-    ):
-        return None
-    number = op.attrs["value"]
-    if isinstance(number, Dense):
-        if not number.is_splat:
-            return None
-        number = number.values
-    return int(number)
+    number = splat_number(value, ("tt.splat", "tt.broadcast", "arith.extsi", "arith.extui"))
+    return int(number) if isinstance(number, int) else None
 
 
-__all__ = ["Strides", "splat_constant"]
+__all__ = ["Strides"]

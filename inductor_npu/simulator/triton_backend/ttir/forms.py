@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from .ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value
+from .ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value, splat_number
 
 # Step between neighbours along an axis, in elements: 0 where the axis does not move the index, UNKNOWN where only the
 # launch says, None where no single step exists (`arange % 7`): the compiler then walks along the axis.
@@ -265,12 +265,7 @@ def _product(step: Step, factor: int | None) -> Step:
 
 def _constant(value: Value) -> int | None:
     """The number that all elements of `value` have, if the kernel's text says it."""
-    while value.owner is not None and value.owner.name in ("tt.splat", *VIEWS, *_WIDTHS):
-        value = value.owner.operands[0]
-    number = (
-        value.owner.attrs.get("value") if value.owner is not None and value.owner.name == "arith.constant" else None
-    )
-    number = number.values if isinstance(number, Dense) else number
+    number = splat_number(value, ("tt.splat", *VIEWS, *_WIDTHS))
     return number if isinstance(number, int) else None
 
 

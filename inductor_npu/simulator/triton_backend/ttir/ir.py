@@ -6,7 +6,7 @@ Python bindings or on their version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -114,6 +114,19 @@ class Dense:
     @property
     def is_splat(self) -> bool:
         return not isinstance(self.values, tuple)
+
+
+def splat_number(value: Value, through: Collection[str] = ("tt.splat", "tt.broadcast")) -> int | float | bool | None:
+    """The number that all elements of `value` are, if it is a constant, seen through operations called `through`."""
+    op = value.owner
+    while op is not None and op.name in through:
+        op = op.operands[0].owner
+    if op is None or op.name != "arith.constant":
+        return None
+    number = op.attrs["value"]
+    if isinstance(number, Dense):
+        number = number.values
+    return number if isinstance(number, (int, float)) else None
 
 
 @dataclass(eq=False, slots=True)
