@@ -9,10 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from inductor_npu.ascend import check
 from inductor_npu.ascend.environment import AscendEnvironment
-from inductor_npu.ascend.execute import RunVerdict
-from tests.codegen.on_ascend import launch
+from tests.codegen.on_ascend import assert_vector_and_right
 
 pytestmark = [pytest.mark.ascend, pytest.mark.compiled, pytest.mark.slow]
 
@@ -59,8 +57,4 @@ def cases() -> list[tuple]:
 
 
 def test_comparisons_of_short_rows_are_vector_instructions(ascend: AscendEnvironment, own_cache: Path) -> None:
-    torch.manual_seed(0)
-    report = check(launch(cases()), run=True)
-    found = {(row.operators, row.verdict, row.agreement and row.agreement.verdict) for row in report.rows}
-    assert {entry for entry in found if entry[1:] != ("vector", RunVerdict.AGREES)} == set()
-    assert len(report.rows) >= len(cases())
+    assert_vector_and_right(cases)

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from inductor_npu.ascend import check
 from inductor_npu.ascend.environment import AscendEnvironment
-from inductor_npu.ascend.execute import RunVerdict
-from tests.codegen.on_ascend import launch
+from tests.codegen.on_ascend import assert_vector_and_right
 
 pytestmark = [pytest.mark.ascend, pytest.mark.compiled]
 
@@ -94,8 +92,4 @@ def cases_of_random_numbers() -> list[tuple]:
 def test_operations_are_vector_instructions_with_the_right_results(
     cases: Callable[[], list[tuple]], ascend: AscendEnvironment, own_cache: Path
 ) -> None:
-    torch.manual_seed(0)
-    report = check(launch(cases()), run=True)
-    found = {(row.operators, row.verdict, row.agreement and row.agreement.verdict) for row in report.rows}
-    assert {entry for entry in found if entry[1:] != ("vector", RunVerdict.AGREES)} == set()
-    assert len(report.rows) >= len(cases()) - 2  # operations that are one kernel
+    assert_vector_and_right(cases, joined=2)
