@@ -36,18 +36,28 @@ class Deferred:
     """The result of an operator that has not been asked for yet; `value` once it has.
 
     `number`: the whole number or index that it is, in terms of the axes; None for a condition.
+    `node`: the graph's node that it is the result of. Inductor takes bounds from the node that is being computed, if
+    that is of the same operator, so this one has to be it when `value` is computed, whichever asks for it.
     """
 
     operator: str
     arguments: tuple[Any, ...]
     number: sympy.Expr | None = None
     value: Any = field(default=None, repr=False)
+    node: torch.fx.Node = field(default_factory=lambda: V.interpreter.current_node, repr=False)
     shape: ClassVar[tuple[()]] = ()
 
     @property
     def dtype(self) -> torch.dtype:
         """The type that its value has: `_Types` meets these where the body of a mask refers to what is around it."""
         return torch.bool if self.number is None else self.arguments[1]
+
+
+@dataclass(frozen=True)
+class _At:
+    """Says which node of the graph is being computed, as the interpreter of the graph does."""
+
+    current_node: torch.fx.Node
 
 
 # Takes a condition that is needed and not known: a difference of indices, and whether it is compared with 0 for being
@@ -132,7 +142,8 @@ class Conditions(WrapperHandler):
                     for first, second in itertools.pairwise(choice.args):
                         self._on_unknown(sympy.expand(self._axes.simplify(first - second)), False)
             given = tuple(self._wanted(part) for part in argument.arguments)
-            argument.value = super()._default(argument.operator, given, {})
+            with V.set_interpreter_handler(_At(argument.node)):
+                argument.value = super()._default(argument.operator, given, {})
         return argument.value
 
     def _filling(self, body: Callable[[], Any], other: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.compile.helpers import check
 
@@ -153,6 +155,54 @@ def test_values_that_are_no_linear_functions_of_an_index() -> None:
         )
 
     check(ramp, torch.randn(6, 200))
+
+
+def test_buckets_of_distances() -> None:
+    """The relative positions of T5: near ones are themselves, far ones a logarithm; an index that is used in both."""
+
+    def bias(table: torch.Tensor) -> torch.Tensor:
+        n = torch.arange(32, device=table.device)
+        behind = -torch.minimum(n[None, :] - n[:, None], torch.zeros_like(n))
+        far = 16 + (torch.log(behind.float() * 0.0625) * 7.7).to(torch.int64)
+        bucket = torch.where(behind < 16, behind, torch.minimum(far, torch.full_like(far, 31)))
+        return table[bucket].permute(2, 0, 1)
+
+    check(bias, torch.randn(32, 4))
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.DataObject) -> None:
+    """Whichever operator asks for it first, an index has the bounds of its own."""
+    rows, columns = data.draw(st.tuples(st.integers(2, 40), st.integers(2, 70)))
+    small = st.integers(-9, 9)
+    indices = [
+        (data.draw(st.sampled_from(["minimum", "maximum", "add", "sub"])), *(data.draw(small) for _ in range(5)))
+        for _ in range(3)
+    ]
+    limits = [data.draw(st.integers(-60, 60)) for _ in indices]
+    uses = data.draw(st.permutations(range(len(indices) * 3)))
+
+    def fn(x: torch.Tensor) -> list[torch.Tensor]:
+        i = torch.arange(rows, device=x.device)[:, None]
+        j = torch.arange(columns, device=x.device)
+        numbers = [e * getattr(torch, name)(a * i - j + b, c * j + d) for name, a, b, c, d, e in indices]
+        found = []
+        for use in uses:
+            number, limit = numbers[use // 3], limits[use // 3]
+            scaled = number.float() * 0.0625
+            kind = use % 3
+            if kind == 0:
+                found.append(torch.where(number < limit, scaled, x))
+            elif kind == 1:
+                place = torch.where(number < limit, number, scaled.abs().long())
+                found.append(x.flatten()[place.clamp(0, x.numel() - 1)])
+            else:
+                found.append(torch.minimum(number * 3 - limit, number) + scaled)
+        return found
+
+    torch._dynamo.reset()
+    check(fn, torch.randn(rows, columns))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
