@@ -1,8 +1,8 @@
 """Indices that are values of the kernel and no linear functions of its axes, such as how many elements a window has.
 
-An index is written as one expression if it is a linear function of the axes of the tile. Of sums, products, minima and
-maxima of such functions each step is an operator of its own, on the tile as any other. What remains, a `//` or `%`,
-takes an axis out of the tile (`trace`).
+An index is written as one expression if it is a linear function of the axes of the tile. Of sums, products, minima,
+maxima and magnitudes of such functions each step is an operator of its own, on the tile as any other. What remains, a
+`//` or `%`, takes an axis out of the tile (`trace`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _OPERATORS: tuple[tuple[Any, str], ...] = (
     (sympy.Mul, "mul"),
     (MINIMUM, "minimum"),
     (MAXIMUM, "maximum"),
+    (sympy.Abs, "abs"),
 )
 _DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
 
@@ -92,7 +93,7 @@ def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, pla
 def _is_computable(index: sympy.Expr, is_linear: IsLinear) -> bool:
     if is_linear(index):
         return True
-    return isinstance(index, (sympy.Add, sympy.Mul, *MINIMUM, *MAXIMUM)) and all(
+    return any(isinstance(index, kinds) for kinds, _ in _OPERATORS) and all(
         _is_computable(part, is_linear) for part in index.args
     )
 
@@ -105,5 +106,6 @@ def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain:
         # All linear terms are one expression, as are the factors that are constants.
         joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
         parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
-    operator = next(operator for kinds, operator in _OPERATORS if isinstance(index, kinds))
-    return functools.reduce(getattr(ops, operator), [_computed(part, dtype, is_linear, plain) for part in parts])
+    operator = getattr(ops, next(name for kinds, name in _OPERATORS if isinstance(index, kinds)))
+    values = [_computed(part, dtype, is_linear, plain) for part in parts]
+    return operator(*values) if isinstance(index, sympy.Abs) else functools.reduce(operator, values)

@@ -83,12 +83,26 @@ def cases_of_integers() -> list[tuple]:
     ]
 
 
+def cases_of_indices() -> list[tuple]:
+    """Indices as numbers: what is no linear function of them is computed as any other number is."""
+    x = torch.randn(32, 64)
+
+    def distance(x: torch.Tensor) -> torch.Tensor:
+        return (torch.arange(64, device=x.device) - torch.arange(32, device=x.device)[:, None]).abs()
+
+    return [
+        (lambda x: x - distance(x), x),
+        (lambda x: x + torch.log(1 + distance(x).float()), x),
+        (lambda x: x * distance(x).clamp(3, 17), x),
+    ]
+
+
 def cases_of_random_numbers() -> list[tuple]:
     x = torch.empty(N)
     return [(torch.rand_like, x), (torch.randn_like, x), (lambda x: torch.randint_like(x, 10), x)]
 
 
-@pytest.mark.parametrize("cases", [cases_of_floats, cases_of_integers, cases_of_random_numbers])
+@pytest.mark.parametrize("cases", [cases_of_floats, cases_of_integers, cases_of_indices, cases_of_random_numbers])
 def test_operations_are_vector_instructions_with_the_right_results(
     cases: Callable[[], list[tuple]], ascend: AscendEnvironment, own_cache: Path
 ) -> None:

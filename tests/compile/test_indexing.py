@@ -157,14 +157,16 @@ def test_values_that_are_no_linear_functions_of_an_index() -> None:
     check(ramp, torch.randn(6, 200))
 
 
-def test_buckets_of_distances() -> None:
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_buckets_of_distances(both_ways: bool) -> None:
     """The relative positions of T5: near ones are themselves, far ones a logarithm; an index that is used in both."""
 
     def bias(table: torch.Tensor) -> torch.Tensor:
         n = torch.arange(32, device=table.device)
-        behind = -torch.minimum(n[None, :] - n[:, None], torch.zeros_like(n))
-        far = 16 + (torch.log(behind.float() * 0.0625) * 7.7).to(torch.int64)
-        bucket = torch.where(behind < 16, behind, torch.minimum(far, torch.full_like(far, 31)))
+        ahead = n[None, :] - n[:, None]
+        distance = ahead.abs() if both_ways else -torch.minimum(ahead, torch.zeros_like(n))
+        far = 16 + (torch.log(distance.float() * 0.0625) * 7.7).to(torch.int64)
+        bucket = torch.where(distance < 16, distance, torch.minimum(far, torch.full_like(far, 31)))
         return table[bucket].permute(2, 0, 1)
 
     check(bias, torch.randn(32, 4))
@@ -186,7 +188,7 @@ def test_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.Data
     def fn(x: torch.Tensor) -> list[torch.Tensor]:
         i = torch.arange(rows, device=x.device)[:, None]
         j = torch.arange(columns, device=x.device)
-        numbers = [e * getattr(torch, name)(a * i - j + b, c * j + d) for name, a, b, c, d, e in indices]
+        numbers = [e * getattr(torch, name)(a * i - j + b, (c * j - i).abs() + d) for name, a, b, c, d, e in indices]
         found = []
         for use in uses:
             number, limit = numbers[use // 3], limits[use // 3]
