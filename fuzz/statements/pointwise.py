@@ -65,6 +65,7 @@ WHOLE = (
     "{}.abs()",
     "torch.sign({})",
     "torch.clamp({}, -1, 2)",
+    "torch.where({} < 3, {}, ({}.float() * 0.25).long())",
 )
 ARITHMETIC = ("{} + {}", "{} - {}", "{} * {}", "torch.add({}, {}, alpha=2)")
 CHOICES = ("torch.maximum({}, {})", "torch.minimum({}, {})", "torch.fmax({}, {})", "torch.fmin({}, {})")

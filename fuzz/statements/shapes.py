@@ -180,6 +180,14 @@ def counted(draft: Draft) -> None:
     draft.add(f"torch.arange({name}.shape[{axis}], device={name}.device, dtype={dtype})", [name], Rounding.NONE)
 
 
+def distances(draft: Draft) -> None:
+    """How far apart positions along two axes are, as masks and buckets of positions are made of."""
+    name = draft.operand(lambda tensor: tensor.dim() > 0)
+    ahead, here = (f"torch.arange({name}.shape[{draft.axis(name)}], device={name}.device)" for _ in range(2))
+    form = draft.choose(("{}", "{}.abs()", "torch.minimum({}, {}.new_zeros(()))", "-{}.clamp(-2, 5)", "{} >= 1"))
+    draft.add(form.replace("{}", f"({ahead} - {here}[:, None])"), [name], Rounding.NONE)
+
+
 def filled(draft: Draft) -> None:
     """A new value like another, of one number."""
     name = draft.operand()
@@ -210,6 +218,7 @@ STATEMENTS = (
     triangle,
     upsampled,
     counted,
+    *(distances,) * 2,
     filled,
     another_input,
 )
