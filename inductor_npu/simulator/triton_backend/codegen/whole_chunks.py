@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ttir.ir import Dense, Op, Value
+from ..ttir.ir import Op, Value, splat_number
 from .builder import Val
 from .combine import Combiner
 from .lanes import Lane, Uniform
@@ -123,10 +123,7 @@ class _Behind:
         if op is None:
             return None
         if op.name == "arith.constant":
-            number = op.attrs["value"]
-            if isinstance(number, Dense):
-                return number.values if number.is_splat and not isinstance(number.values, tuple) else None
-            return number if isinstance(number, (int, float)) else None
+            return splat_number(value)
         if op.name == "arith.cmpi":
             return False if self.off is None or op.result in self.off else None
         if op.name == "tt.splat" or (op.name in VIEWS and len(op.operands) == 1):
