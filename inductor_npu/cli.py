@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -14,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from inductor_npu import terminal
 from inductor_npu.cache import commands
 from inductor_npu.errors import NpuError, NpuWarning
 from inductor_npu.providers import DEFAULT_TARGET
@@ -28,7 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(commands.app, name="cache")
-LOG_WIDTH = 160
 BAD_KERNELS, BAD_CALL = 3, 2  # exit statuses of our own; a program's own status is passed on
 FOUND = 1  # the exit status of a lint that found something
 
@@ -107,7 +106,7 @@ def check(
     name = module or program
     if name is None:
         raise typer.BadParameter("give a program: a script, path.py::function, package.module:function, or -m MODULE")
-    console, errors = _output(), Console(stderr=True)
+    console, errors = terminal.output(), Console(stderr=True)
     with _plain_errors(errors):
         from inductor_npu.ascend.checking import check_program
 
@@ -125,12 +124,6 @@ def check(
             )
         _show(report, console, errors, json, html)
     raise typer.Exit(_exit_status(report, fail_on))
-
-
-def _output() -> Console:
-    """Standard output; a file or a log is as wide as the table likes."""
-    console = Console()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=LOG_WIDTH)
 
 
 @app.command()

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from inductor_npu import terminal
 from inductor_npu.cache import bundle
 from inductor_npu.cache.entry import Entry
 from inductor_npu.cache.location import stores
@@ -23,21 +24,15 @@ app = typer.Typer(help="Look into the compile cache, and after it.", no_args_is_
 DAMAGED, BAD_CALL = 1, 2  # exit statuses
 _SHOWN_DIGITS = 12
 _MIB = 2**20
-_LOG_WIDTH = 160
 
 Kind = Annotated[str | None, typer.Option(help="Only entries of this kind: kernel, tile or verdict.")]
 BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")]
 
 
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_LOG_WIDTH)
-
-
 @app.command()
 def info() -> None:
     """Where the cache is, what is in it by kind, and how large it may grow."""
-    console = _console()
+    console = terminal.output()
     for store in stores():
         listed = list(store.listed())
         console.print(f"{store.folder}", highlight=False, soft_wrap=True)
@@ -56,7 +51,7 @@ def list_entries(
     fields: Annotated[bool, typer.Option("--fields", help="Show each field of each key.")] = False,
 ) -> None:
     """Each entry: kind, name, size, last use; the one that was used last comes first."""
-    console = _console()
+    console = terminal.output()
     found = [pair for store in stores() for pair in store.entries() if kind in (None, pair[0].kind)]
     table = Table("kind", "entry", "name", "KiB", "last used", *(["fields"] if fields else []), box=None)
     for listed, entry in sorted(found, key=lambda pair: -pair[0].used):
@@ -76,7 +71,7 @@ def verify(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the damaged ones.")] = False,
 ) -> None:
     """Check every entry's format, checksum and key. Exit status 1 if one is damaged."""
-    console = _console()
+    console = terminal.output()
     good = damaged = 0
     for store in stores():
         for listed, entry in store.entries():
@@ -102,14 +97,14 @@ def prune(
     """
     for store in stores():
         removed, size = store.prune(None if mib is None else mib * _MIB)
-        _console().print(f"{store.folder}: removed {removed} entries, {size / _MIB:.1f} MiB", soft_wrap=True)
+        terminal.output().print(f"{store.folder}: removed {removed} entries, {size / _MIB:.1f} MiB", soft_wrap=True)
 
 
 @app.command()
 def clear(kind: Kind = None) -> None:
     """Remove all entries, or those of one kind. Inductor's own caches stay."""
     for store in stores():
-        _console().print(f"{store.folder}: removed {store.clear(kind)} entries", soft_wrap=True)
+        terminal.output().print(f"{store.folder}: removed {store.clear(kind)} entries", soft_wrap=True)
 
 
 @app.command("export")
@@ -122,7 +117,7 @@ def export_bundle(
         carried = bundle.export_to(file, [*bundle.KINDS, *(["verdict"] if verdicts else [])])
     except OSError as error:
         raise _bad_call(error) from error
-    _console().print(f"{file}: {_carried(carried)}, {file.stat().st_size / _MIB:.1f} MiB", soft_wrap=True)
+    terminal.output().print(f"{file}: {_carried(carried)}, {file.stat().st_size / _MIB:.1f} MiB", soft_wrap=True)
 
 
 @app.command("import")
@@ -132,7 +127,7 @@ def import_bundle(file: BundleFile) -> None:
         carried = bundle.import_from(file)
     except (BundleError, OSError) as error:
         raise _bad_call(error) from error
-    _console().print(f"{file}: {_carried(carried)}", soft_wrap=True)
+    terminal.output().print(f"{file}: {_carried(carried)}", soft_wrap=True)
     raise typer.Exit(DAMAGED if carried.damaged else 0)
 
 

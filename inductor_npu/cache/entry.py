@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 # First bytes of an entry's file; the number is that of the format, and part of every key.
 FORMAT = 2
@@ -71,8 +72,26 @@ class Entry:
         if hashlib.sha256(rest).digest() != data[len(MAGIC) : start]:
             raise DamagedEntryError("its checksum is wrong")
         end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
-        header = json.loads(bytes(rest[_LENGTH_BYTES:end]))
-        key = Key(header["kind"], header["fields"])
-        if key.digest != digest:
-            raise DamagedEntryError("it belongs to another key")
-        return cls(key, bytes(rest[end:]), header["about"])
+        key, about = _parsed(bytes(rest[_LENGTH_BYTES:end]), digest)
+        return cls(key, bytes(rest[end:]), about)
+
+    @staticmethod
+    def read_header(file: BinaryIO, digest: str) -> tuple[Key, Mapping[str, str]]:
+        """The key and the facts of the entry in `file`, whose key has `digest`, without its content, which is neither
+        read nor checked. Raises DamagedEntryError.
+        """
+        if file.read(len(MAGIC)) != MAGIC:
+            raise DamagedEntryError("it is not of this version's format")
+        file.read(_DIGEST_BYTES)
+        return _parsed(file.read(int.from_bytes(file.read(_LENGTH_BYTES), "little")), digest)
+
+
+def _parsed(header: bytes, digest: str) -> tuple[Key, Mapping[str, str]]:
+    try:
+        fields = json.loads(header)
+    except ValueError as error:
+        raise DamagedEntryError("its header cannot be read") from error
+    key = Key(fields["kind"], fields["fields"])
+    if key.digest != digest:
+        raise DamagedEntryError("it belongs to another key")
+    return key, fields["about"]

@@ -19,7 +19,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.virtualized import V
 
 from inductor_npu import config
-from inductor_npu.cache import artifact
+from inductor_npu.cache import artifact, misses
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import device_index, generated_with, key_of, shown_name
 from inductor_npu.cache.location import kernel_store
@@ -55,6 +55,7 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
         kernel = _find(name, source, key)
         if kernel is None:
             counters[COUNTERS]["miss"] += 1
+            misses.remember(key, name)
             kernel = _compile(compile_kernel)
             kernel.when_chosen(functools.partial(_keep, key, name))
     return kernel

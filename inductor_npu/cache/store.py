@@ -12,12 +12,13 @@ last minute or is being compiled. Only this user can read what this module makes
 from __future__ import annotations
 
 import errno
+import heapq
 import os
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +174,15 @@ class Store:
             except (OSError, DamagedEntryError) as error:
                 if getattr(error, "errno", None) not in _GONE:
                     yield listed, error
+
+    def headers(self, kind: str, most: int) -> Iterator[tuple[Key, Mapping[str, str]]]:
+        """The keys and the facts of the `most` entries of `kind` that were used last, the latest first, as far as they
+        can be read: without their contents, so that a look at many is cheap.
+        """
+        of_kind = (listed for listed in self.listed() if listed.kind == kind)
+        for listed in heapq.nlargest(most, of_kind, key=lambda listed: listed.used):
+            with suppress(OSError, DamagedEntryError), listed.path.open("rb") as file:
+                yield Entry.read_header(file, listed.digest)
 
     def prune(self, limit: int | None = None) -> tuple[int, int]:
         """Removes entries until the rest have at most `limit` bytes (default: the store's), those that were not used

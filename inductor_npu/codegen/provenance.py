@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<text>.*)$', re.MULTILINE)
+# How the names of the higher-order operators begin that stand for such a launch in a graph.
+_USERS_LAUNCH = "triton_kernel_wrapper_"
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,15 @@ def _in_order(origins: Iterable[Any]) -> list[Any]:
 
 
 def _operator(node: Any) -> str | None:
-    """The operator that the user's program called, before decomposition: `aten.gelu`."""
+    """The operator that the user's program called, before decomposition: `aten.gelu`. None for the launch of a kernel
+    that a user wrote: a generated kernel can only make its arguments.
+    """
     operator = node.meta.get("original_aten") or node.target
     operator = getattr(operator, "overloadpacket", operator)
-    return str(operator) if hasattr(operator, "_qualified_op_name") else getattr(operator, "__name__", None)
+    if hasattr(operator, "_qualified_op_name"):
+        return str(operator)
+    name = getattr(operator, "__name__", None)
+    return None if name is not None and name.startswith(_USERS_LAUNCH) else name
 
 
 def _user_line(node: Any) -> Line | None:

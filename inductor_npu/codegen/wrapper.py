@@ -8,7 +8,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 
 from inductor_npu import providers
-from inductor_npu.codegen import operator_calls, provenance
+from inductor_npu.codegen import cpu_launches, operator_calls, provenance
 from inductor_npu.codegen.emitted import EmittedKernel
 
 
@@ -37,7 +37,9 @@ class NpuAllocation:
 
 
 class CommentedCalls:
-    """Calls of operators have comments, as launches have: the user's lines, and why there is no kernel."""
+    """Calls of operators have comments, as launches on the device have: the user's lines, and why there is no kernel.
+    So have launches of kernels for the CPU, whose code generation is Inductor's own.
+    """
 
     def generate_fallback_kernel(self, node: Any) -> None:
         self._comment_on(node)
@@ -62,6 +64,12 @@ class CommentedCalls:
     def generate_index_put_fallback(self, node: Any) -> None:
         self._comment_on(node)
         super().generate_index_put_fallback(node)  # type: ignore[misc]
+
+    def generate_kernel_call(self, kernel_name: str, call_args: Any, *args: Any, **options: Any) -> None:
+        if not options.get("triton", True):
+            for comment in cpu_launches.comments(self, call_args):
+                self.make_comment(comment)  # type: ignore[attr-defined]
+        super().generate_kernel_call(kernel_name, call_args, *args, **options)  # type: ignore[misc]
 
     def _comment_on(self, node: Any) -> None:
         for text in operator_calls.comments(node):

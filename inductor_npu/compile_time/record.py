@@ -109,9 +109,9 @@ class CompileTimes:
         return table(self)
 
     def __str__(self) -> str:
-        from inductor_npu.compile_time.table import as_text
+        from inductor_npu import terminal
 
-        return as_text(self)
+        return terminal.as_text(self)
 
 
 @dataclass

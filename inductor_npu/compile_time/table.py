@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from inductor_npu.compile_time.record import CompileTimes
-
-_WIDTH = 100
-
-
-def as_text(shown: RenderableType | CompileTimes) -> str:
-    """What a terminal of 100 columns without colours shows."""
-    text = io.StringIO()
-    Console(file=text, width=_WIDTH).print(shown)
-    return text.getvalue().rstrip("\n")
 
 
 def table(times: CompileTimes) -> Table:
     """Phases from first to last, with their share of the whole."""
     kernels = f"{times.kernels_compiled} compiled, {times.kernels_found} found"
-    title = f"Compile time: {len(times.graphs)} x graph; kernels: {kernels}"
+    compiles = f"{len(times.graphs)} {'compile' if len(times.graphs) == 1 else 'compiles'}"
+    title = f"Compile time: {compiles}; kernels: {kernels}"
     shown = Table(title=title, title_justify="left", show_footer=True)
     total = times.seconds
     processor = sum(phase.processor_seconds for phase in times.phases)

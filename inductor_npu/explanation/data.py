@@ -27,15 +27,15 @@ class Pass(str, Enum):
 class Kernel:
     """One kernel of a graph, and what one call of the graph does with it.
 
-    operators: the ATen operators that it computes, such as `aten.gelu`, in the graph's order; none if a user wrote it,
-        or if it is one for the CPU.
+    operators: the ATen operators that it computes, such as `aten.gelu`, in the graph's order; none if a user wrote it.
     lines: the user's source lines that led to its launches, or where a user wrote it; files without their folder.
     launches: how often the graph's code launches it; inside a loop of the graph (`torch.while_loop`) once a round.
     bytes_read, bytes_written: device memory that all these launches move, each element once: at the sizes for which the
-        graph was compiled, and at most that where indices or masks are data. None where it is not known: a kernel that
-        a user wrote, or one for the CPU.
+        graph was compiled, and at most that where indices or masks are data. None where it is not known, as of a kernel
+        that a user wrote, and for one on the CPU.
     sizes: what the bytes depend on, such as `8*s77 and 4*s77 where s77 = 1024`; "" if all sizes are constants.
     written_by_user: a Triton kernel of the program's own, which the graph launches.
+    on_cpu: one that Inductor generates in C++ for tensors on the CPU.
     """
 
     name: str
@@ -46,6 +46,12 @@ class Kernel:
     bytes_written: int | None
     sizes: str = ""
     written_by_user: bool = False
+    on_cpu: bool = False
+
+    @property
+    def moves_unknown(self) -> bool:
+        """Whether it moves device memory, and nobody knows how much."""
+        return not self.on_cpu and (self.bytes_read is None or self.bytes_written is None)
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,11 @@ class EagerFunction:
 
 @dataclass(frozen=True)
 class CacheLookups:
-    """What was looked for in one cache. `bypassed`: how often it was not asked, and `reasons` says why."""
+    """What was looked for in one cache. `bypassed`: how often it was not asked.
+
+    reasons: why it was not asked, and why it had nothing: one for each kernel that was missed, and for a graph where
+        torch knows it.
+    """
 
     cache: str
     found: int
@@ -209,9 +219,9 @@ class Explanation:
         return shown(self)
 
     def __str__(self) -> str:
-        from inductor_npu.compile_time.table import as_text
+        from inductor_npu import terminal
 
-        return as_text(self)
+        return terminal.as_text(self)
 
 
 def grouped(values: list[Any], key: Callable[[Any], Any]) -> list[list[Any]]:

@@ -12,8 +12,6 @@ from inductor_npu import one_call
 from inductor_npu.explanation.data import Explanation
 from inductor_npu.explanation.recorder import Recorder, record_explanation, so_far
 
-_WIDTH = 120
-
 
 def explain_call(
     function: Callable[..., Any], examples: Sequence[Any], keywords: Mapping[str, Any], backward: bool
@@ -36,11 +34,8 @@ def summarise_at_exit() -> None:
 
 
 def _print(recorder: Recorder) -> None:
-    from rich.console import Console
+    from inductor_npu import terminal
 
     recorder.stop()
     if recorder.has_heard():
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            console.width = _WIDTH
-        console.print(so_far(recorder))
+        terminal.output(stderr=True).print(so_far(recorder))

@@ -15,6 +15,7 @@ from pathlib import Path
 from inductor_npu.codegen.launch_comments import Traffic, read_in_eager, read_traffic
 from inductor_npu.codegen.provenance import Line
 from inductor_npu.explanation.data import Kernel, LeftToEager, LibraryCall, Pass, grouped
+from inductor_npu.simulator.triton_backend.comments import comments_above
 
 _AOT_ID = re.compile(r"^# AOT ID: .*_(?P<name>inference|forward|backward)'", re.MULTILINE)
 _USERS_LINE = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<text>.*)$")
@@ -24,8 +25,8 @@ _HEADER = re.compile(r"^@triton\.jit\n# (?P<operators>.*)$", re.MULTILINE)
 _MORE = re.compile(r"and \d+ more|no operator of the graph")
 _LIBRARY = "extern_kernels."
 _OPERATORS = ("torch.ops.", "aten.", "quantized.", "_quantized.")
-# Inductor's own help, no operators of the user's program.
-_HELP = ("torch.ops.inductor.", "torch.ops._inductor_test.")
+# Inductor's own help, no operators of the user's program; the last makes the seeds of random numbers.
+_HELP = ("torch.ops.inductor.", "torch.ops._inductor_test.", "aten.randint.low_out")
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,14 @@ class GeneratedModule:
 
 @dataclass(frozen=True)
 class _Definition:
-    """A kernel, as the module makes it. `operators` are those of its header, `defined` where a user wrote it, and
-    `failure` why it is a stand-in of eager operators.
+    """A kernel, as the module makes it. `operators` are those of its header, `defined` where a user wrote it, `on_cpu`
+    whether it is one for the CPU, and `failure` why it is a stand-in of eager operators.
     """
 
     name: str
     operators: tuple[str, ...] = ()
     defined: tuple[Line, ...] = ()
+    on_cpu: bool = False
     failure: str | None = None
 
 
@@ -103,6 +105,7 @@ def _kernel(definition: _Definition, launches: Sequence[_Call]) -> Kernel:
         _sum(written),
         "; ".join(dict.fromkeys(each.sizes for each in moved if each and each.sizes)),
         bool(definition.defined),
+        definition.on_cpu,
     )
 
 
@@ -144,9 +147,9 @@ def _definitions(tree: ast.Module, lines: Sequence[str]) -> Iterator[_Definition
             _, _, reason, _ = texts
             yield _Definition(target.id, failure=reason)
         elif made_by == "async_compile.triton":
-            yield _Definition(target.id, _in_header(texts[-1]), _defined(_comments_directly_above(lines, node.lineno)))
+            yield _Definition(target.id, _in_header(texts[-1]), _defined(comments_above(lines, node.lineno)))
         elif made_by.startswith("async_compile.") and texts:
-            yield _Definition(target.id)
+            yield _Definition(target.id, on_cpu=True)
 
 
 def _in_header(source: str) -> tuple[str, ...]:
@@ -198,16 +201,7 @@ def _comments_above(lines: Sequence[str], line: int, before: int) -> list[str]:
     place = line - 1
     while place > before and not lines[place - 1].lstrip().startswith(("#", "def ", "class ")):
         place -= 1
-    return _comments_directly_above(lines[before:], place + 1 - before)
-
-
-def _comments_directly_above(lines: Sequence[str], line: int) -> list[str]:
-    """The texts of the comments that end right above `line` (from 1)."""
-    comments = []
-    while line > 1 and (text := lines[line - 2].lstrip()).startswith("#"):
-        comments.append(text.lstrip("#").strip())
-        line -= 1
-    return comments[::-1]
+    return comments_above(lines[before:], place + 1 - before)
 
 
 def _commented(name: str, comments: Sequence[str]) -> _Call:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from inductor_npu.cache import misses
 from inductor_npu.codegen.provenance import Line
 from inductor_npu.compile_time.record import CompileTimes, compile_times, record_compile_times
 from inductor_npu.explanation import dynamo, generated
@@ -25,6 +27,8 @@ _BREAK, _RECOMPILE = "dynamo_graph_break_reason", "recompile_reasons"
 AOT_AUTOGRAD, FX_GRAPH, KERNELS = "AOTAutograd", "FX graph", "npu kernels"
 _CACHES = {"aotautograd_cache_": AOT_AUTOGRAD, "fx_graph_cache_": FX_GRAPH, "fx_graph_bundled_cache_": FX_GRAPH}
 _FOUND, _MISSED, _BYPASSED = "hit", "miss", "bypass"
+# Where Python objects are in memory.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,11 @@ class Recorder(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self._told: list[_Told] = []
+        self._misses_before = 0
 
     def start(self) -> None:
         """From now on the trace is kept. Compiling takes longer until `stop`: torch prints its graphs for the trace."""
+        self._misses_before = len(misses.since())
         logging.getLogger(_TRACE).addHandler(self)
 
     def stop(self) -> None:
@@ -84,7 +90,11 @@ class Recorder(logging.Handler):
                     if each.name == _METRICS and each.fields.get("fail_type")
                 )
             ),
-            (_lookups(AOT_AUTOGRAD, told), _lookups(FX_GRAPH, told), _kernel_lookups(times)),
+            (
+                _lookups(AOT_AUTOGRAD, told),
+                _lookups(FX_GRAPH, told),
+                _kernel_lookups(times, misses.since(self._misses_before)),
+            ),
             times,
         )
 
@@ -185,15 +195,25 @@ def _cache_of(name: str) -> str | None:
 
 def _lookups(cache: str, told: Sequence[_Told]) -> CacheLookups:
     states = [(each.name.rpartition("_")[2], each.payload) for each in told if _cache_of(each.name) == cache]
-    reasons = [json.loads(payload).get("cache_bypass_reason") for state, payload in states if state == _BYPASSED]
     found, missed, bypassed = ([state for state, _ in states].count(one) for one in (_FOUND, _MISSED, _BYPASSED))
-    return CacheLookups(cache, found, missed, bypassed, tuple(dict.fromkeys(filter(None, reasons))))
+    reasons = [_why_not(json.loads(payload)) for state, payload in states if state != _FOUND]
+    return CacheLookups(cache, found, missed, bypassed, tuple(reason for reason in reasons if reason))
 
 
-def _kernel_lookups(times: CompileTimes) -> CacheLookups:
+def _why_not(info: dict[str, Any]) -> str:
+    """Why torch did not ask its cache, or could not use what it had; "" where it does not say."""
+    if info.get("cache_status_detailed") == "guard_miss":
+        return f"kept for other sizes, where {info.get('cache_status_guard_expr')}"
+    return " ".join(_ADDRESS.sub("", info.get("cache_bypass_reason") or "").split())
+
+
+def _kernel_lookups(times: CompileTimes, missed: Sequence[misses.Miss]) -> CacheLookups:
     from inductor_npu.cache import kernels
+    from inductor_npu.cache.kernel_key import generated_with
+    from inductor_npu.cache.location import kernel_store
 
     reason = kernels.why_not_used()
     if reason is not None:
         return CacheLookups(KERNELS, times.kernels_found, 0, times.kernels_compiled, (reason,))
-    return CacheLookups(KERNELS, times.kernels_found, times.kernels_compiled)
+    reasons = misses.reasons(kernel_store(), missed, generated_with())
+    return CacheLookups(KERNELS, times.kernels_found, times.kernels_compiled, 0, tuple(reasons))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from inductor_npu.codegen.provenance import Line
 from inductor_npu.compile_time.table import table as table_of_times
+from inductor_npu.units import bytes_text, plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 
 _MOST_KERNELS = 40
 _MOST_LINES = 3
-_KIB = 1024
+# In place of bytes of device memory.
+_ON_CPU = "on CPU"
 # The rest of a function behind a graph break, by its number of a line or an instruction.
 _REST = re.compile(r"torch_dynamo_resume_in_(?P<function>.*)_at_\d+$")
 
@@ -41,53 +45,63 @@ def shown(explanation: Explanation) -> RenderableType:
         _caches(explanation),
         *([table_of_times(explanation.times)] if explanation.times.graphs else []),
     ]
-    return Group(Text(headline(explanation), style="bold"), *(table for table in tables if table is not None))
+    apart = [Padding(table, (1, 0, 0, 0), expand=False) for table in tables if table is not None]
+    return Group(Text(headline(explanation), style="bold"), *apart)
 
 
 def headline(explanation: Explanation) -> str:
     """How many there are of each, and what the kernels move."""
     in_eager = len(explanation.left_to_eager) + len(explanation.eager_functions)
+    on_cpu = sum(kernel.on_cpu for kernel in explanation.kernels)
+    least = "at least " if any(kernel.moves_unknown for kernel in explanation.kernels) else ""
     counts = (
-        _count(len(explanation.graphs), "graph"),
-        _count(sum(each.times for each in explanation.graph_breaks), "graph break"),
-        _count(len(explanation.recompiles), "recompile"),
-        _count(len(explanation.kernels), "kernel"),
-        _count(sum(call.calls for call in explanation.library_calls), "library call"),
+        plural(len(explanation.graphs), "graph"),
+        plural(sum(each.times for each in explanation.graph_breaks), "graph break"),
+        plural(len(explanation.recompiles), "recompile"),
+        plural(len(explanation.kernels), "kernel") + (f" ({on_cpu} on the CPU)" if on_cpu else ""),
+        plural(sum(call.calls for call in explanation.library_calls), "library call"),
         f"{in_eager} left to eager",
-        f"{size(explanation.bytes_read)} read, {size(explanation.bytes_written)} written",
+        f"{least}{_size(explanation.bytes_read)} read, {_size(explanation.bytes_written)} written",
     )
     return "; ".join(counts)
 
 
-def size(number: int | None) -> str:
-    """Bytes as people read them."""
-    if number is None:
-        return "?"
-    for unit, factor in (("GiB", _KIB**3), ("MiB", _KIB**2), ("KiB", _KIB)):
-        if number >= factor:
-            return f"{number / factor:.1f} {unit}"
-    return f"{number} B"
+def _size(number: int | None) -> str:
+    return "unknown" if number is None else bytes_text(number)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str | None = None) -> Table | None:
-    """None without rows. A column whose name begins with > is aligned to the right."""
+def _table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str | RenderableType]], note: str | None = None
+) -> Table | None:
+    """None without rows. A column whose name begins with > has numbers."""
     rows = list(rows)
     if not rows:
         return None
     made = Table(
-        title=title, title_justify="left", caption=note, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        title=title,
+        title_justify="left",
+        caption=note,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for column in columns:
-        made.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
-        )
+        is_number = column.startswith(">")
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        made.add_column(column.removeprefix(">"), justify=justify, overflow="fold", no_wrap=is_number)
     for row in rows:
-        made.add_row(*map(Text, row))
+        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return made
+
+
+def _indented(first: str, below: Iterable[str]) -> RenderableType:
+    """`first`, and under it each of `below` that is not empty, to the right: one column in place of two, so that names
+    and sentences have room in a narrow terminal.
+    """
+    return Group(
+        Text(first, overflow="fold"), *(Padding(Text(line, overflow="fold"), (0, 0, 0, 2)) for line in below if line)
+    )
 
 
 def _where(line: Line | None) -> str:
@@ -113,36 +127,37 @@ def _places(lines: Sequence[Line]) -> str:
 
 
 def _graphs(explanation: Explanation) -> Table | None:
-    columns = ("Graph", "Function", "Pass", ">Kernels", ">Library", ">Eager", ">Read", ">Written", "From")
+    columns = ("Graph", "Function, and pass", ">Kernels", ">Library", ">Eager", ">Read", ">Written")
     return _table(
         "Graphs",
         columns,
         (
             (
                 graph.compile_id,
-                _function(graph.function, graph.line),
-                graph.pass_.value,
+                _indented(_function(graph.function, graph.line), [_pass(graph)]),
                 str(len(graph.kernels)),
                 str(sum(call.calls for call in graph.library_calls)),
                 str(len(graph.left_to_eager)),
-                size(graph.bytes_read),
-                size(graph.bytes_written),
-                "cache" if graph.found else "compiler",
+                _size(graph.bytes_read),
+                _size(graph.bytes_written),
             )
             for graph in explanation.graphs
         ),
     )
 
 
+def _pass(graph: Graph) -> str:
+    return graph.pass_.value + (", from a cache" if graph.found else "")
+
+
 def _breaks(explanation: Explanation) -> Table | None:
     return _table(
         "Graph breaks",
-        ("Where", "Reason", "What to do", ">Times"),
+        ("Where", "Reason, and what to do", ">Times"),
         (
             (
                 "" if each.line is None else f"{_where(each.line)}\n{each.line.text}",
-                "\n".join(filter(None, (each.reason, each.explanation))),
-                "\n".join(each.hints),
+                _indented(each.reason, [each.explanation, *(f"- {hint}" for hint in each.hints)]),
                 str(each.times),
             )
             for each in explanation.graph_breaks
@@ -155,10 +170,15 @@ def _recompiles(explanation: Explanation) -> Table | None:
         "Recompiles",
         ("Graph", "Function", "Guards that failed"),
         (
-            (each.compile_id, _function(each.function, each.line), "\n".join(each.guards))
+            (each.compile_id, _function(each.function, each.line), _counted(each.guards))
             for each in explanation.recompiles
         ),
     )
+
+
+def _counted(texts: Sequence[str]) -> str:
+    """Each of `texts` once, in a line of its own, with how often it is there."""
+    return "\n".join(text + (f" ({times} times)" if times > 1 else "") for text, times in Counter(texts).items())
 
 
 def _kernels(explanation: Explanation) -> Table | None:
@@ -167,7 +187,7 @@ def _kernels(explanation: Explanation) -> Table | None:
     left_out = len(every) - len(largest)
     return _table(
         "Kernels",
-        ("Graph", "Kernel", "Operators", "Source", ">Launches", ">Read", ">Written"),
+        ("Graph", "Kernel, and its operators", "Source", ">Launches", ">Read", ">Written"),
         (_kernel(graph, kernel) for graph, kernel in (every if not left_out else largest)),
         f"and {left_out} that move less" if left_out else None,
     )
@@ -177,15 +197,15 @@ def _moved(kernel: Kernel) -> int:
     return (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
 
 
-def _kernel(graph: Graph, kernel: Kernel) -> tuple[str, ...]:
+def _kernel(graph: Graph, kernel: Kernel) -> tuple[str | RenderableType, ...]:
+    computes = "a Triton kernel of yours" if kernel.written_by_user else ", ".join(kernel.operators)
+    moved = (_ON_CPU, _ON_CPU) if kernel.on_cpu else (_size(kernel.bytes_read), _size(kernel.bytes_written))
     return (
         graph.compile_id,
-        kernel.name,
-        "a kernel of yours" if kernel.written_by_user else ", ".join(kernel.operators),
+        _indented(kernel.name, [computes]),
         _places(kernel.lines),
         str(kernel.launches),
-        size(kernel.bytes_read),
-        size(kernel.bytes_written),
+        *moved,
     )
 
 
@@ -203,15 +223,25 @@ def _library_calls(explanation: Explanation) -> Table | None:
 
 def _left_to_eager(explanation: Explanation) -> Table | None:
     functions = [
-        ("", f"all of {each.function or 'a function'}", each.reason, _lines([each.line] if each.line else []), "")
+        (
+            "",
+            _indented(f"all of {each.function or 'a function'}", [each.reason]),
+            _lines([each.line] if each.line else []),
+            "",
+        )
         for each in explanation.eager_functions
     ]
     operators = [
-        (graph.compile_id, ", ".join(left.operators), left.reason, _lines(left.lines), str(left.calls))
+        (
+            graph.compile_id,
+            _indented(", ".join(left.operators), [left.reason]),
+            _lines(left.lines),
+            str(left.calls),
+        )
         for graph in explanation.graphs
         for left in graph.left_to_eager
     ]
-    return _table("Left to eager", ("Graph", "Operators", "Reason", "Source", ">Calls"), [*functions, *operators])
+    return _table("Left to eager", ("Graph", "Operators, and why", "Source", ">Calls"), [*functions, *operators])
 
 
 def _caches(explanation: Explanation) -> Table | None:
@@ -219,7 +249,7 @@ def _caches(explanation: Explanation) -> Table | None:
         "Caches",
         ("Cache", ">Found", ">Missed", ">Not asked", "Why not"),
         (
-            (each.cache, str(each.found), str(each.missed), str(each.bypassed), "\n".join(each.reasons))
+            (each.cache, str(each.found), str(each.missed), str(each.bypassed), _counted(each.reasons))
             for each in explanation.caches
             if each.found or each.missed or each.bypassed
         ),

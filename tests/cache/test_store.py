@@ -141,6 +141,19 @@ def test_content_that_is_of_no_use_is_forgotten(store: Store) -> None:
     assert store.read(KEY) is None
 
 
+def test_headers_are_those_used_last_without_what_cannot_be_read(store: Store) -> None:
+    old, damaged, new = keys(3)
+    for age, key in ((30, old), (20, damaged), (10, new)):
+        store.write(Entry(key, b"content", {"name": "kernel"}))
+        (path,) = (listed.path for listed in store.listed() if listed.digest == key.digest)
+        os.utime(path, (1e9 - age, 1e9 - age))
+        if key is damaged:
+            path.write_bytes(path.read_bytes()[:60])
+            os.utime(path, (1e9 - age, 1e9 - age))
+    assert list(store.headers(new.kind, 3)) == [(new, {"name": "kernel"}), (old, {"name": "kernel"})]
+    assert list(store.headers(new.kind, 1)) == [(new, {"name": "kernel"})]
+
+
 # ---- places that cannot be written
 
 

@@ -211,6 +211,24 @@ def test_a_kernel_that_does_not_compile_is_left_to_eager_with_the_compilers_word
     assert explained.kernels == ()
 
 
+# ---- the CPU's part
+
+
+@pytest.mark.slow
+def test_a_kernel_for_the_cpu_has_operators_and_lines_and_moves_no_device_memory() -> None:
+    def mixed(x, host):
+        bias = (host * 2).sum(0)
+        return x + bias.to("npu")
+
+    explained = inductor_npu.explain(mixed, on_npu(8, 16), torch.ones(8, 16))
+    on_cpu = [kernel for kernel in explained.kernels if kernel.on_cpu]
+    assert {operator for kernel in on_cpu for operator in kernel.operators} == {"aten.mul", "aten.sum"}
+    assert {line.line for kernel in on_cpu for line in kernel.lines} == {line_with("bias =", mixed)}
+    assert not any(kernel.moves_unknown for kernel in explained.kernels)
+    assert (explained.bytes_read, explained.bytes_written) == (4 * (8 * 16 + 16), 4 * 8 * 16)
+    assert "2 kernels (1 on the CPU)" in str(explained)
+
+
 # ---- bytes
 
 
@@ -238,9 +256,26 @@ def test_bytes_of_small_programs(
 
 
 def test_a_kernel_that_a_user_wrote_is_named_with_the_place_where_it_is() -> None:
-    (kernel,) = (each for each in inductor_npu.explain(launch_twice, on_npu(64)).kernels if each.written_by_user)
+    explained = inductor_npu.explain(launch_twice, on_npu(64))
+    (kernel,) = (each for each in explained.kernels if each.written_by_user)
     assert (kernel.operators, kernel.bytes_read, kernel.bytes_written) == ((), None, None)
     assert [(line.file, line.line) for line in kernel.lines] == [(Path(__file__).name, line_with("@triton", _twice.fn))]
+    assert kernel.moves_unknown
+    assert "at least 256 B read, 256 B written" in str(explained)
+
+
+def test_what_makes_the_arguments_of_a_users_kernel_does_not_compute_it() -> None:
+    def sine(x):
+        out = torch.empty_like(x)
+        _twice[(1,)](torch.sin(x), out, 64)
+        return out
+
+    (generated,) = (each for each in inductor_npu.explain(sine, on_npu(64)).kernels if not each.written_by_user)
+    assert generated.operators == ("aten.sin",)
+
+
+def test_seeds_of_random_numbers_are_no_library_call() -> None:
+    assert inductor_npu.explain(lambda x: x + torch.rand_like(x), on_npu(64)).library_calls == ()
 
 
 # ---- caches
@@ -260,6 +295,42 @@ def test_a_second_process_finds_graph_and_kernels_and_says_the_same_of_them() ->
     assert (first.cache("AOTAutograd").found, second.cache("AOTAutograd").found) == (0, 1)
     assert (first.cache("npu kernels").missed, first.cache("npu kernels").found) == (len(first.kernels), 0)
     assert (second.cache("npu kernels").missed, second.cache("npu kernels").found) == (0, len(first.kernels))
+
+
+def test_a_kernel_that_the_cache_has_not_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x):
+        return torch.softmax(x, -1)
+
+    def reasons() -> tuple[str, ...]:
+        forget()
+        return inductor_npu.explain(function, on_npu(16, 40)).cache("npu kernels").reasons
+
+    assert reasons() == ("not compiled before",)
+    assert reasons() == ()
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    assert reasons() == ("compiled before with another TRITON_DEFAULT_FP_FUSION (0 here, 1 there)",)
+
+
+def test_settings_with_which_a_kernel_of_that_name_was_generated_are_why_it_is_another() -> None:
+    def function(x):
+        return torch.softmax(x, -1)
+
+    inductor_npu.explain(function, on_npu(16, 40))
+    forget()
+    with inductor_npu.config.patch(strict=not inductor_npu.config.strict):
+        (reason,) = inductor_npu.explain(function, on_npu(17, 40)).cache("npu kernels").reasons
+    assert reason.startswith("one of that name was generated with another config.strict (")
+
+
+def test_a_graph_that_is_kept_for_other_sizes_says_for_which() -> None:
+    def longer_than_ten(x):
+        return x.sin() if x.shape[0] > 10 else torch.sin(x)
+
+    compiled = torch.compile(longer_than_ten, dynamic=True)
+    inductor_npu.explain(compiled, on_npu(16))
+    forget()
+    (reason,) = inductor_npu.explain(compiled, on_npu(8)).cache("FX graph").reasons
+    assert reason.startswith("kept for other sizes, where ")
 
 
 def test_a_backward_from_the_cache_is_still_a_backward() -> None:
@@ -296,6 +367,17 @@ def test_tables_and_plain_data() -> None:
     for title in ("Recompiles", "Left to eager"):
         assert f"{title}\n" not in text
     assert json.loads(json.dumps(explained.to_json()))["graphs"][0]["kernels"][0]["operators"] == ["aten.sin"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_is_as_wide_as_the_terminal_and_keeps_numbers_whole(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explained = inductor_npu.explain(lambda x: torch.softmax(x.sin(), -1).sum(0), on_npu(1000, 1000))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = str(explained).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(line.endswith("31.2 KiB  3.91 KiB") for line in lines)
 
 
 def test_nobody_listens_outside_of_a_record() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inductor_npu import terminal
 from inductor_npu.ascend.collect.collection import Omission
 from inductor_npu.ascend.hivm import Cycles, Finding, Verdict
 from inductor_npu.ascend.report.least import Repeat
@@ -133,9 +134,9 @@ class Report:
 
     def table(self, width: int | None = None) -> str:
         """The report as text, `width` characters wide (default: the terminal's)."""
-        from inductor_npu.ascend.report.table import as_text
+        from inductor_npu.ascend.report.table import render
 
-        return as_text(self, width)
+        return terminal.as_text(render(self), width)
 
     def to_json(self) -> str:
         """The report as JSON; the field "schema" counts up when a field changes its meaning or goes."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
-import shutil
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +14,7 @@ from rich.text import Text
 from inductor_npu.ascend.hivm import Finding
 from inductor_npu.ascend.report import advice
 from inductor_npu.ascend.report.model import UNKNOWN, Report, Row
-from inductor_npu.ascend.report.units import bytes_text, count_text, plural, ratio_text, share_text
+from inductor_npu.units import bytes_text, count_text, plural, ratio_text, share_text
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement
@@ -26,13 +24,6 @@ COLOURS = {"vector": "green", "element DMA": "yellow", "scalar": "red", "refused
 MOST_LINES = 2  # source lines and findings of one kernel; JSON and HTML have all
 _PLACE = re.compile(r"kernel\.py:(\d+): ")  # what the toolchain calls the file of a kernel's text
 _PIPES = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar", "cube": "cube"}
-
-
-def as_text(report: Report, width: int | None = None) -> str:
-    """The table without colours."""
-    console = Console(file=io.StringIO(), width=width or shutil.get_terminal_size((120, 24)).columns, no_color=True)
-    console.print(render(report))
-    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def render(report: Report) -> RenderableType:

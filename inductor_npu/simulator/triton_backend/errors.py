@@ -7,6 +7,7 @@ import linecache
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 
+from .comments import comments_above
 from .ttir.budget import LiveTile
 from .ttir.ir import SourceLine
 
@@ -38,11 +39,7 @@ def comment_above(line: SourceLine | None) -> str:
 
     Above a generated kernel stand its operators: `aten.gelu, aten.mul`.
     """
-    comment: list[str] = []
-    above = [] if line is None else linecache.getlines(line.file)[: line.line - 1]
-    while above and (text := above.pop().strip()).startswith("#"):
-        comment.insert(0, text.lstrip("# "))
-    return ", ".join(comment)
+    return "" if line is None else ", ".join(comments_above(linecache.getlines(line.file), line.line))
 
 
 class UnifiedBufferExceededError(OutOfResources):

@@ -1,0 +1,26 @@
+"""Where rich's tables go: a terminal, as wide as it is, or a file, as wide as they like."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+
+from rich.console import Console, RenderableType
+
+# Characters of a line in a file or a log, and of text that a program prints itself.
+LOG_WIDTH, TEXT_WIDTH = 160, 120
+
+
+def output(stderr: bool = False) -> Console:
+    """Standard output, or standard error."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=LOG_WIDTH, stderr=stderr)
+
+
+def as_text(shown: RenderableType, width: int | None = None) -> str:
+    """`shown` without colours, in lines of at most `width` characters (default: the terminal's)."""
+    text = io.StringIO()
+    width = width or shutil.get_terminal_size((TEXT_WIDTH, 24)).columns
+    Console(file=text, width=width, no_color=True).print(shown)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
