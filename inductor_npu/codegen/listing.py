@@ -16,6 +16,7 @@ stand in the generated module beside each launch.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from torch._inductor.codegen.common import IndentedBuffer
 from inductor_npu import providers
 from inductor_npu.codegen import provenance
 from inductor_npu.codegen.axes import Axis
-from inductor_npu.codegen.tidying import tidied
+from inductor_npu.codegen.tidying import TEXTS, dotted, tidied
 from inductor_npu.tiling.plan import PlannedAccess, Work, footprint
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def listed(kernel: NpuKernel, body: IndentedBuffer) -> IndentedBuffer:
 
 def header(kernel: NpuKernel, text: str) -> list[str]:
     """The lines of the header of a kernel with the statements `text`."""
-    steps = list(_steps(kernel, ast.parse(text).body, ()))
+    steps = [
+        _Step(statement, tuple(_access(kernel, *access) for access in statement.accesses))
+        for statement in _statements(text)
+    ]
     room = providers.current_target().unified_buffer
     fills = footprint(kernel.plan.blocks, _work(kernel, steps))
     line = f"about {_kib(fills)} of {_kib(room)} KiB of Unified Buffer; {_moved(kernel, steps)}"
@@ -112,33 +116,61 @@ def _tiles(kernel: NpuKernel) -> list[str]:
 
 
 @dataclass(eq=False)
-class _Step:
-    """One statement without others in it. `loops` are the loops around it, the outermost first."""
+class _Loop:
+    """A loop over the values of the variable `target`. Two loops over one variable differ."""
 
-    node: ast.stmt
-    loops: tuple[ast.For, ...]
+    target: str
+
+
+@dataclass(eq=False)
+class _Statement:
+    """One statement without others in it: the loops around it, the outermost first; the names that it reads and
+    assigns; the function and the names in the address of each access to memory.
+    """
+
+    loops: tuple[_Loop, ...]
     reads: frozenset[str]
+    assigned: tuple[str, ...]
+    accesses: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(eq=False)
+class _Step:
+    """A statement of a kernel, and what it moves."""
+
+    statement: _Statement
     accesses: tuple[PlannedAccess, ...]
 
 
-def _steps(kernel: NpuKernel, nodes: Sequence[ast.stmt], loops: tuple[ast.For, ...]) -> Iterator[_Step]:
+@functools.lru_cache(TEXTS)
+def _statements(text: str) -> tuple[_Statement, ...]:
+    return tuple(_flat(ast.parse(text).body, ()))
+
+
+def _flat(nodes: Sequence[ast.stmt], loops: tuple[_Loop, ...]) -> Iterator[_Statement]:
     for node in nodes:
         if isinstance(node, ast.For):
-            yield from _steps(kernel, node.body, (*loops, node))
+            yield from _flat(node.body, (*loops, _Loop(ast.unparse(node.target))))
             continue
         if isinstance(node, ast.If):
-            yield from _steps(kernel, node.body, loops)
+            yield from _flat(node.body, loops)
             continue
-        names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
-        calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
-        accesses = [_access(kernel, call) for call in calls if ast.unparse(call.func) in _ACCESSES]
-        yield _Step(node, loops, frozenset(names), tuple(accesses))
+        parts = list(ast.walk(node))
+        names = [part for part in parts if isinstance(part, ast.Name)]
+        reads = frozenset(name.id for name in names if isinstance(name.ctx, ast.Load))
+        assigned = tuple(name.id for name in names if isinstance(name.ctx, ast.Store))
+        calls = [(dotted(part.func), part.args) for part in parts if isinstance(part, ast.Call)]
+        accesses = tuple((function, _names(args[0])) for function, args in calls if function in _ACCESSES)
+        yield _Statement(loops, reads, assigned, accesses)
 
 
-def _access(kernel: NpuKernel, call: ast.Call) -> PlannedAccess:
-    names = [part.id for part in ast.walk(call.args[0]) if isinstance(part, ast.Name)]
+def _names(address: ast.expr) -> tuple[str, ...]:
+    return tuple(part.id for part in ast.walk(address) if isinstance(part, ast.Name))
+
+
+def _access(kernel: NpuKernel, function: str, names: Sequence[str]) -> PlannedAccess:
     pointer = next(name for name in names if _type_of(kernel, name).startswith("*"))
-    is_store = ast.unparse(call.func) != "tl.load"
+    is_store = function != "tl.load"
     axes, stretch = _axes_of(kernel, names), 0
     for name in names:
         if name in kernel.spans:
@@ -169,13 +201,14 @@ def _item_size(kernel: NpuKernel, pointer: str) -> int:
 
 def _work(kernel: NpuKernel, steps: Sequence[_Step]) -> Work:
     """The accesses and the values alive at each step, as the planner counts them."""
-    born = {name: place for place, step in reversed([*enumerate(steps)]) for name in _assigned(step.node)}
+    statements = [step.statement for step in steps]
+    born = {name: place for place, statement in reversed([*enumerate(statements)]) for name in statement.assigned}
     last: dict[str, int] = {}
-    for place, step in enumerate(steps):
-        for name in step.reads & born.keys():
+    for place, statement in enumerate(statements):
+        for name in statement.reads & born.keys():
             # A value from before a loop is there until the loop ends.
-            around = [loop for loop in step.loops if loop not in steps[born[name]].loops]
-            last[name] = place if not around else max(p for p, s in enumerate(steps) if around[0] in s.loops)
+            around = [loop for loop in statement.loops if loop not in statements[born[name]].loops]
+            last[name] = place if not around else max(p for p, s in enumerate(statements) if around[0] in s.loops)
     live = [Counter[tuple[frozenset[str], int]]() for _ in steps]
     for name, place in last.items():
         value = kernel.cse.varname_map.get(name.lstrip("_"))
@@ -187,23 +220,21 @@ def _work(kernel: NpuKernel, steps: Sequence[_Step]) -> Work:
     return Work([], [access for step in steps for access in step.accesses], live, frozenset())
 
 
-def _assigned(node: ast.stmt) -> list[str]:
-    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
-
-
 def _moved(kernel: NpuKernel, steps: Sequence[_Step]) -> str:
     """Bytes between memory and Unified Buffer, without what masks leave out at the end of an axis."""
     known = all(_is_known(kernel.axis_of[prefix]) for prefix in kernel.plan.loops)
-    moved = sum(access.item_size * _items(kernel, access, step.loops) for step in steps for access in step.accesses)
+    moved = sum(
+        access.item_size * _items(kernel, access, step.statement.loops) for step in steps for access in step.accesses
+    )
     return f"moves {_kib(moved)} KiB a tile" + ("" if known else " and round of its loops")
 
 
-def _items(kernel: NpuKernel, access: PlannedAccess, loops: Sequence[ast.For]) -> int:
+def _items(kernel: NpuKernel, access: PlannedAccess, loops: Sequence[_Loop]) -> int:
     """Items that one tile moves by `access`: all rounds of loops of known length, one round of others."""
     items = 1
     for prefix, axis in kernel.axis_of.items():
         block = kernel.plan.blocks.get(prefix, 1)
-        rounds = any(ast.unparse(loop.target) in (f"{prefix}offset", str(axis.symbol)) for loop in loops)
+        rounds = any(loop.target in (f"{prefix}offset", str(axis.symbol)) for loop in loops)
         if not _is_known(axis):
             items *= block if prefix in access.axes else 1
         elif prefix in access.axes:

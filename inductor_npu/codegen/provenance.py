@@ -8,6 +8,7 @@ compile cache is not generated again: its kernels have no origins here.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,7 +109,8 @@ def lines_of_call(node: Any) -> tuple[Line, ...]:
 
 
 def _lines(nodes: Sequence[Any]) -> tuple[Line, ...]:
-    return tuple(dict.fromkeys(line for node in nodes if (line := _user_line(node))))
+    traces = dict.fromkeys(node.meta.get("stack_trace") or "" for node in nodes)
+    return tuple(dict.fromkeys(line for trace in traces if (line := _user_line(trace))))
 
 
 def _graph_nodes(schedule: Sequence[Any]) -> list[Any]:
@@ -138,15 +140,17 @@ def _operator(node: Any) -> str | None:
     return None if name is not None and name.startswith(_USERS_LAUNCH) else name
 
 
-def _user_line(node: Any) -> Line | None:
-    """The innermost line outside of torch that led to `node`."""
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+@functools.lru_cache(maxsize=1024)  # the nodes of one operator share a trace, as do those of its backward
+def _user_line(trace: str) -> Line | None:
+    """The innermost line outside of torch in the text of a stack trace."""
+    frames = list(_FRAME.finditer(trace))
     outside = [frame for frame in frames if not _is_in_torch(frame["file"])] or frames
     if not outside:
         return None
     return Line(outside[-1]["file"], int(outside[-1]["line"]), outside[-1]["text"].strip())
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_in_torch(file: str) -> bool:
     import torch
 

@@ -1,12 +1,14 @@
 """Takes out of a kernel's text what its reader does not need: values that nothing uses, names for plain numbers.
 
 Works on finished text, statement by statement: what a line of the generator becomes (a load that got its filling later,
-a store that was dropped) is known only then.
+a store that was dropped) is known only then. What follows from a text alone is kept: layers of a model have equal
+kernels.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from dataclasses import dataclass
 import torch
 
 DtypeOf = Callable[[str], "torch.dtype | None"]
+
+TEXTS = 128  # of how many texts an analysis is kept
 
 # What generated code calls; of these modules only functions with one of the words change anything but their result.
 _MODULES = {"tl", "libdevice", "tl_math", "triton_helpers", "device_functions"}
@@ -39,6 +43,7 @@ def tidied(text: str, dtype_of: DtypeOf) -> str:
 # -- unused values ----------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(TEXTS)
 def without_unused(text: str) -> str:
     """`text` without assignments whose value reaches no store, atomic operation or assertion, and without loops that do
     nothing else. What feeds nothing but itself, as the accumulator of a loop, is not used either.
@@ -113,10 +118,17 @@ def _is_pure(function: ast.expr) -> bool:
         return function.id in _FUNCTIONS
     if not isinstance(function, ast.Attribute):
         return False
-    owner = ast.unparse(function.value)
-    if owner.partition(".")[0] in _MODULES and owner.replace(".", "").isidentifier():
+    if dotted(function.value).partition(".")[0] in _MODULES:
         return not any(word in function.attr for word in _EFFECTS)
     return function.attr in _METHODS
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` if an expression is such a name, else nothing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    owner = dotted(node.value) if isinstance(node, ast.Attribute) else ""
+    return f"{owner}.{node.attr}" if owner and isinstance(node, ast.Attribute) else ""
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -126,34 +138,54 @@ def with_literals(text: str, dtype_of: DtypeOf) -> str:
     """`text` with a number in place of the name of `tl.full([], number, type)` where the other operand of an arithmetic
     operator, a comparison or a selection is known to have that type: there Triton gives the number the same one.
     """
+    edits = [edit for edit in _possible_edits(text) if dtype_of(edit.beside) == edit.dtype]
+    lines = text.splitlines(keepends=True)
+    for edit in sorted(edits, key=lambda edit: (edit.line, edit.first), reverse=True):
+        line = lines[edit.line].encode()
+        lines[edit.line] = (line[: edit.first] + edit.literal.encode() + line[edit.end :]).decode()
+    return "".join(lines)
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """Bytes `first` to `end` of a line, the first line being 0, may become `literal` if `beside` has the type."""
+
+    line: int
+    first: int
+    end: int
+    literal: str
+    beside: str
+    dtype: torch.dtype
+
+
+@functools.lru_cache(TEXTS)
+def _possible_edits(text: str) -> tuple[_Edit, ...]:
+    """The names in `text` that a number can replace, each with the value whose type decides it."""
     if "tl.full(" not in text:
-        return text
+        return ()
     tree = ast.parse(text)
     constants = _constants(tree)
-    edits: list[tuple[ast.Name, str]] = []
+    edits: list[_Edit] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
             pair = (node.left, node.right)
         elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
             pair = (node.left, node.comparators[0])
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.where" and len(node.args) == 3:
+        elif isinstance(node, ast.Call) and dotted(node.func) == "tl.where" and len(node.args) == 3:
             pair = (node.args[1], node.args[2])
         else:
             continue
         for operand, other in (pair, pair[::-1]):
             constant = constants.get(operand.id) if isinstance(operand, ast.Name) else None
             beside = _value_name(other)
-            if constant is None or beside is None or beside in constants or dtype_of(beside) != constant.dtype:
+            if constant is None or beside is None or beside in constants:
                 continue
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and constant.dtype != torch.float32:
                 continue
-            assert isinstance(operand, ast.Name)
-            edits.append((operand, constant.text))
-    lines = text.splitlines(keepends=True)
-    for name, literal in sorted(edits, key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True):
-        line = lines[name.lineno - 1].encode()
-        lines[name.lineno - 1] = (line[: name.col_offset] + literal.encode() + line[name.end_col_offset :]).decode()
-    return "".join(lines)
+            end = operand.end_col_offset
+            assert end is not None, "parsed from text"
+            edits.append(_Edit(operand.lineno - 1, operand.col_offset, end, constant.text, beside, constant.dtype))
+    return tuple(edits)
 
 
 @dataclass(frozen=True)
@@ -183,7 +215,7 @@ def _constant(value: ast.expr) -> _Constant | None:
         if whole is None or whole.dtype != torch.int32 or ast.unparse(value.args[0]) != "tl.float32":
             return None
         return _Constant(f"{whole.text}.0", torch.float32) if abs(int(whole.text)) <= _EXACT_IN_FLOAT32 else None
-    if ast.unparse(value.func) != "tl.full" or len(value.args) != 3 or ast.unparse(value.args[0]) != "[]":
+    if dotted(value.func) != "tl.full" or len(value.args) != 3 or ast.unparse(value.args[0]) != "[]":
         return None
     dtype = _LITERAL_TYPES.get(ast.unparse(value.args[2]))
     number = _number(value.args[1])
