@@ -171,12 +171,15 @@ def _names(address: ast.expr) -> tuple[str, ...]:
 def _access(kernel: NpuKernel, function: str, names: Sequence[str]) -> PlannedAccess:
     pointer = next(name for name in names if _type_of(kernel, name).startswith("*"))
     is_store = function != "tl.load"
-    axes, stretch = _axes_of(kernel, names), 0
+    axes, stretch, span = _axes_of(kernel, names), 0, 0
     for name in names:
         if name in kernel.spans:
             gathered, stretch = kernel.spans[name]
             axes |= frozenset(gathered)
-    return PlannedAccess(_item_size(kernel, pointer), axes, None, frozenset(), is_store, stretch)
+        span = kernel.spans_by_index.get(name, span)
+    return PlannedAccess(
+        _item_size(kernel, pointer), axes, None, frozenset(), is_store, stretch=stretch, span=span, rows=axes
+    )
 
 
 def _axes_of(kernel: NpuKernel, names: Sequence[str]) -> frozenset[str]:
@@ -241,7 +244,7 @@ def _items(kernel: NpuKernel, access: PlannedAccess, loops: Sequence[_Loop]) -> 
             items *= int(axis.length) if rounds else min(block, int(axis.length))
         elif rounds:
             items *= -(-int(axis.length) // block)
-    return items * max(1, access.stretch)
+    return items * max(1, access.stretch, access.span)
 
 
 def _kib(size: int) -> str:

@@ -27,14 +27,15 @@ from torch._inductor.virtualized import V
 from inductor_npu.codegen import listing
 from inductor_npu.codegen.axes import Axis, affine
 from inductor_npu.codegen.emitted import Tiled
-from inductor_npu.codegen.on_chip_gather import OnChipGather, SpanAccess
+from inductor_npu.codegen.gather_by_index import GatherByIndex
+from inductor_npu.codegen.on_chip_gather import SpanAccess
 from inductor_npu.codegen.spans import begins_in_a_block
 from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
 from inductor_npu.codegen.tile_ops import Bounds
 from inductor_npu.tiling import limits
 
 
-class NpuKernel(OnChipGather):
+class NpuKernel(GatherByIndex):
     """The whole kernel: how tiles are loaded and stored, and the loops around them."""
 
     # -- loads and stores ---------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ class NpuKernel(OnChipGather):
 
     def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
         """A load of a span of memory, of which the tile's elements are picked on chip."""
-        whole = Address(span.address, span.axes, None, indirect=False)
+        whole = Address(span.address, span.axes, None, indirect=span.indirect)
         buffer = self._buffer_of(whole, index)
         other = f", other={constant_repr(self._load_other or 0)}" if span.is_limited else ""
         line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"

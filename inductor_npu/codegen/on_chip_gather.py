@@ -49,7 +49,8 @@ class SpanAccess:
     """A load or store of a span. `address` and `mask` are Triton expressions with a dimension for each of `rows` and a
     last one for the span; `shape` are its sizes; `place` is the name of the table for the gather; `axes` are those of
     the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`:
-    so are elements for which the condition does not hold under which the load is made.
+    so are elements for which the condition does not hold under which the load is made. `indirect`: the place is made of
+    loaded indices.
     """
 
     address: str
@@ -60,6 +61,7 @@ class SpanAccess:
     axes: AxisNames
     fills: bool
     is_limited: bool = False
+    indirect: bool = False
 
 
 class OnChipGather(Scans):

@@ -17,6 +17,7 @@ from inductor_npu.codegen.axes import Axes, Axis, hint
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.pieces import Section, sections_of, trace_of_section
 from inductor_npu.codegen.spans import Span, load_span, load_span_of_part, part_of, store_span
+from inductor_npu.codegen.spans_by_index import IndexedSpan, indexed_span, stays_inside
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
@@ -139,6 +140,22 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
                 limited |= names([span.major])
         elif access.address.nonlinear & lengths.keys():
             return None
+        indexed = _span_by_index(access, every) if walked is not None else None
+        if indexed is not None:
+            span_length, rows = indexed.length(access.item_size), names(indexed.rows)
+            accesses.append(
+                PlannedAccess(
+                    access.item_size,
+                    names(access.axes),
+                    None,
+                    frozenset(),
+                    False,
+                    access.passes,
+                    span=span_length,
+                    rows=rows,
+                )
+            )
+            continue
         contiguous = name_of[unit] if unit is not None else None
         stretch = 0 if span is None else span.stretch if span.major is not None and not span.minor else 1
         accesses.append(
@@ -201,3 +218,15 @@ def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sym
     if (span is None or span.minor) and edges.stay_inside([access], every):
         return load_span(access.index, own, access.item_size)
     return span
+
+
+def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedSpan | None:
+    """The span that a load along `every` axis by loaded indices reads; see `gather_by_index.py`."""
+    lengths = {axis.symbol: axis.length for axis in every}
+    if access.is_store or not access.indirect:
+        return None
+    if access.masked:
+        size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
+        if not stays_inside(access.index, lengths, access.loaded, size):
+            return None
+    return indexed_span(access.index, lengths, access.loaded, access.indirect, access.item_size)

@@ -393,6 +393,11 @@ class TileKernel(EmittedKernel):
             conditions.append(str(self._load_mask))
         return " & ".join(conditions) or "None"
 
+    @functools.cached_property
+    def stores_by_index(self) -> bool:
+        """Whether something is stored at addresses that are loaded."""
+        return any(write.is_indirect() for node in self.features.scheduler_nodes() for write in node.read_writes.writes)
+
     # -- indices as values ---------------------------------------------------------------------------------------------
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:

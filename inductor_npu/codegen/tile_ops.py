@@ -129,6 +129,19 @@ class TileOps(CSEProxy):
             self._operands[str(result)] = args
         return result
 
+    def indirect_indexing(
+        self, var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
+    ) -> sympy.Symbol:
+        """As CSEProxy's, but an index that may be negative is one from the end in 32 bits, without a comparison; where
+        elements are stored one by one, the scalar core, which does all that, has 64.
+        """
+        is_tile = bool(self.kernel.axes_of(var.shape)) and self.kernel.index_dtype == "tl.int32"
+        if is_tile and wrap_neg and not self.kernel.stores_by_index and var.bounds.lower < 0 <= var.bounds.upper:
+            text = f"device_functions.index_from_start({var}, {self.kernel.index_to_str(sympy.sympify(size))})"
+            var = self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.int32, shape=var.shape)
+            wrap_neg = False
+        return super().indirect_indexing(var, size, check, wrap_neg)
+
     def _comparison_for_first(self, args: tuple[Any, ...]) -> Any:
         """`a >= b or a is NaN` for what Inductor's argmax asks of an `a` that comes before `b`: whether it is larger,
         or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,7 +59,8 @@ class Value:
 class Access:
     """One load or store at `index`. `indirect` are the axes on which the address depends by way of loaded values;
     `masked` those of the conditions under which it is made, `bounds` these conditions if they are nothing but that;
-    `passes` in how many loops over the reduced axes it stands, if they are looped over.
+    `passes` in how many loops over the reduced axes it stands, if they are looped over; `loaded` are the loaded indices
+    in it, each below a limit.
     """
 
     buffer: str
@@ -71,6 +72,7 @@ class Access:
     masked: Symbols = frozenset()
     passes: int = 1
     bounds: Bounds | None = None
+    loaded: Mapping[sympy.Symbol, sympy.Expr] = field(default_factory=dict)
 
     @property
     def axes(self) -> Symbols:
@@ -135,6 +137,8 @@ class _Tracer(DefaultHandler):
         self.loaded: dict[tuple[str, sympy.Expr], Value] = {}
         self.loads: list[tuple[int, Value]] = []  # by the number of the access
         self.indirect: dict[sympy.Symbol, Value] = {}
+        self.limits: dict[sympy.Symbol, sympy.Expr] = {}
+        self.counted_from_end: set[Symbols] = set()  # axes of loaded indices that may be negative
         self.passes: dict[int, set[int]] = {}
         self.masked_along: Symbols = frozenset()
         self.masked_within: Bounds | None = Bounds({}, {})
@@ -149,6 +153,8 @@ class _Tracer(DefaultHandler):
         for access in self.result.accesses:
             if access.is_store or access.indirect:
                 self.result.nonlinear |= access.address.nonlinear
+        if any(access.is_store and access.loaded for access in self.result.accesses):
+            self.result.compared |= self.counted_from_end  # with a comparison: see TileOps.indirect_indexing
         moments: dict[int, Counter[tuple[Symbols, int]]] = {}
         for value in self.values:
             for time in range(value.born, value.last_use + 1):
@@ -199,7 +205,10 @@ class _Tracer(DefaultHandler):
         address = affine(index, self.symbols)
         item_size = V.graph.get_dtype(name).itemsize
         within = self.masked_within
-        access = Access(name, item_size, address, indirect, is_store, index, self.masked_along, bounds=within)
+        loaded = {symbol: self.limits[symbol] for symbol in index.free_symbols & self.limits.keys()}
+        access = Access(
+            name, item_size, address, indirect, is_store, index, self.masked_along, bounds=within, loaded=loaded
+        )
         self.result.accesses.append(access)
         return access
 
@@ -324,8 +333,9 @@ class _Tracer(DefaultHandler):
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
         symbol = sympy_index_symbol(f"tmp{len(self.indirect)}")
         self.indirect[symbol] = value if isinstance(value, Value) else self._new(frozenset())
+        self.limits[symbol] = sympy.sympify(size)
         if wrap_neg:
-            self.result.compared.add(self.indirect[symbol].axes)
+            self.counted_from_end.add(self.indirect[symbol].axes)
         return symbol
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:

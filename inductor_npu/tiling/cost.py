@@ -16,6 +16,7 @@ from inductor_npu.tiling.plan import PlannedAccess, TilePlan, Work
 CLOCK_HZ = 1.8e9  # docs/ascend.md: cube_freq of the 910B
 SCALAR_ON_CHIP_CYCLES = 8  # one element that the scalar core reads or writes in the Unified Buffer
 SCALAR_DEVICE_CYCLES = 64  # the same in device memory
+INDIRECT_CYCLES = 2 * SCALAR_DEVICE_CYCLES  # an element whose address is loaded: it, and its address
 TRANSFER_CYCLES = 16  # to start a transfer; chosen
 INSTRUCTION_CYCLES = 4  # to start a vector instruction; chosen
 
@@ -29,7 +30,7 @@ REDUCTION_PASSES = 2
 TURN_PASSES = 4
 
 # A chip of which no source says the bandwidth is taken to have the default one's share for a core.
-_DEVICE_BYTES_PER_CYCLE = 22.0
+DEVICE_BYTES_PER_CYCLE = 22.0
 
 
 class Chip(Protocol):
@@ -75,7 +76,7 @@ class _Estimate:
         self.lengths = {axis.name: axis.length for axis in work.axes}
         bandwidth = chip.memory_bandwidth
         self.device_bytes_per_cycle = (
-            _DEVICE_BYTES_PER_CYCLE if bandwidth is None else bandwidth / (chip.vector_cores * CLOCK_HZ)
+            DEVICE_BYTES_PER_CYCLE if bandwidth is None else bandwidth / (chip.vector_cores * CLOCK_HZ)
         )
 
     def steps(self, axis: str) -> int:
@@ -96,12 +97,15 @@ class _Estimate:
 
     def transfer(self, access: PlannedAccess) -> tuple[float, float, float]:
         """Bytes, cycles of its pipe and of the scalar core, for one tile."""
-        dimensions = [axis for axis in self.plan.order if axis in access.axes]
-        items, rounds = self.items(dimensions, padded=False), self.rounds(access.axes)
+        dimensions = [axis for axis in self.plan.order if axis in (access.rows if access.span else access.axes)]
+        items, rounds = self.items(dimensions, padded=False) * max(1, access.span), self.rounds(access.axes)
         if access.axes.intersection(self.plan.loops):
             rounds *= max(1, access.passes)
         if access.indirect.intersection(dimensions):
-            return rounds * items * access.item_size, 0.0, rounds * items * 2 * SCALAR_DEVICE_CYCLES
+            return rounds * items * access.item_size, 0.0, rounds * items * INDIRECT_CYCLES
+        if access.span:
+            cycles = items * access.item_size / self.device_bytes_per_cycle + TRANSFER_CYCLES
+            return rounds * items * access.item_size, rounds * cycles, 0.0
         if not dimensions:
             return rounds * access.item_size, 0.0, rounds * float(SCALAR_DEVICE_CYCLES)
         row = self.items([access.contiguous], padded=False) if access.contiguous in dimensions else 1.0

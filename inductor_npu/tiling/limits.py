@@ -12,5 +12,8 @@ WHOLE_COMPARISON = 128
 WHOLE_COMPARISON_32 = 64
 FEW_COMPARISONS = 8
 
+# Bytes of what loaded indices may lead to, read as a whole for a tile: a sixth of the Unified Buffer of an Ascend 910B.
+LARGEST_SPAN = 32 * 1024
+
 # A loop for which the cost of a launch no longer counts: a tile of 4096 on each of 40 cores, several times.
 LARGE_LOOP = 1 << 19

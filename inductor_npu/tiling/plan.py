@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -62,7 +62,8 @@ class PlannedAccess:
     many loops it stands where reduced axes are looped over.
 
     `stretch`: the access goes through a span of so many elements for each of the tile, with a gather on chip; 0 for one
-    that does not.
+    that does not. `span`: by loaded indices it reads so many elements, all that they may lead to, for each index along
+    the axes `rows`, and the elements of the tile are picked on chip; 0 for one that does not.
     """
 
     item_size: int
@@ -72,13 +73,20 @@ class PlannedAccess:
     is_store: bool
     passes: int = 1
     stretch: int = 0
+    span: int = 0
+    rows: frozenset[str] = frozenset()
 
-    def footprint(self, items: int) -> int:
-        """Bytes of Unified Buffer for a tile of `items`: twice, because while one is computed another is moved; of a
-        gather also the places, and what it gives.
+    def span_bytes(self, blocks: Mapping[str, int]) -> int:
+        """Bytes of all that loaded indices may lead to, for a tile with these blocks."""
+        return self.span * self.item_size * math.prod(blocks.get(axis, 1) for axis in self.rows)
+
+    def footprint(self, blocks: Mapping[str, int]) -> int:
+        """Bytes of Unified Buffer for a tile with these blocks: twice, because while one is computed another is moved;
+        of a gather also the places, and what it gives.
         """
-        moved = 2 * self.item_size * items * max(1, self.stretch)
-        return moved + (items * (4 + max(4, self.item_size)) if self.stretch else 0)
+        items = math.prod(blocks.get(axis, 1) for axis in self.axes)
+        moved = 2 * (self.span_bytes(blocks) if self.span else self.item_size * items * max(1, self.stretch))
+        return moved + (items * (4 + max(4, self.item_size)) if self.stretch or self.span else 0)
 
 
 # Values alive at one moment: how many items of how many bytes for which axes.
@@ -143,7 +151,7 @@ def footprint(blocks: dict[str, int], work: Work) -> int:
     def items(axes: frozenset[str]) -> int:
         return math.prod(blocks.get(axis, 1) for axis in axes)
 
-    buffers = sum(access.footprint(items(access.axes)) for access in work.accesses)
+    buffers = sum(access.footprint(blocks) for access in work.accesses)
     values = max(
         (sum(count * size * items(axes) for (axes, size), count in live.items()) for live in work.live), default=0
     )
@@ -159,6 +167,8 @@ class _Planner:
 
     def fits(self, **changed: int) -> bool:
         blocks = {**self.blocks, **changed}
+        if any(access.span_bytes(blocks) > limits.LARGEST_SPAN for access in self.work.accesses):
+            return False
         return math.prod(blocks.values()) <= self.largest_tile and footprint(blocks, self.work) <= self.room
 
     def tiles(self) -> int:

@@ -32,7 +32,7 @@ from inductor_npu.codegen.device_functions.scans import (
 from .bessel import bessel_i0, bessel_i1, bessel_j0, bessel_j1, bessel_y0, bessel_y1
 from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
-from .gathering import gather, small_quotient, small_remainder
+from .gathering import gather, index_from_start, small_quotient, small_remainder
 from .int64 import (
     add_int64,
     at_most_int64,
@@ -89,6 +89,7 @@ __all__ = [
     "hypot",
     "in_chunks",
     "in_rows",
+    "index_from_start",
     "int64_of_limbs",
     "larger",
     "largest",

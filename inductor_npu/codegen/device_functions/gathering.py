@@ -41,6 +41,19 @@ def gather(x: tl.tensor, place: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
+def index_from_start(index: tl.tensor, size: tl.tensor) -> tl.tensor:
+    """`index` as int32, counted from the end of an axis of `size` elements where it is negative.
+
+    Of an index that 32 bits do not hold Ascend takes the lower ones; elsewhere it becomes one that no axis has.
+    """
+    whole = index.to(tl.int32)
+    counted = whole + ((whole >> 31) & size)
+    if _TAKES_ANY_TYPE and index.dtype == tl.int64:
+        counted = tl.where(whole.to(tl.int64) == index, counted, -0x80000000)
+    return counted
+
+
+@triton.jit
 def small_quotient(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
     """`x // divisor` of int32 from 0 to 2^22: half a step away from a whole number, rounding cannot reach it."""
     return ((x.to(tl.float32) + 0.5) * (1.0 / divisor)).to(tl.int32)
