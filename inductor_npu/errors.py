@@ -121,10 +121,14 @@ class CacheDirectoryError(NpuError):
     )
 
 
-class CacheSettingError(NpuError):
-    """An environment variable of the compile cache has no valid value."""
+class SettingError(NpuError):
+    """An environment variable, or the knob of `inductor_npu.config` that it sets, has no valid value."""
 
     template = "{variable}={value!r} is not valid: it must be {expected}"
+
+
+class CacheSettingError(SettingError):
+    """An environment variable of the compile cache has no valid value."""
 
 
 class MemoryFaultError(NpuError):
@@ -184,10 +188,8 @@ class NoGradientError(NpuError):
     )
 
 
-class DeviceSettingError(NpuError):
+class DeviceSettingError(SettingError):
     """An environment variable that sizes the embedded NPU has no valid value."""
-
-    template = "{variable}={value!r} is not valid: it must be {expected}"
 
 
 class NoAscendEnvironmentError(NpuError):

@@ -29,7 +29,7 @@ from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.errors import CacheMissError, CacheSettingError
 from inductor_npu.switches import is_on
 
-ON, OFF, MUST_HIT = MODES = ("on", "off", "must-hit")
+ON, OFF, MUST_HIT = "on", "off", "must-hit"
 # In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.
 COUNTERS = "inductor_npu_kernel_cache"
 
@@ -93,9 +93,8 @@ def refuse_new_graph(name: str, source: str) -> None:
 
 def mode() -> str:
     """on, off or must-hit. Raises CacheSettingError if `config.cache` (INDUCTOR_NPU_CACHE) is none of them."""
-    if config.cache not in MODES:
-        expected = " or ".join(MODES)
-        raise CacheSettingError(variable="INDUCTOR_NPU_CACHE", value=config.cache, expected=expected)
+    if config.cache not in (ON, OFF, MUST_HIT):
+        raise CacheSettingError(variable="INDUCTOR_NPU_CACHE", value=config.cache, expected="on, off or must-hit")
     return config.cache
 
 

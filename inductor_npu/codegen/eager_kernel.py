@@ -20,12 +20,13 @@ import sympy
 import torch
 from torch._inductor.codegen.common import RemovedArg
 from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.runtime.triton_compat import OutOfResources
 from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch.utils._sympy.printers import PythonPrinter
 
 from inductor_npu import config
-from inductor_npu.errors import KernelCompileError
+from inductor_npu.errors import KernelCompileError, NpuError
 
 _COMPUTED_IN_FP32 = (torch.float16, torch.bfloat16)
 
@@ -96,7 +97,7 @@ def replace(kernel: Any, name: str, failure: Exception) -> str:
     # A kernel over a list of tensors (an optimizer's step) has a part for each.
     nodes = kernel.features.scheduler_nodes()
     operators = get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
-    reason = _first_line(failure)
+    reason = reason_of(failure)
     if config.strict:
         hint = "; unset INDUCTOR_NPU_STRICT to run its operators in eager"
         raise KernelCompileError(
@@ -129,10 +130,13 @@ def written(kernel: Any, name: str) -> str | None:
     return source if same else None
 
 
-def _first_line(failure: Exception) -> str:
+def reason_of(failure: Exception) -> str:
+    """What `failure` says, in one line: a compiler's error ends with it, below the place; what does not fit begins with
+    it, and goes on with the largest tiles.
+    """
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith(_FRAME)] or lines
-    return f"{type(failure).__name__}: {lines[-1] if lines else ''}"
+    lines = [line for line in lines if not line.startswith(_FRAME)] or lines or [""]
+    return f"{type(failure).__name__}: {lines[0 if isinstance(failure, (NpuError, OutOfResources)) else -1]}"
 
 
 class _IndexPrinter(PythonPrinter):

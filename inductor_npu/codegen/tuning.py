@@ -21,7 +21,7 @@ from inductor_npu.cache import tiles
 from inductor_npu.codegen.tile_kernel import CannotEmit
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.device_interface.benchmarker import benchmark_npu, benchmarking
-from inductor_npu.errors import KernelTooLargeError
+from inductor_npu.errors import KernelTooLargeError, SettingError
 from inductor_npu.tiling.candidates import candidates
 from inductor_npu.tiling.cost import cost
 from inductor_npu.tiling.plan import TilePlan, Work
@@ -38,25 +38,33 @@ _TOLERANCE = 0.05
 _ROUNDS = 3
 _ROUND_MS = 10
 
+# How candidates are compared: config.tune_by.
+_TIME, _MODEL = "time", "model"
+
 # What the kernel is called in the source of a candidate.
 _NAME = "triton_"
 
 
 def is_wanted() -> bool:
+    """Whether the user asked for max-autotune, of all or of pointwise kernels."""
     return bool(inductor_config.max_autotune or inductor_config.max_autotune_pointwise)
 
 
 def tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
     """The best tile of a kernel: `default` or one near it. `source_of` writes the kernel with a tile, with functions
     that make example inputs and launch it.
+
+    Raises SettingError if config.tune_by is neither.
     """
     with timed(Phase.TUNING):
         return _tuned(work, default, share, source_of)
 
 
 def _tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
+    if config.tune_by not in (_TIME, _MODEL):
+        raise SettingError(variable="INDUCTOR_NPU_TUNE_BY", value=config.tune_by, expected=f"{_TIME} or {_MODEL}")
     source = source_of(default)
-    is_timed = config.tune_by == "time" and torch.npu.is_available()
+    is_timed = config.tune_by == _TIME and torch.npu.is_available()
     fields = _fields(source, is_timed)
     if not inductor_config.force_disable_caches and (kept := tiles.read(fields)) is not None:
         return kept

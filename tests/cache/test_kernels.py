@@ -227,7 +227,7 @@ def test_off_is_off(own_caches: Caches) -> None:
 
 
 def test_an_unknown_setting_is_an_error() -> None:
-    with config.patch(cache="sometimes"), pytest.raises(CacheSettingError, match="on or off or must-hit"):
+    with config.patch(cache="sometimes"), pytest.raises(CacheSettingError, match="on, off or must-hit"):
         kernels.mode()
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from triton.compiler.errors import CompilationError
 
 import inductor_npu.config
 from inductor_npu.codegen import scheduling
-from inductor_npu.errors import NpuWarning
+from inductor_npu.codegen.eager_kernel import reason_of
+from inductor_npu.errors import KernelTooLargeError, NpuWarning
+from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError
 from tests.compile.helpers import check
 
 
@@ -118,3 +121,12 @@ def test_strict_mode_raises(broken_compiler: list[str]) -> None:
 def test_random_numbers_are_refused_rather_than_drawn_differently(broken_compiler: list[str]) -> None:
     with pytest.raises(Exception, match="cannot run in eager either because the operation"):
         torch.compile(lambda x: torch.rand_like(x))(torch.randn(5).to("npu"))
+
+
+def test_the_reason_is_the_sentence_and_not_the_details_below_or_above_it() -> None:
+    tiles = ((16384, "tensor<4096xf32>", "kernel.py:3:4"),)
+    too_large = UnifiedBufferExceededError(300_000, 196_608, "Unified Buffer", "kernel", tiles)
+    assert reason_of(too_large).startswith("UnifiedBufferExceededError: kernel kernel does not fit: 300000 bytes")
+    named = KernelTooLargeError(kernel="kernel", target="Ascend910B3", blocks={"XBLOCK": 1}, reason=too_large)
+    assert reason_of(named).startswith("KernelTooLargeError: kernel kernel does not fit Ascend910B3")
+    assert reason_of(CompilationError("at 3:4:\nx = y\n    ^", None, "no y")) == "CompilationError: no y"

@@ -97,6 +97,14 @@ def test_every_candidate_is_right(number: int, function: object, shape: tuple[in
         check(function, torch.randn(shape), mode=MODE)
 
 
+def test_a_setting_that_is_neither_is_an_error_that_says_what_it_may_be() -> None:
+    with (
+        inductor_npu.config.patch(tune_by="luck"),
+        pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=r"INDUCTOR_NPU_TUNE_BY='luck'.*time or model"),
+    ):
+        check(lambda x: x.sin() * 2, torch.randn(64, 300), mode=MODE)
+
+
 def tile(block: int) -> TilePlan:
     return TilePlan(("x",), {"x": block}, ())
 
