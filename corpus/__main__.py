@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from corpus import exceptions, table
 from corpus.check import check, program_names
 from corpus.summary import summarise
+from inductor_npu import terminal
 from inductor_npu.errors import NpuError
 from inductor_npu.providers import DEFAULT_TARGET
 
@@ -32,7 +32,7 @@ def main(
     names = [name for name in program_names(sample, target) if name.startswith(only)]
     start = time.perf_counter()
     try:
-        with _bars(console) as bars:
+        with terminal.progress(console) as bars:
             tasks = {
                 what: bars.add_task(what, total=None)
                 for what in ("collecting", "compiling", *(["running"] if run else []))
@@ -64,9 +64,5 @@ def main(
         raise typer.Exit(1)
 
 
-def _bars(console: Console) -> Progress:
-    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console)
-
-
-typer.run(main)
+if __name__ == "__main__":
+    typer.run(main)

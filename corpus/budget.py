@@ -37,6 +37,7 @@ EVERY_OPERATOR = 3
 EVERY_KERNEL = 2
 # Block sizes are chosen so that our estimate lies between these shares of the buffer, a factor of two apart.
 LEAST_SHARE, LARGEST_SHARE = 1 / 8, 4
+LEAST_AGREEMENT = 0.95
 
 
 @dataclass(frozen=True)
@@ -257,14 +258,14 @@ def main(
     jobs: Annotated[int, typer.Option(help="Programs, and kernels, at a time.")] = 2,
     accept: Annotated[bool, typer.Option("--accept", help="Write the result as the table in git.")] = False,
 ) -> None:
-    """Compares the two checks of the Unified Buffer. Exit status 1 if they agree on less than 95%."""
+    """Compares the two checks of the Unified Buffer. Exit status 1 if they agree on less than LEAST_AGREEMENT (95%)."""
     console = Console()
     kernels = compare(kernels_of(sample_programs(), target, jobs, every), target, jobs)
     summarise(console, kernels)
     if accept:
         write(target, kernels)
         console.print(f"Written: {path_of(target)}")
-    if agreement(kernels) < 0.95:
+    if agreement(kernels) < LEAST_AGREEMENT:
         raise typer.Exit(1)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import repeat
 
 from corpus import running, table
-from corpus.collecting import all_names, collect
+from corpus.collecting import Place, all_names, collect
 from corpus.exceptions import reason_of
 from corpus.table import Line
 from inductor_npu.ascend.collect.source import without_name
@@ -23,7 +23,6 @@ from inductor_npu.target import NpuTarget, get_target
 FEW = 100  # kernels that one process reads sooner than others start
 # Programs that continuous integration checks: every one of them whose number this divides.
 SAMPLE = 12
-Place = tuple[str, int]  # a program, and the number of a kernel in the order of first launches, from 0
 Progress = Callable[[str, int, int], None]  # (what is being done, done, of how many)
 
 

@@ -35,6 +35,8 @@ _SOURCES = (
 _ERROR = "error.json"
 KEPT_VERSIONS = 3
 
+Place = tuple[str, int]  # a program, and the number of a kernel in the order of first launches, from 0
+
 
 @dataclass(frozen=True)
 class Collected:

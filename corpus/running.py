@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from corpus.collecting import ROOT, collect_data
+from corpus.collecting import ROOT, Place, collect_data
 from inductor_npu.ascend.collect.source import without_name
 from inductor_npu.ascend.compilation import Compilation
 from inductor_npu.ascend.environment import AscendEnvironment
@@ -20,7 +20,6 @@ from inductor_npu.ascend.kernel import CollectedKernel
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.location import user_store
 
-Place = tuple[str, int]  # a program, and the number of a kernel in the order of first launches, from 0
 SECONDS = 60.0  # that one run of one kernel may take; a sort over rows of a hundred takes 20
 PROGRAMS_AT_A_TIME = 64  # whose data is kept meanwhile: a few MB each, a hundred for a model
 # What decides the outcome, beside the kernel and Ascend's compiler.

@@ -16,10 +16,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fuzz.case import Case
 from fuzz.search import Failure, Search
+from inductor_npu import terminal
 
 # A process serves for so many programs: compiled code is not given back.
 PROGRAMS_OF_A_PROCESS = 60
@@ -48,8 +48,7 @@ def main(
     end = None if minutes is None else time.monotonic() + 60 * minutes
     failures = 0
     as_stock: dict[int, int] = {}  # by process
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bars, tempfile.TemporaryDirectory() as folder:
+    with terminal.progress(console) as bars, tempfile.TemporaryDirectory() as folder:
         bar = bars.add_task("programs", total=programs)
 
         def one(number: int) -> None:

@@ -91,7 +91,7 @@ class Draft:
         return tuple(shape)
 
     def operand(self, fits: Condition = anything, exact: bool = False) -> str:
-        """The name of a value that fits, the latest being the simplest; of an input that is made where none does.
+        """The name of a value that fits, the latest being the simplest. Raises NothingFits if none does.
 
         exact: whether only exact ones do.
         """
@@ -205,7 +205,7 @@ class NothingFits(Exception):
 def a_new_input(draft: Draft, shape: tuple[int, ...] | None = None) -> str:
     """The name of an input that a program may begin with."""
     dtype = draft.choose(("float32", *DTYPES))
-    values = draft.choose(("normal", "integers", "integers", "special")) if dtype in DTYPES[:4] else "integers"
+    values = draft.choose(("normal", "integers", "integers", "special")) if dtype in FLOATS else "integers"
     if draft.gradients and values == "special":
         values = "normal"
     chosen = draft.shape() if shape is None else shape

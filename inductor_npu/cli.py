@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inductor_npu import terminal
 from inductor_npu.cache import commands
@@ -203,8 +202,7 @@ def _exit_status(report: Report, fail_on: FailOn) -> int:
 @contextlib.contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """A bar that appears when the first kernel is compiled, on a terminal only."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    progress = terminal.progress(console, transient=True, disable=not console.is_terminal)
     task = progress.add_task("", total=None, visible=False)
 
     def on_done(what: str, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""Where rich's tables go: a terminal, as wide as it is, or a file, as wide as they like."""
+"""Where rich's tables and bars go: a terminal, as wide as it is, or a file, as wide as they like."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 # Characters of a line in a file or a log, and of text that a program prints itself.
 LOG_WIDTH, TEXT_WIDTH = 160, 120
@@ -16,6 +17,12 @@ def output(stderr: bool = False) -> Console:
     """Standard output, or standard error."""
     console = Console(stderr=stderr)
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=LOG_WIDTH, stderr=stderr)
+
+
+def progress(console: Console, *more: ProgressColumn, transient: bool = False, disable: bool = False) -> Progress:
+    """Bars: what is done, how much of it, for how long, and the columns `more`. `transient`: gone when all is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *more)
+    return Progress(*columns, console=console, transient=transient, disable=disable)
 
 
 def as_text(shown: RenderableType, width: int | None = None) -> str:

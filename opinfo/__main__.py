@@ -15,8 +15,9 @@ from typing import Annotated
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TaskID, TextColumn
 
+from inductor_npu import terminal
 from opinfo import plan, table, workers
 from opinfo.outcomes import FAILURES, Case, Outcome, OutcomeFile
 from opinfo.samples import DTYPES, dtypes_of, operators
@@ -63,7 +64,7 @@ def main(
 
     if device == "npu":  # built once, before many processes want it
         subprocess.run([sys.executable, "-m", "inductor_npu.simulator.device"], check=True)
-    with _bars(console) as bars:
+    with terminal.progress(console, TextColumn("{task.fields[failed]} failed")) as bars:
         sweep = _Sweep(bars, files, device)
 
         def tasks() -> Iterator[Task]:
@@ -150,11 +151,6 @@ def summarise(console: Console, device: str, outcomes: dict[Case, Outcome], stoc
         listed = ", ".join(name for name, _ in names.most_common(6))
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
         console.print(f"  {names.total():5} {cause}: {listed}{more}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _bars(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, TextColumn("{task.fields[failed]} failed"), console=console)
 
 
 if __name__ == "__main__":
