@@ -33,7 +33,6 @@ PREFIX = "_mlir_ciface_"
 # The code must not depend on which host compiles it. The least that has instructions to convert half; what the bare
 # architecture lacks, LLVM would call from a library that not every host has.
 CPU = {"x86_64": "x86-64-v3"}.get(platform.machine(), "generic")
-_DEFINE = re.compile(r'^define .*?@("?[\w.$]+"?)\(')
 _CALLED = re.compile(r'@("?[\w.$]+"?)')
 _LOCAL = re.compile(r"\s*(%\S+) = alloca (.+), align \d+$")
 _MEMORY = re.compile(r"(= load .*, ptr addrspace\(([16])\) %)|(^\s*store .*, ptr addrspace\(([16])\) %)")

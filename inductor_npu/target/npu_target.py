@@ -13,8 +13,8 @@ class NpuTarget:
     """One chip. Sizes are in bytes, bandwidths in bytes a second; all per device.
 
     `name` is what the Triton target's `arch` and Ascend's `--target` are called. `memory` and `memory_bandwidth` are
-    None where no source says them. `max_grid`, `burst` and `vector_bytes` are what Ascend's documentation says of the
-    910B.
+    None where no source says them. `alignment`, `max_grid` and `vector_bytes` are what Ascend's documentation says of
+    the 910B.
     """
 
     name: str
@@ -28,11 +28,9 @@ class NpuTarget:
     memory: int | None = None
     memory_bandwidth: float | None = None
     alignment: int = 32
-    burst: int = 512
     max_grid: int = 65535
     vector_bytes: int = 256
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")
-    integer_types: tuple[str, ...] = ("i1", "i8", "i16", "i32", "i64")
 
     def __post_init__(self) -> None:
         positive = ("cube_cores", "vector_cores", "unified_buffer", "memory", "alignment", "max_grid", "vector_bytes")

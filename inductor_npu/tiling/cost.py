@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
+from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.plan import PlannedAccess, TilePlan, Work
 
 CLOCK_HZ = 1.8e9  # docs/ascend.md: cube_freq of the 910B
-SCALAR_ON_CHIP_CYCLES = 8  # one element that the scalar core reads or writes in the Unified Buffer
-SCALAR_DEVICE_CYCLES = 64  # the same in device memory
+SCALAR_DEVICE_CYCLES = 64  # one element that the scalar core reads or writes in device memory
 INDIRECT_CYCLES = 2 * SCALAR_DEVICE_CYCLES  # an element whose address is loaded: it, and its address
 TRANSFER_CYCLES = 16  # to start a transfer; chosen
 INSTRUCTION_CYCLES = 4  # to start a vector instruction; chosen
@@ -31,19 +30,6 @@ TURN_PASSES = 4
 
 # A chip of which no source says the bandwidth is taken to have the default one's share for a core.
 DEVICE_BYTES_PER_CYCLE = 22.0
-
-
-class Chip(Protocol):
-    """What the cost model needs to know of a target."""
-
-    @property
-    def vector_cores(self) -> int: ...
-    @property
-    def memory_bandwidth(self) -> float | None: ...
-    @property
-    def alignment(self) -> int: ...
-    @property
-    def vector_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,7 @@ class Cost:
 
 
 class _Estimate:
-    def __init__(self, work: Work, plan: TilePlan, chip: Chip) -> None:
+    def __init__(self, work: Work, plan: TilePlan, chip: NpuTarget) -> None:
         self.work, self.plan, self.chip = work, plan, chip
         self.lengths = {axis.name: axis.length for axis in work.axes}
         bandwidth = chip.memory_bandwidth
@@ -144,6 +130,6 @@ class _Estimate:
         return Cost(most * mte2, most * vector, most * mte3, most * scalar, fill, tiles * (read + written))
 
 
-def cost(work: Work, plan: TilePlan, chip: Chip) -> Cost:
+def cost(work: Work, plan: TilePlan, chip: NpuTarget) -> Cost:
     """What one launch of a kernel costs whose tile is `plan`."""
     return _Estimate(work, plan, chip).launch()

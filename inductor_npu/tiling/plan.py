@@ -21,10 +21,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
+from inductor_npu.target import NpuTarget
 from inductor_npu.tiling import limits
 
 # An axis shorter than this gains nothing from being the contiguous dimension of a row that an index leads to.
@@ -115,15 +115,6 @@ class Work:
     limited: frozenset[str] = frozenset()
 
 
-class Chip(Protocol):
-    """What the planner needs to know of a target."""
-
-    @property
-    def unified_buffer(self) -> int: ...
-    @property
-    def vector_cores(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class TilePlan:
     """`order` are the tile's dimensions from the outermost inwards, with their `blocks`; `loops` the reduced axes of
@@ -159,7 +150,7 @@ def footprint(blocks: dict[str, int], work: Work) -> int:
 
 
 class _Planner:
-    def __init__(self, work: Work, chip: Chip, largest_tile: int, share: float) -> None:
+    def __init__(self, work: Work, chip: NpuTarget, largest_tile: int, share: float) -> None:
         self.work, self.chip, self.largest_tile = work, chip, largest_tile
         self.room = chip.unified_buffer * share
         self.lengths = {axis.name: axis.length for axis in work.axes}
@@ -212,7 +203,7 @@ def innermost(work: Work, among: Sequence[str]) -> str | None:
     return max(votes, key=lambda axis: (votes[axis], among.index(axis)))
 
 
-def plan(work: Work, chip: Chip, largest_tile: int, share: float = FILLED) -> TilePlan:
+def plan(work: Work, chip: NpuTarget, largest_tile: int, share: float = FILLED) -> TilePlan:
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """

@@ -54,14 +54,6 @@ def rows(buffers: list[Buffer], tile: bool = False) -> Rows | None:
     return Rows(count, length, known)
 
 
-def is_strided(buffer: Buffer, tile: bool = True) -> bool:
-    """Whether neighbours of the innermost axis that holds more than one element lie apart. Unknown counts as apart."""
-    for size, stride in zip(reversed(sizes(buffer, tile)), reversed(buffer.strides)):
-        if size != 1:
-            return stride != 1
-    return False
-
-
 def footprint(buffer: Buffer) -> int | None:
     """Bytes that a vector instruction works through to reach all elements of an on-chip view: a whole block for each
     element of a strided row, whole blocks for each row.

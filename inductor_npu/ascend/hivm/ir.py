@@ -90,8 +90,7 @@ class Operation:
     """One operation.
 
     `name` is the dialect's (`arith.addi`, `func.call`); `operands` are the values used, in the order of the text,
-    except for what `attributes` holds for the operations the parser knows (see parser.py). An operation that it does
-    not know is `opaque`.
+    except for what `attributes` holds for the operations the parser knows (see parser.py).
     """
 
     name: str
@@ -102,7 +101,6 @@ class Operation:
     attributes: dict[str, object] = field(default_factory=dict)
     regions: list[Region] = field(default_factory=list)
     location: Location | None = None
-    opaque: bool = False
 
     def walk(self) -> Iterator[Operation]:
         """This operation and all operations inside it, in the order of the text."""

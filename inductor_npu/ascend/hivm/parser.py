@@ -1,9 +1,9 @@
 """The final IR's text (`module.hivm.opt.mlir`) as data.
 
 The compiler prints one operation a line, regions opened by `{` at a line's end and closed by `}` at a line's begin;
-that is what is read. Operations of `_READERS` are understood; any other keeps its operands, results, types and regions
-as `opaque`. What cannot be read, or would change control flow unseen (branches between blocks), raises HivmSyntaxError
-with the line.
+that is what is read. Of operations of `_READERS` attributes are read, too; any other has operands, results, types and
+regions. What cannot be read, or would change control flow unseen (branches between blocks), raises HivmSyntaxError with
+the line.
 
 Attributes of the operations that are understood (an `Index` is a number or a value):
 
@@ -178,7 +178,7 @@ class _Parser:
             if reader is not None:
                 result_types = reader(self, operation, rest)
             else:
-                result_types = _read_opaque(self, operation, rest, len(_result_names(names)))
+                result_types = _read_any(self, operation, rest, len(_result_names(names)))
             for result, type_text in zip(_result_names(names), result_types):
                 value = self._define(self._scopes[-1], result, type_text)
                 value.owner = operation
@@ -456,12 +456,8 @@ def _refuse(parser: _Parser, operation: Operation, rest: str) -> list[str]:
     )
 
 
-_UNDERSTOOD = ("arith.", "math.", "func.", "scf.", "memref.", "hivm.hir.", "annotation.")
-
-
-def _read_opaque(parser: _Parser, operation: Operation, rest: str, results: int) -> list[str]:
+def _read_any(parser: _Parser, operation: Operation, rest: str, results: int) -> list[str]:
     """Any operation `name %a, %b {attributes} : types`, with or without regions; its results' types end its text."""
-    operation.opaque = not operation.name.startswith(_UNDERSTOOD) and operation.name != "return"
     opened = rest.endswith("{")
     text = " " + (rest[:-1] if opened else rest)
     operands, type_text = _split_type(text) if " : " in text else (text, "")

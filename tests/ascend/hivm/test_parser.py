@@ -65,7 +65,7 @@ def test_names_of_sibling_regions_do_not_mix():
 
 def test_an_unknown_operation_is_kept_with_operands_and_results():
     operation = operations("    %0, %1 = strange.thing %arg0 [%arg1] {a = 1 : i32} : memref<?xf32> -> i32, f32\n")[0]
-    assert operation.opaque
+    assert operation.name == "strange.thing"
     assert [value.name for value in operation.operands] == ["%arg0", "%arg1"]
     assert [value.type for value in operation.results] == ["i32", "f32"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inductor_npu.simulator.triton_backend.mathlib import DEFINITIONS, Library, UnknownFunction, build_function
-from inductor_npu.simulator.triton_backend.mathlib.library import libdevice_name
+from inductor_npu.simulator.triton_backend.mathlib.library import name_for
 
 from .mathlib_harness import compile_text, evaluate
 from .mathlib_reference import BINARY, LOG_DOMAIN, MP_UNARY, SPECIALS, UNARY, inputs_f32, ulp_errors
@@ -191,9 +191,7 @@ def test_every_overload_of_libdevice_has_its_function():
         for name in names.split():
             for arguments, result in libdevice._parse(signatures):
                 selector = arguments[1] if name in ("jn", "yn") else arguments[0]
-                function = build_function(
-                    libdevice_name(f"__npu_{name}_{selector}"), tuple(plain.get(a, a) for a in arguments), 4
-                )
+                function = build_function(name_for(name, selector), tuple(plain.get(a, a) for a in arguments), 4)
                 assert function.result == plain.get(result, result), name
-    assert libdevice_name("__npu_mulhi_u64") == "umulhi"
-    assert libdevice_name("__npu_uint2float_rn_u32") == "uint2float_rn"
+    assert name_for("mulhi", "u64") == "umulhi"
+    assert name_for("uint2float_rn", "u32") == "uint2float_rn"

@@ -15,7 +15,6 @@ from .hit import Hit, hit
 _ACCUMULATOR_BYTES = 128 * 1024
 _UNSIGNED = frozenset({"ult", "ule", "ugt", "uge"})
 _WIDE = frozenset({"i16", "i32", "i64"})
-_BY_INDEX = frozenset({"argmax", "argmin", "_argmax_combine", "_argmin_combine", "max", "min"})
 
 
 def check(kernel: Kernel) -> Iterator[Hit]:

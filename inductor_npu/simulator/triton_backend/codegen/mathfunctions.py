@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..libdevice import symbol_parts
-from ..mathlib.library import Library, UnknownFunction
+from ..mathlib.library import Library, UnknownFunction, name_for
 from .builder import Builder, Val
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _ASCEND_NAMES = {
     "__hmf_tanhDh": "tanh",
     "__hmf_tanhf": "tanh",
 }
-_SIGNED_TOO = frozenset({"mulhi", "mul24", "sad", "hadd", "rhadd"})  # mathlib's unsigned versions begin with u
 _FLAGGED = frozenset({"ctlz", "cttz", "absi"})  # take an i1: whether zero (the least number) gives poison
 
 
@@ -71,9 +70,7 @@ class MathFunctions:
             name, type_ = symbol_parts(symbol)
         except ValueError:
             return None
-        if type_.startswith("u") and name in _SIGNED_TOO:
-            name = f"u{name}"
-        return self._typed(self.library_call(name, values), element)
+        return self._typed(self.library_call(name_for(name, type_), values), element)
 
     def _typed(self, result: Val | None, element: str) -> Val | None:
         if result is None or result.element == element:

@@ -8,7 +8,7 @@ and shuffles with constant orders.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -196,25 +196,24 @@ def chunks_in_a_period(kernel: KernelGenerator, roots: Sequence[Root], extent: i
 def _gathered(kernel: KernelGenerator, roots: Sequence[Root]) -> list[np.ndarray]:
     """The places of the gathers that `roots` read lane by lane."""
     found: dict[Value, np.ndarray] = {}
-    seen: set[Value] = set()
-    stack = [operand for root in roots for operand in root.operands]
-    while stack:
-        value = stack.pop()
-        op = value.owner
-        if value in seen or op is None or not is_tensor(value) or value in kernel.env or not is_virtual(op):
-            continue
-        seen.add(value)
+    for op in _needed(kernel, roots, lambda op: op.name != "tt.gather" and not moves(op)):
         if op.name == "tt.gather":
             table = kernel.tables.of(op.operands[1])
             if table is not None and table.ndim == 1 and len(shape_of(op.operands[0].type)) == 1:
                 found[op.operands[1]] = table
-        elif not moves(op):
-            stack += op.operands
     return list(found.values())
 
 
 def gathers_known_places(kernel: KernelGenerator, roots: Sequence[Root]) -> bool:
     """Whether what `roots` need is gathered somewhere from places that are known."""
+    return any(
+        op.name == "tt.gather" and kernel.tables.of(op.operands[1]) is not None
+        for op in _needed(kernel, roots, lambda op: True)
+    )
+
+
+def _needed(kernel: KernelGenerator, roots: Sequence[Root], goes_on: Callable[[Op], bool]) -> Iterator[Op]:
+    """The operations that are evaluated on demand for `roots`, each once; not what one needs that does not go on."""
     seen: set[Value] = set()
     stack = [operand for root in roots for operand in root.operands]
     while stack:
@@ -223,10 +222,9 @@ def gathers_known_places(kernel: KernelGenerator, roots: Sequence[Root]) -> bool
         if value in seen or op is None or not is_tensor(value) or value in kernel.env or not is_virtual(op):
             continue
         seen.add(value)
-        if op.name == "tt.gather" and kernel.tables.of(op.operands[1]) is not None:
-            return True
-        stack += op.operands
-    return False
+        yield op
+        if goes_on(op):
+            stack += op.operands
 
 
 # -- what a nest need not do -----------------------------------------------------------------------------------------

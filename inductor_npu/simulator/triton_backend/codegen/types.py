@@ -10,38 +10,12 @@ import functools
 import math
 import struct
 
+from ..mathlib import builder as mathlib
 from ..ttir.ir import PointerType, ScalarType, TensorType, Type
 
-LLVM_TYPES = {
-    "i1": "i1",
-    "i8": "i8",
-    "i16": "i16",
-    "i32": "i32",
-    "i64": "i64",
-    "index": "i64",
-    "f16": "half",
-    "bf16": "i16",
-    "f32": "float",
-    "f64": "double",
-    "f8E4M3FN": "i8",
-    "f8E5M2": "i8",
-    "ptr": "ptr",
-}
-BITS = {
-    "i1": 1,
-    "i8": 8,
-    "i16": 16,
-    "i32": 32,
-    "i64": 64,
-    "index": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "f64": 64,
-    "f8E4M3FN": 8,
-    "f8E5M2": 8,
-    "ptr": 64,
-}
+# mathlib's scalars, and those that only code has.
+LLVM_TYPES = {**mathlib.LLVM_TYPES, "index": "i64", "ptr": "ptr"}
+BITS = {**mathlib.BIT_WIDTHS, "index": 64, "ptr": 64}
 FLOATS = frozenset({"f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2"})
 NARROW_FLOATS = frozenset({"f16", "bf16"})
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}

@@ -134,9 +134,8 @@ def _narrowest(arguments: tuple[str, ...]) -> str:
     return next((a for a in arguments if a in ("f16", "bf16")), "f32")
 
 
-def libdevice_name(symbol: str) -> str:
-    """The function here for a symbol of this target's libdevice, `__npu_<name>_<type>`: `__npu_mulhi_u32` is umulhi."""
-    name, _, type_ = symbol.removeprefix("__npu_").rpartition("_")
+def name_for(name: str, type_: str) -> str:
+    """The function here for libdevice's `name` of arguments of `type_`: that of mulhi for u32 is umulhi."""
     return f"u{name}" if type_.startswith("u") and f"u{name}" in DEFINITIONS else name
 
 
