@@ -25,7 +25,7 @@ DAMAGED, BAD_CALL = 1, 2  # exit statuses
 _SHOWN_DIGITS = 12
 _MIB = 2**20
 
-Kind = Annotated[str | None, typer.Option(help="Only entries of this kind: kernel, tile or verdict.")]
+Kind = Annotated[str | None, typer.Option(help="Only entries of this kind: kernel, tile, verdict, run or warmup.")]
 BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")]
 
 

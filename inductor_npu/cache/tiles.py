@@ -24,6 +24,7 @@ def read(fields: Mapping[str, str]) -> TilePlan | None:
 
 
 def write(fields: Mapping[str, str], tile: TilePlan) -> None:
+    """Keeps `tile` as the one of the kernel that `fields` decide."""
     whole = sorted(tile.whole)
     content = json.dumps({"order": tile.order, "blocks": tile.blocks, "loops": tile.loops, "whole": whole})
     entry = Entry(Key(KIND, fields), content.encode())

@@ -3,7 +3,7 @@
 The loops of a kernel start and end their dimensions at *cuts* (cuts.py); a `//` or `%` in an address asks for a cut of
 its own. What lies between two cuts is an axis; neighbours that every address crosses without a gap become one again.
 A loop that asks for a cut which does not fit the others gets its indices by `//` and `%`, which cost an axis its place
-in the tile: Inductor is kept from fusing such loops (scheduling.py).
+in the tile: Inductor is kept from fusing such loops (fusion.py).
 """
 
 from __future__ import annotations
