@@ -19,6 +19,7 @@ from typing import Any
 import sympy
 from torch._inductor.codegen.common import IndentedBuffer
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.codegen.wrapper import pexpr
 from torch._inductor.virtualized import V
 
 from inductor_npu import compat
@@ -63,14 +64,19 @@ class PieceKernel(NpuKernel):
             for node in nodes:
                 node.codegen(self.split_and_set_ranges(node.get_ranges()))
             self.lengths = {axis.prefix: self.index_to_str(axis.length) for axis in self.axes.pointwise}
+            self.lengths_in_python = {axis.prefix: self._in_python(axis.length) for axis in self.axes.pointwise}
             self.title = self._title()
+
+    def _in_python(self, length: sympy.Expr) -> str:
+        """For what the host does with it: Triton has functions of its own for some operations."""
+        return pexpr(self.rename_indexing(length))
 
     def _title(self) -> str:
         """Where the piece lies, and what of the row is written besides."""
 
         def ranges(piece: Piece) -> dict[str, str]:
             return {
-                str(symbol): f"{self.index_to_str(start)} to {self.index_to_str(sympy.expand(start + length))}"
+                str(symbol): f"{self._in_python(start)} to {self._in_python(sympy.expand(start + length))}"
                 for symbol, (start, length) in piece.ranges.items()
             }
 
@@ -92,7 +98,7 @@ class PieceKernel(NpuKernel):
 
     def tiled(self) -> list[Tiled]:
         blocks = self.plan.blocks
-        return [[(f"({self.lengths[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
+        return [[(f"({self.lengths_in_python[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
 
 
 class KernelInPieces(NpuKernel):

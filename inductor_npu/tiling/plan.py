@@ -207,7 +207,7 @@ def plan(work: Work, chip: NpuTarget, largest_tile: int, share: float = FILLED) 
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """
-    walked = _in_order(work, work.walked | rows_by_index(work))
+    walked = _in_order(work, work.walked | rows_by_index(work).difference(work.whole))
     pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in walked]
     reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in walked]
     walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in walked]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 import pytest
 import torch
 import triton
 import triton.language as tl
 
+from inductor_npu.simulator.triton_backend.object_code import _optimise_briefly
 from tests.triton_features import require
 
 
@@ -114,6 +116,16 @@ def embed(ids, table, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.load(ids + i // WIDTH)
     tl.device_assert((row >= 0) & (row < 8), "out of bounds")
     tl.store(out + i, tl.load(table + row * WIDTH + i % WIDTH))
+
+
+@triton.jit
+def doubled_and_largest(x, out, largest, COLUMNS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    c, r = tl.arange(0, BLOCK), tl.arange(0, ROWS)
+    i = c[None, :] + COLUMNS * r[:, None]
+    value = tl.load(x + i, (c < COLUMNS)[None, :]).to(tl.float32)
+    found = tl.max(value, 0)
+    tl.store(out + i, value + value, (c < COLUMNS)[None, :])
+    tl.store(largest + c, found, c < COLUMNS)
 
 
 def llir(kernel, *args, grid=(1,), **constants) -> str:
@@ -230,3 +242,22 @@ def test_lanes_follow_whole_tiles_rather_than_vectors_that_are_broadcast():
     assert "gather" not in text and "scatter" not in text
     expected = (x.cpu() - mean.cpu()[:, None]) * scale.cpu()[:, None] + bias.cpu()[:, None]
     torch.testing.assert_close(out.cpu(), expected)
+
+
+@pytest.mark.parametrize("columns", [49, 57, 61])  # one more than whole vectors of 512, 256, 128 bits
+def test_one_converted_element_is_stored_no_wider_than_it_is_with_avx_512(columns):
+    """LLVM stored the element as it was before its conversion, four bytes of it, over its neighbour."""
+    x = torch.rand(16, columns).bfloat16()
+    out, largest = torch.empty_like(x, device="npu"), torch.empty(columns, dtype=torch.bfloat16, device="npu")
+    text = llir(doubled_and_largest, x.to("npu"), out, largest, COLUMNS=columns, ROWS=16, BLOCK=64)
+    assert torch.equal(out.cpu(), x + x) and torch.equal(largest.cpu(), x.amax(0))
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu="skylake-avx512", opt=2)
+    module = llvm.parse_assembly(text)
+    _optimise_briefly(module, machine)
+    stores = [line.split()[0] for line in machine.emit_assembly(module).splitlines() if line.rstrip().endswith(")")]
+    assert any(store in ("vpextrw", "movw") for store in stores)
+    assert not {"vmovss", "vmovd", "vextractps"} & set(stores), stores

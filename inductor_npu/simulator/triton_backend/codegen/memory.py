@@ -12,10 +12,12 @@ from ..ttir.ir import Op
 from .builder import Builder, Val
 from .integers import Integers
 from .lanes import Address, Index, Lane, Lanes, Uniform, Vector, is_uniform
-from .types import element_bytes, llvm_type, mangled
+from .types import LLVM_TYPES, element_bytes, llvm_type, mangled
 
 if TYPE_CHECKING:
     from .checks import Checks
+
+NARROWED = ("i8", "i16", "i32")  # integers that wider ones may have been converted to
 
 
 @dataclass(eq=False, slots=True)
@@ -244,10 +246,30 @@ class Memory:
 
     def _masked_store(self, pointer: Val, vector: Val, mask: Val, width: int) -> None:
         """To consecutive elements at one address, or to an address for each lane."""
+        if not pointer.lanes and LLVM_TYPES[vector.element] in NARROWED:
+            vector = self._apart_from_its_conversion(vector)
         kind, suffix = ("scatter", mangled("ptr", width)) if pointer.lanes else ("store", "p0")
         name = f"@llvm.masked.{kind}.{mangled(vector.element, width)}.{suffix}"
         self.b.declare(f"declare void {name}({vector.type}, {pointer.type}, i32, {mask.type})")
         self.b.line(f"call void {name}({vector}, {pointer}, i32 {element_bytes(vector.element)}, {mask})")
+
+    def _apart_from_its_conversion(self, vector: Val) -> Val:
+        """The same integers, by a fence that costs no instruction.
+
+        LLVM merges a conversion to narrower integers and the masked store of them. With AVX-512, where a mask turns out
+        to have a single lane, LLVM 22 then stores that lane before its conversion, as wide as it was: over neighbours.
+        """
+        width = vector.lanes
+        bits = 8 * element_bytes(vector.element)
+        if width * bits < 32:  # the fence wants floating point numbers
+            vector = self.b.shuffle(vector, [*range(width), *[-1] * (32 // bits - width)])
+        floats = vector.lanes * bits // 32
+        as_floats = self.b.pure("f32", floats, f"bitcast {vector} to {llvm_type('f32', floats)}", vector)
+        fenced = self.b.intrinsic("arithmetic.fence", ("f32", floats), [as_floats])
+        kept = self.b.pure(
+            vector.element, vector.lanes, f"bitcast {fenced} to {llvm_type(vector.element, vector.lanes)}", fenced
+        )
+        return kept if vector.lanes == width else self.b.shuffle(kept, range(width))
 
     # -- scratch -----------------------------------------------------------------------------------------------------
     def buffer_address(self, buffer: Buffer, positions: list[Lane], width: int) -> Lane:

@@ -43,6 +43,26 @@ def test_masked_off_elements_are_not_written(device, count):
     assert (out[:16] == GUARD).all() and (out[16 + count :] == GUARD).all()
 
 
+@triton.jit
+def convert_kernel(source, target, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < COUNT
+    tl.store(target + offsets, tl.load(source + offsets, mask=mask).to(target.dtype.element_ty), mask=mask)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 17, 33, 49])
+@pytest.mark.parametrize(
+    "narrow", dtypes(torch.bool, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
+)
+@pytest.mark.parametrize("wide", [torch.int32, torch.int64])
+def test_a_tail_that_is_converted_leaves_its_neighbours_alone(device, wide, narrow, count):
+    x = torch.arange(1, count + 1).to(wide)
+    out = torch.full((count + 16,), GUARD).to(narrow).to(device)
+    convert_kernel[(1,)](x.to(device), out, COUNT=count, BLOCK=64)
+    assert_same(out[:count], x.to(narrow))
+    assert_same(out[count:], torch.full((16,), GUARD).to(narrow))
+
+
 @pytest.mark.parametrize("offset", [1, 2, 3, 5])
 @pytest.mark.parametrize("dtype", dtypes(torch.int8, torch.float16, torch.float32, torch.int64))
 def test_pointers_need_the_alignment_of_one_element_only(device, dtype, offset):
