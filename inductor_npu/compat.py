@@ -201,6 +201,24 @@ def _with_npu_in_tables(code: CodeType) -> CodeType:
     return code.replace(co_consts=constants)
 
 
+def _reshape_where_it_may_help() -> None:
+    from torch._inductor.scheduler import Scheduler
+
+    original = getattr(Scheduler, "_try_reindex_pointwise_for_reduction", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _try_reindex_pointwise_for_reduction(self: Any, node1: Any, node2: Any) -> bool:
+        from inductor_npu.codegen.reshaping import may_share
+
+        if node1.get_device().type == DEVICE and not may_share(node1, node2):
+            return False
+        return original(self, node1, node2)
+
+    Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
+
+
 def _record_compile_times() -> None:
     from torch._dynamo import utils
 
@@ -273,6 +291,15 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch._higher_order_ops.associative_scan",
         apply=_scan_pointwise,
+    ),
+    Patch(
+        symbol="torch._inductor.scheduler.Scheduler",
+        reason="_try_reindex_pointwise_for_reduction traces a loop anew, twice, for each pair that shares a buffer, to "
+        "find in most cases that nothing is won; no hook of a backend comes before. It is called where something may "
+        "be won (codegen/reshaping.py).",
+        torch_versions="2.13; earlier versions that lack the method are left alone",
+        when="torch._inductor.scheduler",
+        apply=_reshape_where_it_may_help,
     ),
     Patch(
         symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",

@@ -50,6 +50,16 @@ def test_grids_are_still_looked_up_by_name_in_one_module() -> None:
     assert _without_our_package(f"{source}\nprint('globals()' in inspect.getsource(t.GridExpr.from_meta))") == "True"
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 13), reason="earlier versions do not give a loop another's shape")
+def test_loops_are_still_reshaped_before_a_backend_is_asked() -> None:
+    """When a backend is asked whether a pair of loops may become one before one of them is traced anew, the patch can
+    go.
+    """
+    source = "import inspect\nfrom torch._inductor.scheduler import Scheduler"
+    body = "inspect.getsource(Scheduler.shared_data_after_reordering_loop)"
+    assert _without_our_package(f"{source}\nprint('reindex' in {body}, 'backend' in {body})") == "True False"
+
+
 def test_choices_are_still_those_of_all_devices() -> None:
     """When a backend can bring choices of its own, the patch can go."""
     source = "import inspect, torch._inductor.virtualized as v"
