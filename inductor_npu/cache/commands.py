@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,18 @@ DAMAGED, BAD_CALL = 1, 2  # exit statuses
 _SHOWN_DIGITS = 12
 _MIB = 2**20
 
-Kind = Annotated[str | None, typer.Option(help="Only entries of this kind: kernel, tile, verdict, run or warmup.")]
+
+class Kind(str, Enum):
+    """What entries are of; docs/cache.md says more of each."""
+
+    KERNEL = "kernel"
+    TILE = "tile"
+    VERDICT = "verdict"
+    RUN = "run"
+    WARMUP = "warmup"
+
+
+OfKind = Annotated[Kind | None, typer.Option(help="Only entries of this kind.")]
 BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")]
 
 
@@ -47,7 +59,7 @@ def info() -> None:
 
 @app.command("list")
 def list_entries(
-    kind: Kind = None,
+    kind: OfKind = None,
     fields: Annotated[bool, typer.Option("--fields", help="Show each field of each key.")] = False,
 ) -> None:
     """Each entry: kind, name, size, last use; the one that was used last comes first."""
@@ -101,7 +113,7 @@ def prune(
 
 
 @app.command()
-def clear(kind: Kind = None) -> None:
+def clear(kind: OfKind = None) -> None:
     """Remove all entries, or those of one kind. Inductor's own caches stay."""
     for store in stores():
         terminal.output().print(f"{store.folder}: removed {store.clear(kind)} entries", soft_wrap=True)

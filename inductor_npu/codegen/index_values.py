@@ -16,6 +16,8 @@ import torch
 from torch._inductor.virtualized import OpsWrapper, ops
 from torch.utils._sympy import functions
 
+from inductor_npu.tiling.limits import LARGEST_DIVIDED
+
 # PyTorch's own, or SymPy's: torch 2.11 has both in indices.
 MINIMUM = (functions.Min, sympy.Min)
 MAXIMUM = (functions.Max, sympy.Max)
@@ -28,8 +30,7 @@ _OPERATORS: tuple[tuple[Any, str], ...] = (
 )
 _DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
 
-# Below this `device_functions.small_quotient` is exact; functions for any other number.
-_SMALL = 1 << 22
+# Functions for numbers of which it is not known that they are small.
 _OF_ANY_SIZE = {"quotient": "floor_divide", "remainder": "floor_remainder"}
 
 IsLinear = Callable[[sympy.Expr], bool]
@@ -54,7 +55,7 @@ def with_exact_divisions(
     limits = dict(loaded)
 
     def called(function: str, of: sympy.Expr, divisor: sympy.Integer, limit: sympy.Expr | None) -> sympy.Symbol:
-        if isinstance(limit, sympy.Integer) and int(limit) <= _SMALL:
+        if isinstance(limit, sympy.Integer) and int(limit) <= LARGEST_DIVIDED:
             call = f"small_{function}({text_of(of)}, {divisor})"
         else:
             call = f"{_OF_ANY_SIZE[function]}(({text_of(of)}).to(tl.int32), tl.full([], {divisor}, tl.int32))"

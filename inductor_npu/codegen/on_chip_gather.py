@@ -40,9 +40,6 @@ from inductor_npu.codegen.tile_kernel import AxisNames, CannotEmit, subscript
 from inductor_npu.codegen.tile_ops import Bounds
 from inductor_npu.tiling import limits
 
-# `device_functions.small_quotient` is exact below this.
-_LARGEST_DIVIDED = 1 << 22
-
 
 @dataclass(frozen=True)
 class SpanAccess:
@@ -499,7 +496,7 @@ def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Ma
 
     def divided(number: sympy.Expr) -> str:
         found = bounds(number, lengths)
-        if found is None or found[0] < 0 or found[1] >= _LARGEST_DIVIDED:
+        if found is None or found[0] < 0 or found[1] >= limits.LARGEST_DIVIDED:
             raise CannotEmit(f"{number} is divided and may be negative or large")
         return text_of(number)
 

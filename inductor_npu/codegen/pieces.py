@@ -21,12 +21,10 @@ from inductor_npu.codegen.axes import Affine, Axes, Axis, affine, hint, on_one_a
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.spans import LARGEST_STEP
 from inductor_npu.codegen.trace import Trace, trace
+from inductor_npu.tiling.limits import BURST
 
 # More pieces than this are too much text for what they save.
 _MOST_SECTIONS = 9
-
-# Bytes that a row in memory has at least, for copies to and from the Unified Buffer in whole blocks.
-_SHORTEST_ROW = 32
 
 Ranges = dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]
 
@@ -168,7 +166,7 @@ def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: T
     if not sizes:
         return None
     parts = []
-    for span in edges.spans_of(sorted(numbers), int(along.length), -(-_SHORTEST_ROW // min(sizes))):
+    for span in edges.spans_of(sorted(numbers), int(along.length), -(-BURST // min(sizes))):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
         left: list[Cut] = []
         inside = trace_of_section(nodes, Section(wide, known), left)
@@ -228,7 +226,7 @@ def _makes_short_rows(cut: Cut, traced: Trace) -> bool:
     shortest = min(hint(at), hint(axis.length - at))
     rows = ((access.item_size, access.row()) for access in traced.accesses)
     return any(
-        row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < _SHORTEST_ROW
+        row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < BURST
         for size, row in rows
         if row is not None
     )

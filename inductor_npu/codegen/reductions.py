@@ -34,9 +34,8 @@ _MEET = {
     "xor_sum": "tl.xor_sum",
 }
 
-# Whole numbers up to this are exact in float32, in which Ascend's reductions are vectors to the end.
-_BITS_IN_FLOAT32 = 24
-_EXACT_IN_FLOAT32 = 1 << _BITS_IN_FLOAT32
+# Of whole numbers that are exact in float32, in which Ascend's reductions are vectors to the end.
+_BITS_IN_FLOAT32 = limits.EXACT_IN_FLOAT32.bit_length() - 1
 
 # Limbs that are put together; of 64 bits that many have 8 bits each, whose sums are exact for 65536 elements of a tile.
 _MOST_LIMBS = 8
@@ -108,7 +107,7 @@ class Reductions(TileKernel):
         dtype, bounds, count = value.dtype, bounds_of(value), self.features.reduction_numel
         assert dtype is not None and bounds is not None, "an integer value has a dtype and bounds"
         most = max(map(abs, bounds))
-        if isinstance(count, (int, sympy.Integer)) and most * int(count) <= _EXACT_IN_FLOAT32:
+        if isinstance(count, (int, sympy.Integer)) and most * int(count) <= limits.EXACT_IN_FLOAT32:
             total = self._simple(torch.float32, "sum", self._in_type(value, torch.float32))
             with self._after_loops():
                 return self._in_type(total, dtype)
@@ -185,8 +184,8 @@ class Reductions(TileKernel):
         """
         root = "max" if kind.startswith("argmax") else "min"
         identity = ir.Reduction.default_accumulator(f"arg{root}", src_dtype)
-        value, held_as, limits = values[0], src_dtype, bounds_of(values[0])
-        if src_dtype != torch.bool and limits is not None and max(map(abs, limits)) <= _EXACT_IN_FLOAT32:
+        value, held_as, known = values[0], src_dtype, bounds_of(values[0])
+        if src_dtype != torch.bool and known is not None and max(map(abs, known)) <= limits.EXACT_IN_FLOAT32:
             value, held_as = self._in_type(value, torch.float32), torch.float32
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         position = values[1] if len(values) > 1 else self._flat_position()
@@ -223,9 +222,9 @@ class Reductions(TileKernel):
         if src_dtype.is_floating_point:
             is_best += f" | ({value} != {value})"
         limit, number = str(_NOT_REACHED), torch.int32
-        if V.graph.sizevars.statically_known_lt(self.features.reduction_numel, _EXACT_IN_FLOAT32):
+        if V.graph.sizevars.statically_known_lt(self.features.reduction_numel, limits.EXACT_IN_FLOAT32):
             position = self._generate(f"{position}.to(tl.float32)", torch.float32, value.shape)
-            limit, number = f"{float(_EXACT_IN_FLOAT32)}", torch.float32
+            limit, number = f"{float(limits.EXACT_IN_FLOAT32)}", torch.float32
         candidates = self._generate(f"tl.where({is_best}, {position}, {limit})", number, value.shape)
         first = self._meet("min", candidates, number)
         index_dtype = self.get_index_dtype_as_torch_dtype()

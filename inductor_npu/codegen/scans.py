@@ -19,6 +19,7 @@ from torch._inductor.ops_handler import WrapperHandler
 from torch._inductor.virtualized import OpsWrapper, V
 
 from inductor_npu.codegen.reductions import Reductions
+from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 Values = tuple[CSEVariable, ...]
 Combine = Callable[[Values, Values], Sequence[Any]]
@@ -34,7 +35,6 @@ _SELECTING = frozenset(
 # Ascend's compiler has a vector form of these along the first axis.
 _CUMULATIVE: dict[tuple[str, ...], bool] = {("add",): False, ("mul",): True}
 
-_EXACT_IN_FLOAT32 = 1 << 24
 _INT32 = torch.iinfo(torch.int32)
 
 # Boundaries up to which comparing each with the whole tile is cheaper than a binary search that loads elements.
@@ -116,7 +116,7 @@ class Scans(Reductions):
         if most > _INT32.max or not _SELECTING.issuperset(operators):
             return torch.int64
         has_bits = any(name.startswith("bitwise") for name in operators)
-        return torch.int32 if has_bits or most >= _EXACT_IN_FLOAT32 else torch.float32
+        return torch.int32 if has_bits or most >= EXACT_IN_FLOAT32 else torch.float32
 
     def _scan_tile(
         self, values: Sequence[CSEVariable], combine: str, dimension: int, multiplies: bool | None

@@ -21,20 +21,15 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from inductor_npu.codegen.axes import Affine, affine
 from inductor_npu.codegen.tile_ops import Bounds
+from inductor_npu.tiling.limits import BURST, SHORTEST_ROW
 
 Lengths = Mapping[sympy.Symbol, sympy.Expr]
-
-# Bytes of the shortest burst: rows shorter than this are moved element by element.
-_BURST = 32
 
 # The largest step at which reading all elements in between is no worse than reading one at a time, in bursts.
 LARGEST_STEP = 8
 
 # A span may have so many elements for each that the tile wants.
 _MOST_WASTE = 4
-
-# A row at least this long is moved as a row.
-_SHORTEST_ROW = 8
 
 
 @dataclass(frozen=True)
@@ -110,12 +105,12 @@ def part_of(lengths: Lengths, bounds: Bounds) -> Part | None:
 
 def fills_bursts(block: int, item_size: int) -> bool:
     """Whether rows of `block` elements lie side by side in the Unified Buffer, where rows begin with a block of it."""
-    return block * item_size % _BURST == 0
+    return block * item_size % BURST == 0
 
 
 def shortest_row(item_size: int) -> int:
     """Items of so many bytes in a burst."""
-    return _BURST // item_size
+    return BURST // item_size
 
 
 def _power_of_two(number: int) -> int:
@@ -138,7 +133,7 @@ def begins_in_a_block(start: int, item_size: int) -> bool:
     """Whether an access along a row from element `start` on of the tile begins within a block of the Unified Buffer,
     where Ascend's compiler copies element by element.
     """
-    return start * item_size % _BURST != 0
+    return start * item_size % BURST != 0
 
 
 def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span | None:
@@ -202,12 +197,12 @@ def _span_of_short_rows(
         if minor and not rest <= size <= (_MOST_WASTE * rest if gaps else rest):
             return None
         length = _known(lengths[symbol])
-        if length is None or length * size * item_size >= _BURST or symbol == steps[-1][0]:
+        if length is None or length * size * item_size >= BURST or symbol == steps[-1][0]:
             break
         minor[symbol] = step
         lowest += min(0, step * (length - 1))
         rest += size * (length - 1)
-    if not minor or rest * item_size >= _BURST:
+    if not minor or rest * item_size >= BURST:
         return None
     place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
     return Span(frozenset(minor), place, lowest, rest, symbol, step, symbol)
@@ -229,7 +224,7 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> 
         length = _known(lengths[symbol])
         if abs(step) > highest - lowest:
             break
-        if length is None or (step == 1 and length >= _SHORTEST_ROW):
+        if length is None or (step == 1 and length >= SHORTEST_ROW):
             return None  # rows, to be read one by one
         minor[symbol] = length
         place += symbol * step
@@ -237,6 +232,6 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> 
     rest = highest - lowest + 1
     if rest > _MOST_WASTE * math.prod(minor.values()):
         return None
-    long = [symbol for symbol, length in minor.items() if length >= _SHORTEST_ROW] or minor
+    long = [symbol for symbol, length in minor.items() if length >= SHORTEST_ROW] or minor
     inner = max(long, key=list(lengths).index)
     return Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)

@@ -18,12 +18,6 @@ from inductor_npu.codegen.axes import affine, hint
 from inductor_npu.tiling import limits
 from inductor_npu.tiling.cost import DEVICE_BYTES_PER_CYCLE, INDIRECT_CYCLES
 
-# Bytes of the shortest burst: rows shorter than this are moved element by element.
-_BURST = 32
-
-# A row at least this long is moved as a row, by an index that is the same for all of it.
-_SHORTEST_ROW = 8
-
 # Elements of one tile, more or less, among which the cost of a span is shared.
 _TILE = 4096
 
@@ -43,7 +37,7 @@ class IndexedSpan:
 
     def length(self, item_size: int) -> int:
         """Elements of `item_size` bytes of the tile for one row: a power of two, and whole bursts."""
-        return max(1 << (self.rest - 1).bit_length(), _BURST // item_size)
+        return max(1 << (self.rest - 1).bit_length(), limits.BURST // item_size)
 
 
 def indexed_span(
@@ -69,13 +63,13 @@ def indexed_span(
     )
     for symbol in [*indices, *axes]:
         step, length = taken.strides[symbol], loaded.get(symbol, lengths.get(symbol))
-        is_row = symbol in axes and _size(step) >= rest and rest * item_size >= _BURST
+        is_row = symbol in axes and _size(step) >= rest and rest * item_size >= limits.BURST
         if is_row:
             start, rows = start + symbol * step, rows | {symbol}
             continue
         if not (isinstance(step, sympy.Integer) and isinstance(length, (int, sympy.Integer))):
             return None
-        if step == 1 and symbol in axes and symbol not in depends and length >= _SHORTEST_ROW:
+        if step == 1 and symbol in axes and symbol not in depends and length >= limits.SHORTEST_ROW:
             return None  # rows, to be read one by one
         reach = int(step) * (int(length) - 1)
         place, rest, lowest = place + symbol * step, rest + abs(reach), lowest + min(reach, 0)

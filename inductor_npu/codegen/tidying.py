@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
+from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
+
 DtypeOf = Callable[[str], "torch.dtype | None"]
 
 TEXTS = 128  # of how many texts an analysis is kept
@@ -29,7 +31,6 @@ _METHODS = {"to"}
 _LITERAL_TYPES = {"tl.float32": torch.float32, "tl.int32": torch.int32}
 _SMALLEST_FLOAT32 = 2.0**-126
 _LARGEST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
-_EXACT_IN_FLOAT32 = 1 << 24
 
 
 def tidied(text: str, dtype_of: DtypeOf) -> str:
@@ -214,7 +215,7 @@ def _constant(value: ast.expr) -> _Constant | None:
         whole = _constant(value.func.value)
         if whole is None or whole.dtype != torch.int32 or ast.unparse(value.args[0]) != "tl.float32":
             return None
-        return _Constant(f"{whole.text}.0", torch.float32) if abs(int(whole.text)) <= _EXACT_IN_FLOAT32 else None
+        return _Constant(f"{whole.text}.0", torch.float32) if abs(int(whole.text)) <= EXACT_IN_FLOAT32 else None
     if dotted(value.func) != "tl.full" or len(value.args) != 3 or ast.unparse(value.args[0]) != "[]":
         return None
     dtype = _LITERAL_TYPES.get(ast.unparse(value.args[2]))

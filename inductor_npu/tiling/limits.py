@@ -1,6 +1,18 @@
-"""Sizes in elements below or above which kernels are cut differently."""
+"""Sizes below or above which kernels are cut or written differently; in elements where a comment says no other unit."""
 
 from __future__ import annotations
+
+# Bytes of the shortest burst, and of a block of the Unified Buffer: shorter rows are moved element by element.
+BURST = 32
+
+# A row at least this long is worth a transfer of its own.
+SHORTEST_ROW = 8
+
+# Whole numbers up to this, and below, are all exact in float32.
+EXACT_IN_FLOAT32 = 1 << 24
+
+# Whole numbers below this are divided exactly by `device_functions.small_quotient` and `small_remainder`.
+LARGEST_DIVIDED = 1 << 22
 
 # The smallest tile worth a program of its own.
 SMALLEST_TILE = 1024

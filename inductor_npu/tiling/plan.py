@@ -27,9 +27,6 @@ from torch._inductor.runtime.runtime_utils import next_power_of_2
 from inductor_npu.target import NpuTarget
 from inductor_npu.tiling import limits
 
-# An axis shorter than this gains nothing from being the contiguous dimension of a row that an index leads to.
-_SHORTEST_ROW = 8
-
 # A transposing tile reads along one axis and writes along another: both see whole bursts.
 _TRANSPOSE_SIDE = 64
 
@@ -186,7 +183,7 @@ def rows_by_index(work: Work) -> frozenset[str]:
     walked: set[str] = set()
     for access in work.accesses:
         row = access.contiguous
-        if access.indirect and row is not None and row not in access.indirect and lengths[row] >= _SHORTEST_ROW:
+        if access.indirect and row is not None and row not in access.indirect and lengths[row] >= limits.SHORTEST_ROW:
             walked |= access.indirect
     return frozenset(walked)
 

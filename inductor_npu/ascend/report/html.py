@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inductor_npu.ascend.report import advice
 from inductor_npu.ascend.report.model import UNKNOWN, Report, Row
-from inductor_npu.ascend.report.table import agreement_text, finding_text, warning_text
+from inductor_npu.ascend.report.table import PIPES, agreement_text, finding_text, warning_text
 from inductor_npu.units import bytes_text, count_text, plural, ratio_text, share_text
 
 # A class for the colour and a sign for those who do not see it.
@@ -18,7 +18,6 @@ _LOOKS = {
     "element DMA": ("v-element", "◆"),
     "vector": ("v-vector", "✓"),
 }
-_PIPES = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar", "cube": "cube"}
 _STAGES = {
     "front end": "Ascend's Triton front end",
     "adapter": "triton-adapter-opt (TTIR to Linalg)",
@@ -200,8 +199,8 @@ def _memory(row: Row) -> str:
 def _pipes(row: Row) -> str:
     label, pipes = "Cycles, a launch", '<div class="none">no estimate</div>'
     if row.cycles is not None:
-        label = f"Estimated cycles, a launch: bound by {_PIPES[row.cycles.bound]}"
-        used = [name for name in _PIPES if getattr(row.cycles, name) or name != "cube"]
+        label = f"Estimated cycles, a launch: bound by {PIPES[row.cycles.bound]}"
+        used = [name for name in PIPES if getattr(row.cycles, name) or name != "cube"]
         pipes = "".join(_pipe(name, int(getattr(row.cycles, name)), row.longest or 1) for name in used)
     if row.vector_instructions is not None:
         label += f"; {count_text(row.vector_instructions)} vector instructions"
@@ -211,7 +210,7 @@ def _pipes(row: Row) -> str:
 def _pipe(name: str, cycles: int, longest: int) -> str:
     bound, unit = (" bound", " cycles") if cycles == longest else ("", "")
     return (
-        f'<div class="pipe{bound}"><span>{_PIPES[name]}</span>{_bar(cycles / longest)}'
+        f'<div class="pipe{bound}"><span>{PIPES[name]}</span>{_bar(cycles / longest)}'
         f'<span class="amount">{count_text(cycles)}{unit}</span></div>'
     )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLOURS = {"vector": "green", "element DMA": "yellow", "scalar": "red", "refused": "bold red", UNKNOWN: "magenta"}
 MOST_LINES = 2  # source lines and findings of one kernel; JSON and HTML have all
 _PLACE = re.compile(r"kernel\.py:(\d+): ")  # what the toolchain calls the file of a kernel's text
-_PIPES = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar", "cube": "cube"}
+PIPES = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar", "cube": "cube"}
 
 
 def render(report: Report) -> RenderableType:
@@ -164,8 +164,8 @@ def _memory(row: Row) -> str:
 def _cycles(row: Row) -> Text:
     if row.cycles is None:
         return Text("-")
-    text = Text(f"{count_text(row.longest)} {_PIPES[row.bound or '']}", "bold")
-    for name, label in _PIPES.items():
+    text = Text(f"{count_text(row.longest)} {PIPES[row.bound or '']}", "bold")
+    for name, label in PIPES.items():
         cycles = getattr(row.cycles, name)
         if cycles and name != row.bound:
             text.append(f"\n{count_text(cycles)} {label}", "dim")
