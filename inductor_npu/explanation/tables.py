@@ -183,7 +183,7 @@ def _counted(texts: Sequence[str]) -> str:
 
 def _kernels(explanation: Explanation) -> Table | None:
     every = [(graph, kernel) for graph in explanation.graphs for kernel in graph.kernels]
-    largest = sorted(every, key=lambda each: -_moved(each[1]))[:_MOST_KERNELS]
+    largest = sorted(every, key=lambda each: (not each[1].moves_unknown, -_moved(each[1])))[:_MOST_KERNELS]
     left_out = len(every) - len(largest)
     return _table(
         "Kernels",

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 import inductor_npu
-from inductor_npu.explanation.data import Explanation, Pass
+from inductor_npu.explanation.data import Explanation, Graph, Kernel, Pass
 from tests.cache.conftest import forget
 from tests.processes import run_python
 
@@ -378,6 +378,15 @@ def test_a_table_is_as_wide_as_the_terminal_and_keeps_numbers_whole(
     lines = str(explained).splitlines()
     assert max(map(len, lines)) <= columns
     assert any(line.endswith("31.2 KiB  3.91 KiB") for line in lines)
+
+
+def test_of_many_kernels_those_are_shown_that_move_most_and_those_of_which_nobody_knows() -> None:
+    kernels = [Kernel(f"kernel_{number:02}", ("aten.add",), (), 1, 100 - number, 0) for number in range(45)]
+    users = Kernel("mine", (), (), 1, None, None, written_by_user=True)
+    text = str(Explanation((Graph("0/0", Pass.INFERENCE, "f", None, False, (*kernels, users), (), ()),)))
+    shown = [word for word in text.split() if word == "mine" or word.startswith("kernel_")]
+    assert shown == ["mine", *(f"kernel_{number:02}" for number in range(39))]
+    assert "and 6 that move less" in text
 
 
 def test_nobody_listens_outside_of_a_record() -> None:
