@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from inductor_npu.ascend.execute import Agreement, RunVerdict
 from inductor_npu.ascend.lint.rules import Severity
 from inductor_npu.ascend.report.least import Repeat
 from inductor_npu.ascend.report.model import VERDICTS, Row
+from tools.tables import one_line, read_table, write_table
 
 FOLDER = Path(__file__).parent / "tables"
 OMITTED = "omitted"  # the kernel could not be collected, or its operators run in eager
@@ -20,7 +19,6 @@ BAD_TO_GOOD = (FAILED, OMITTED, *VERDICTS)
 WRONG = (RunVerdict.DIFFERS.value, RunVerdict.OUT_OF_BOUNDS.value)
 _LONGEST = 160
 _KEY = 8
-_FORM: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "escapechar": "\\"}
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ def line_of(program: str, number: int, key: str, row: Row, exception: str, first
         kernel=number,
         operators=operators,
         verdict=row.verdict,
-        why=_shortened(_why(row)),
-        exception=_shortened(exception),
+        why=one_line(_why(row), _LONGEST),
+        exception=one_line(exception, _LONGEST),
         unified_buffer="" if row.ub_share is None else f"{row.ub_share:.0%}",
         doubled="" if row.buffers_doubled is None else "yes" if row.buffers_doubled else "no",
         moved_to_least="" if moved is None or not row.bytes_least else f"{moved / row.bytes_least:.2f}",
@@ -76,8 +74,8 @@ def line_of(program: str, number: int, key: str, row: Row, exception: str, first
         bound=row.bound or "",
         key=key[:_KEY],
         repeats=", ".join(f"{one.argument} {one.times:g}x" for one in row.repeats if _counts_much(one, row))[:_LONGEST],
-        run="" if row.agreement is None else _shortened(_outcome(row.agreement)),
-        lint=_shortened("; ".join(_lint(row))),
+        run="" if row.agreement is None else one_line(_outcome(row.agreement), _LONGEST),
+        lint=one_line("; ".join(_lint(row)), _LONGEST),
     )
 
 
@@ -108,38 +106,29 @@ def _why(row: Row) -> str:
     return "; ".join(f"{kind} {what}" for kind, what in kinds.items())
 
 
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
 def omitted(program: str, number: int, kernel: str, reason: str) -> Line:
-    return Line(program, number, kernel, OMITTED, _shortened(reason))
+    """The line of a kernel that was not collected."""
+    return Line(program, number, kernel, OMITTED, one_line(reason, _LONGEST))
 
 
 def failed(program: str, number: int, reason: str) -> Line:
-    return Line(program, number, "", FAILED, _shortened(reason))
+    """The line of a program that ended early."""
+    return Line(program, number, "", FAILED, one_line(reason, _LONGEST))
 
 
 def path_of(target: str) -> Path:
+    """Where the table of a chip is kept."""
     return FOLDER / f"{target}.tsv"
 
 
 def read(target: str) -> list[Line]:
     """The accepted table of a chip; empty if there is none yet."""
-    if not path_of(target).exists():
-        return []
-    with path_of(target).open(newline="") as file:
-        return [Line(**{**row, "kernel": int(row["kernel"])}) for row in csv.DictReader(file, **_FORM)]
+    return read_table(path_of(target), Line)
 
 
 def write(target: str, lines: Iterable[Line]) -> None:
     """Accepts `lines` as the table of a chip."""
-    FOLDER.mkdir(exist_ok=True)
-    with path_of(target).open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n", **_FORM)
-        writer.writerow(field.name for field in fields(Line))
-        writer.writerows(astuple(line) for line in lines)
+    write_table(path_of(target), Line, lines)
 
 
 def with_known_runs(lines: Sequence[Line], accepted: Iterable[Line]) -> list[Line]:

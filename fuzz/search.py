@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from fuzz.case import Case
 from fuzz.check import check
 from fuzz.generator import cases
-from opinfo.outcomes import one_line
+from tools.tables import one_line
 
 STOCK = "cpu"  # where Inductor generates code without us
 

@@ -23,7 +23,7 @@ import torch
 from torch.testing._comparison import default_tolerances
 from torch.utils import _pytree as pytree
 
-from opinfo.outcomes import one_line
+from tools.tables import one_line
 
 FACTOR = 3.0
 STANDARD_ERRORS = 6.0  # by which two random results' means may differ

@@ -22,7 +22,6 @@ class Verdict(str, Enum):
 
 
 FAILURES = (Verdict.ERROR, Verdict.TIMEOUT, Verdict.CRASH, Verdict.WRONG)
-_LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,6 @@ class Outcome:
     @property
     def failed(self) -> bool:
         return self.verdict in FAILURES
-
-
-def one_line(text: str) -> str:
-    """`text` on one line, shortened."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 class OutcomeFile:

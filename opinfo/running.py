@@ -18,8 +18,9 @@ from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
 from opinfo.comparison import difference, statistical_difference
-from opinfo.outcomes import Case, Outcome, Verdict, one_line
+from opinfo.outcomes import Case, Outcome, Verdict
 from opinfo.samples import ARGUMENTS_ON_CPU, UNDEFINED_VALUES, Arguments, operators, unseeded
+from tools.tables import one_line
 
 
 class _Skip(Exception):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from opinfo.outcomes import FAILURES, Case, Outcome, Verdict
+from tools.tables import read_table, write_table
 
 FOLDER = Path(__file__).parent / "tables"
-_FORM: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "escapechar": "\\"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +114,9 @@ def total(outcomes: Mapping[Case, Outcome], stock: Mapping[Case, Outcome]) -> Su
 
 
 def worse(before: Iterable[Line], after: Iterable[Line]) -> list[str]:
-    """What fails that did not fail, in words: an operator and dtype whose verdict is worse, or that fails more often.
+    """What fails that did not fail, or fails in a worse way, in words.
 
-    Lines of one table only are not compared.
+    Lines of one table only are not compared, nor is how many samples fail: a sweep may have run some of them only.
     """
     known = {(line.operator, line.dtype): line for line in before}
     found = []
@@ -140,17 +138,9 @@ def path_of(device: str) -> Path:
 
 def read(device: str) -> list[Line]:
     """The accepted table of a device; empty if there is none yet."""
-    if not path_of(device).exists():
-        return []
-    with path_of(device).open(newline="") as file:
-        rows = csv.DictReader(file, **_FORM)
-        return [Line(**{**row, "samples": int(row["samples"]), "passed": int(row["passed"])}) for row in rows]
+    return read_table(path_of(device), Line)
 
 
 def write(device: str, rows: Iterable[Line]) -> None:
     """Accepts `rows` as the table of a device."""
-    FOLDER.mkdir(exist_ok=True)
-    with path_of(device).open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n", **_FORM)
-        writer.writerow(field.name for field in fields(Line))
-        writer.writerows(astuple(line) for line in rows)
+    write_table(path_of(device), Line, rows)

@@ -22,7 +22,8 @@ from typing import Any
 from unittest.mock import patch
 
 from inductor_npu import providers
-from opinfo.outcomes import Case, Outcome, Verdict, one_line
+from opinfo.outcomes import Case, Outcome, Verdict
+from tools.tables import one_line
 
 GIVE_UP = 3  # crashes and time-outs of one task after which the rest of it is not run
 RENEWED_AFTER = 400  # cases, so that what a process gathers stays bounded
