@@ -1,12 +1,13 @@
-"""Every touch of torch's private state that no official hook covers, in one list.
+"""Every touch of torch's and Triton's private state that no official hook covers, in one list.
 
-Each entry names the symbol, why it has to be touched, and the torch versions that need it; `tests/test_compat.py`
+Each entry names the symbol, why it has to be touched, and the versions that need it; `tests/test_compat.py`
 counts the entries and fails when one of them is no longer needed. Nothing here imports Dynamo, Inductor or Triton at
 module level.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.metadata
@@ -219,6 +220,37 @@ def _reshape_where_it_may_help() -> None:
     Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
 
 
+def _visit_loops_once() -> None:
+    from triton.compiler.code_generator import CodeGenerator
+
+    original = getattr(CodeGenerator, "_find_carries", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _find_carries(self: Any, node: Any, liveins: dict[str, Any], ignore: Any = frozenset()) -> Any:
+        if _may_assign(node.body, liveins.keys() - ignore):
+            return original(self, node, liveins, ignore)
+        self.lscope, self.local_defs = liveins.copy(), {}  # as the original leaves them
+        return [], [], []
+
+    CodeGenerator._find_carries = _find_carries
+
+
+def _may_assign(statements: list[ast.stmt], names: set[str]) -> bool:
+    """Whether `statements` may give one of `names` another value, or change an object in place."""
+    stored = [
+        part
+        for statement in statements
+        for part in ast.walk(statement)
+        if isinstance(getattr(part, "ctx", None), ast.Store)
+    ]
+    return any(
+        part.id in names if isinstance(part, ast.Name) else isinstance(part, (ast.Attribute, ast.Subscript))
+        for part in stored
+    )
+
+
 def _record_compile_times() -> None:
     from torch._dynamo import utils
 
@@ -300,6 +332,15 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.13; earlier versions that lack the method are left alone",
         when="torch._inductor.scheduler",
         apply=_reshape_where_it_may_help,
+    ),
+    Patch(
+        symbol="triton.compiler.code_generator.CodeGenerator",
+        reason="_find_carries visits the body of a loop only to find the variables that a round hands to the next, so "
+        "that loops within loops are visited four times, eight times. A body that assigns no variable from outside, as "
+        "those of the grid and of tiles, hands none on.",
+        torch_versions="2.11 to 2.13; Triton 3.6, earlier versions that lack the method are left alone",
+        when="triton.compiler.code_generator",
+        apply=_visit_loops_once,
     ),
     Patch(
         symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",
