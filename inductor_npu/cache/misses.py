@@ -105,10 +105,17 @@ def _differences(key: Key, other: Key) -> list[str]:
 
 
 def _told(field: str, now: str | None, before: str | None) -> str:
-    return f"{field} ({_short(now)} here, {_short(before)} there)"
+    pairs = enumerate(zip(now or "", before or "", strict=False))
+    common = next((place for place, (one, other) in pairs if one != other), 0)
+    return f"{field} ({_short(now, common)} here, {_short(before, common)} there)"
 
 
-def _short(value: str | None) -> str:
+def _short(value: str | None, common: int) -> str:
+    """`value`; of a long one the part around where it differs from another, with which it has `common` characters."""
     if value is None:
         return "absent"
-    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}..."
+    if len(value) <= _LONGEST_VALUE:
+        return value
+    start = max(0, min(common - _LONGEST_VALUE // 4, len(value) - _LONGEST_VALUE))
+    end = start + _LONGEST_VALUE
+    return ("..." if start else "") + value[start:end] + ("..." if end < len(value) else "")

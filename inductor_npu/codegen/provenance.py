@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<text>.*)$', re.MULTILINE)
-# How the names of the higher-order operators begin that stand for such a launch in a graph.
-_USERS_LAUNCH = "triton_kernel_wrapper_"
+# Higher-order operators of which kernels are made: all others call graphs, or kernels that a user wrote.
+_COMPUTING = ("associative_scan",)
 
 
 @dataclass(frozen=True)
@@ -129,15 +129,17 @@ def _in_order(origins: Iterable[Any]) -> list[Any]:
 
 
 def _operator(node: Any) -> str | None:
-    """The operator that the user's program called, before decomposition: `aten.gelu`. None for the launch of a kernel
-    that a user wrote: a generated kernel can only make its arguments.
+    """The operator that the user's program called, before decomposition: `aten.gelu`. None for torch.cond, for the
+    launch of a kernel that a user wrote, and the like: a generated kernel can only make their arguments and results.
     """
+    import torch
+
     operator = node.meta.get("original_aten") or node.target
     operator = getattr(operator, "overloadpacket", operator)
     if hasattr(operator, "_qualified_op_name"):
         return str(operator)
     name = getattr(operator, "__name__", None)
-    return None if name is not None and name.startswith(_USERS_LAUNCH) else name
+    return None if isinstance(operator, torch._ops.HigherOrderOperator) and name not in _COMPUTING else name
 
 
 @functools.lru_cache(maxsize=1024)  # the nodes of one operator share a trace, as do those of its backward

@@ -13,7 +13,7 @@ from inductor_npu import config, identity
 from inductor_npu.cache import kernel_key
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.location import kernel_store
-from inductor_npu.cache.misses import GENERATED_WITH, explain
+from inductor_npu.cache.misses import GENERATED_WITH, changes, explain
 from inductor_npu.cache.store import Store
 from tests.cache.programs import X, run, softmax
 
@@ -169,3 +169,10 @@ def test_another_user_of_the_same_versions_finds_the_same_kernel(own_caches: Pat
     ((_, entry),) = kernel_store().entries()
     assert isinstance(entry, Entry)
     assert copy.read(entry.key) == entry
+
+
+def test_of_long_values_the_part_that_differs_is_told() -> None:
+    long = "NpuTarget(" + "fact=1, " * 40
+    (told,) = changes({"target": f"{long}grid=8)"}, {"target": f"{long}grid=9)"})
+    assert "grid=8) here" in told and "grid=9) there" in told
+    assert len(told) < 250

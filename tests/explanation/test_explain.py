@@ -274,6 +274,14 @@ def test_what_makes_the_arguments_of_a_users_kernel_does_not_compute_it() -> Non
     assert generated.operators == ("aten.sin",)
 
 
+def test_a_branch_of_cond_computes_its_operators_and_not_cond() -> None:
+    def branching(condition, x):
+        return torch.cond(condition, lambda x: x.sin() + 1, lambda x: x.cos(), (x,))
+
+    kernels = inductor_npu.explain(branching, torch.tensor(True), on_npu(64)).kernels
+    assert [kernel.operators for kernel in kernels] == [("aten.sin", "aten.add"), ("aten.cos",)]
+
+
 def test_seeds_of_random_numbers_are_no_library_call() -> None:
     assert inductor_npu.explain(lambda x: x + torch.rand_like(x), on_npu(64)).library_calls == ()
 
