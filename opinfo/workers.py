@@ -26,6 +26,7 @@ from opinfo.outcomes import Case, Outcome, Verdict
 from tools.tables import one_line
 
 GIVE_UP = 3  # crashes and time-outs of one task after which the rest of it is not run
+READING_SECONDS = 120.0  # a new process reads the database before its first sample
 RENEWED_AFTER = 400  # cases, so that what a process gathers stays bounded
 _SETTINGS = {
     providers.PROVIDER_VARIABLE: providers.SIMULATOR.name,
@@ -137,8 +138,7 @@ def _hear(
             on_task(worker.task)
             worker.task = None
     for worker in busy.values():
-        # A new process reads the database first.
-        allowed = limit if worker.begun else max(limit, 120)
+        allowed = limit if worker.begun else max(limit, READING_SECONDS)
         if worker.task is not None and not worker.late and time.monotonic() - worker.since > allowed:
             worker.late = True
             worker.process.kill()
