@@ -231,7 +231,9 @@ class Axes:
         return any(affine(address, self._parts).nonlinear for address in self._addresses(nodes))
 
     def _in_parts(self, address: sympy.Expr) -> sympy.Expr:
-        address = sympy.sympify(address).replace(Identity, lambda inner: inner)
+        address = sympy.sympify(address)
+        if address.has(Identity):
+            address = address.replace(Identity, lambda inner: inner)
         return V.graph.sizevars.simplify_with_ranges(address, self._parts)
 
     def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
