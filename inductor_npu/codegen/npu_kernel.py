@@ -21,7 +21,7 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.simd import constant_repr
-from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg
+from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg, triton_type
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen import listing
@@ -29,7 +29,7 @@ from inductor_npu.codegen.axes import Axis, affine
 from inductor_npu.codegen.emitted import Tiled
 from inductor_npu.codegen.gather_by_index import GatherByIndex
 from inductor_npu.codegen.on_chip_gather import SpanAccess
-from inductor_npu.codegen.spans import begins_in_a_block
+from inductor_npu.codegen.spans import begins_in_a_block, fills_bursts
 from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
 from inductor_npu.codegen.tile_ops import Bounds
 from inductor_npu.tiling import limits
@@ -102,11 +102,13 @@ class NpuKernel(GatherByIndex):
         raw = self.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
         self.paddings.loaded(raw)
         shape = self.shape_of(span.axes)
-        text = f"device_functions.gather({raw}, {span.place})"
+        text = f"device_functions.gather({raw}{'.to(tl.float32)' if span.is_wide else ''}, {span.place})"
         text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
-        picked = self.cse.generate(buffer, text, dtype=dtype, shape=shape)
+        text = f"{text} != 0.0" if span.is_wide and dtype == torch.bool else text
+        is_computable = span.is_wide and dtype != torch.bool
+        picked = self.cse.generate(buffer, text, dtype=torch.float32 if is_computable else dtype, shape=shape)
         self.paddings.same(picked, raw)
-        value = self._computable(picked, dtype, buffer)
+        value = picked if span.is_wide else self._computable(picked, dtype, buffer)
         self.paddings.same(value, picked)
         if span.is_limited:
             self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
@@ -138,7 +140,14 @@ class NpuKernel(GatherByIndex):
         order = self.in_tile_order(axes)
         if order == axes:
             return value
-        text = f"tl.permute({value}, {[axes.index(axis) for axis in order]})"
+        if len(order) == 2 and not fills_bursts(self.max_block(order[-1]), 4):
+            # Turned, each of its elements would have a block of the Unified Buffer.
+            sizes = dict(zip(order, self.shape_of(order), strict=True))
+            place = " + ".join((self._counted(axes[1], sizes), f"{self._counted(axes[0], sizes)} * {sizes[axes[1]]}"))
+            text = f"device_functions.gather({value}, {self.hoisted('place', place)})"
+            text = f"tl.reshape({text}, [{', '.join(sizes.values())}])"
+        else:
+            text = f"tl.permute({value}, {[axes.index(axis) for axis in order]})"
         return self.cse.generate(buffer, text, dtype=value.dtype, shape=self.shape_of(order))
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
@@ -177,12 +186,20 @@ class NpuKernel(GatherByIndex):
         """
         pointer = self.args.output(name)
         if not conditions and (span := self.store_of_span(name, index, value)) is not None:
-            text = f"device_functions.gather({value}, {span.place})"
+            text = f"device_functions.gather({self._wide(value) if span.is_wide else value}, {span.place})"
             text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
+            text = _narrowed(text, value.dtype) if span.is_wide else text
             return f"{pointer} + ({span.address}), {text}, {span.mask}"
         text = self.in_order(value, address.axes)
         mask = " & ".join([part for part in (self.mask_text(address.axes),) if part != "None"] + [*conditions])
         return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"
+
+    def _wide(self, value: CSEVariable) -> str:
+        """`value`, of a type of less than 32 bits or to be stored in one, in 32 bits."""
+        value = self.wider.get(str(value), value)
+        if value.dtype == torch.int64:
+            return f"{value}.to(tl.int32)"
+        return f"{value}" if value.dtype in (torch.float32, torch.int32) else f"{value}.to(tl.float32)"
 
     # -- the kernel around the body -----------------------------------------------------------------------------------
 
@@ -293,3 +310,12 @@ class NpuKernel(GatherByIndex):
     def tiled(self) -> list[Tiled]:
         blocks = {axis: self.block(axis) for axis in self.plan.blocks}
         return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
+
+
+def _narrowed(wide: str, dtype: torch.dtype | None) -> str:
+    """Text of a value of type `dtype`, from the text of the same in 32 bits."""
+    if dtype == torch.bool:
+        return f"({wide} != 0.0)"
+    if dtype in (torch.int8, torch.uint8):
+        return f"device_functions.to_byte({wide}, {triton_type(dtype)})"
+    return f"{wide}.to(tl.int32).to(tl.int16)" if dtype == torch.int16 else wide

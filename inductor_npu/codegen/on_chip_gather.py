@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 import torch
+from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
@@ -47,7 +48,8 @@ class SpanAccess:
     last one for the span; `shape` are its sizes; `place` is the name of the table for the gather; `axes` are those of
     the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`:
     so are elements for which the condition does not hold under which the load is made. `indirect`: the place is made of
-    loaded indices.
+    loaded indices. `is_wide`: elements are picked in 32 bits, of which a row of the tile fills whole blocks of the
+    Unified Buffer; of their own type it does not.
     """
 
     address: str
@@ -59,6 +61,7 @@ class SpanAccess:
     fills: bool
     is_limited: bool = False
     indirect: bool = False
+    is_wide: bool = False
 
 
 class OnChipGather(Scans):
@@ -92,12 +95,18 @@ class OnChipGather(Scans):
         is_limited = part is not None and span is not None and self._may_be_limited(index, part, span)
         if not is_limited and self._is_free_of_mask(name, index):
             part, span = Part(lengths), load_span(index, lengths, item_size)
-        if part is None or span is None or not self._is_in_tile(span, item_size):
+        is_wide = span is not None and not self._is_in_tile(span, item_size)
+        if part is None or span is None:
+            return None
+        if is_wide and (not self._is_in_tile(span, self._computed_size(name)) or self._lies_in_memory(span, index)):
             return None
         try:
             if span.major is None and not (part.starts or part.ends):
                 span = self._widened(name, index, span)
-            return self._load(*self._aligned(name, index, span), part, is_limited)
+                is_short = span.rest < shortest_row(item_size) and len(self._axes_in(index)) > len(span.minor)
+                if is_short and not affine(index, span.minor).nonlinear:
+                    return None  # rows that are too short, and cannot be read longer
+            return replace(self._load(*self._aligned(name, index, span), part, is_limited), is_wide=is_wide)
         except CannotEmit:
             return None
 
@@ -110,9 +119,17 @@ class OnChipGather(Scans):
             return None
         item_size = V.graph.get_dtype(name).itemsize
         span = store_span(index, self._tile_lengths(), item_size)
-        if span is None or not self._is_in_tile(span, item_size) or self.axes_of(value.shape) != self._axes_in(index):
+        if span is None or self.axes_of(value.shape) != self._axes_in(index):
             return None
-        return self._store(index, span)
+        is_wide = not self._is_in_tile(span, item_size)
+        if is_wide:
+            assert span.major is not None
+            # A condition on an index keeps rows apart on chip.
+            is_masked = bool(self.bounds_of) or self.needs_mask(self.axis_with(span.major).prefix)
+            is_plain = self._lies_in_memory(span, index) and not is_masked
+            if is_plain or not self._is_in_tile(span, max(item_size, 4)):
+                return None
+        return replace(self._store(index, span), is_wide=is_wide)
 
     # -- conditions on indices ----------------------------------------------------------------------------------------
 
@@ -123,7 +140,9 @@ class OnChipGather(Scans):
         bounds = self.bounds_of.get(str(mask))
         own = self.axes_of(mask.shape) if bounds is not None and bounds.exact else ()
         few, all_of_them = (math.prod(map(self.max_block, among)) for among in (own, axes))
-        if not limits.FEW_COMPARISONS < few < limits.WHOLE_COMPARISON_32 <= all_of_them:
+        # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own.
+        least = 1 if own and own[-1] == axes[-1] else limits.FEW_COMPARISONS
+        if not least < few < limits.WHOLE_COMPARISON_32 <= all_of_them:
             return mask
         assert bounds is not None
         text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
@@ -166,6 +185,12 @@ class OnChipGather(Scans):
             return True
         return self._stays_inside(index, V.graph.get_buffer(name).get_layout().storage_size(), None)
 
+    def _computed_size(self, name: str) -> int:
+        """Bytes of an item of what is loaded, in the type in which it is computed."""
+        dtype = V.graph.get_dtype(name)
+        is_widened = dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32
+        return 4 if is_widened or dtype == torch.bool else dtype.itemsize
+
     def _tile_lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
         return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.plan.order}
 
@@ -181,6 +206,15 @@ class OnChipGather(Scans):
         inner = self.plan.order[-1]
         is_main = inner == self.axis_with(span.main_axis).prefix
         return is_main or span.major is None or not span.minor or fills_bursts(self.max_block(inner), item_size)
+
+    def _lies_in_memory(self, span: Span, index: sympy.Expr) -> bool:
+        """Whether the elements of the tile lie in memory as they do on chip, row after row."""
+        steps = affine(index, span.axes).strides
+        if not span.axes <= steps.keys():
+            return False
+        inwards = [self.axis_with(s).prefix for s in sorted(span.axes, key=lambda s: -abs(int(steps[s])))]
+        is_filled = all(self.max_block(self.axis_with(s).prefix) == self.axis_with(s).length for s in span.minor)
+        return is_filled and self._axes_in(index)[-len(inwards) :] == tuple(inwards)
 
     def _offset(self, axis: str) -> sympy.Expr:
         """The index of the tile's first element along `axis`."""

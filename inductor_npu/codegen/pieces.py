@@ -7,7 +7,8 @@ conditions, loads nothing but what it needs, and often has axes that run through
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from inductor_npu.codegen import edges
 from inductor_npu.codegen.axes import Affine, Axes, Axis, affine, hint, on_one_axis
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.spans import LARGEST_STEP
-from inductor_npu.codegen.trace import Trace, trace
+from inductor_npu.codegen.trace import Access, Trace, trace
 from inductor_npu.tiling.limits import BURST
 
 # More pieces than this are too much text for what they save.
@@ -135,7 +136,7 @@ def sections_of(nodes: Sequence[Any], axes: Axes) -> list[Section]:
         piece = uncut.pop(0)
         cuts: list[Cut] = []
         traced = trace_of_section(nodes, Section(piece, piece), cuts)
-        possible = [cut for cut in cuts if not _makes_short_rows(cut, traced)]
+        possible = [cut for cut in cuts if not _makes_short_rows(cut, traced, piece.lengths)]
         if possible:
             outermost = min(possible, key=lambda cut: piece.pointwise.index(cut[0]))
             uncut = [*piece.cut(*outermost), *uncut]
@@ -218,15 +219,35 @@ def _changes(stride: int, offset: sympy.Expr, equality: bool) -> list[sympy.Expr
     return [-offset if stride > 0 else sympy.expand(offset + 1)]
 
 
-def _makes_short_rows(cut: Cut, traced: Trace) -> bool:
+def _makes_short_rows(cut: Cut, traced: Trace, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
     """Whether rows of memory would be shorter before or behind `cut` than what is copied at once, be it that all of
     their elements are wanted or every second to eighth.
     """
     axis, at = cut
     shortest = min(hint(at), hint(axis.length - at))
+    for access in traced.accesses:
+        neighbours = _neighbours(access, axis, lengths)
+        if neighbours > 1 and access.item_size * neighbours * shortest < BURST:
+            return True
     rows = ((access.item_size, access.row()) for access in traced.accesses)
     return any(
         row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < BURST
         for size, row in rows
         if row is not None
     )
+
+
+def _neighbours(access: Access, axis: Axis, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> int:
+    """How many elements lie side by side for each index along `axis`, which follow those of the index before; 0 if
+    there are gaps, or it is not known.
+    """
+    steps = access.address.strides
+    if (
+        access.indirect
+        or axis.symbol not in steps
+        or not all(isinstance(step, sympy.Integer) for step in steps.values())
+    ):
+        return 0
+    own = abs(int(steps[axis.symbol]))
+    inner = [symbol for symbol, step in steps.items() if abs(int(step)) < own]
+    return own if math.prod(hint(lengths[symbol]) for symbol in inner) == own else 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -195,7 +195,7 @@ def _span_of_short_rows(
     for symbol, step in steps:
         size = abs(step)
         if minor and not rest <= size <= (_MOST_WASTE * rest if gaps else rest):
-            return None
+            return _rows_apart(minor, lowest, rest) if gaps and size > rest else None
         length = _known(lengths[symbol])
         if length is None or length * size * item_size >= BURST or symbol == steps[-1][0]:
             break
@@ -204,8 +204,13 @@ def _span_of_short_rows(
         rest += size * (length - 1)
     if not minor or rest * item_size >= BURST:
         return None
+    return replace(_rows_apart(minor, lowest, rest), major=symbol, step=step, main_axis=symbol)
+
+
+def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> Span:
+    """Short rows along `minor` axes with these steps, each by itself, to be read as long as a burst."""
     place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
-    return Span(frozenset(minor), place, lowest, rest, symbol, step, symbol)
+    return Span(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
 
 
 def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> Span | None:

@@ -125,6 +125,7 @@ class TileKernel(EmittedKernel):
         self.bounds_of: dict[str, Bounds] = {}
         self.index_of: dict[str, sympy.Expr] = {}
         self.widened_from: dict[str, CSEVariable] = {}
+        self.wider: dict[str, CSEVariable] = {}
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.source_of_view: dict[str, CSEVariable] = {}
         self.limited_loads: dict[str, tuple[str, Any]] = {}

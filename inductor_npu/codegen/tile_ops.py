@@ -122,6 +122,8 @@ class TileOps(CSEProxy):
         self.kernel.paddings.computed(name, args, result)
         if name == "to_dtype" and getattr(args[0], "dtype", None) in _NARROW_INTEGERS and result.dtype == torch.int64:
             self.kernel.widened_from[str(result)] = args[0]
+        if name == "to_dtype" and result.dtype in (torch.int8, torch.uint8, torch.int16):
+            self.kernel.wider.setdefault(str(result), args[0])
         if bounds is not None:
             self.kernel.bounds_of[str(result)] = bounds
         if name in _OF_AN_ARGMAX and str(result) not in map(str, args):
@@ -204,11 +206,13 @@ class TileOps(CSEProxy):
             a, b = (known.get(str(arg), Bounds({}, {}, exact=False)) for arg in args)
             both = a.and_(b)
             return both if both.symbols else None
-        if name not in COMPARISONS:
+        if name not in (*COMPARISONS, "eq"):
             return None
         left, right = (self._index(arg) for arg in args)
         if left is None or right is None:
             return None
+        if name == "eq":
+            return both_bounds(self.kernel.bounds_from(left - right), self.kernel.bounds_from(right - left))
         return self.kernel.bounds_from(difference_of(name, left, right))
 
     def _index(self, arg: Any) -> sympy.Expr | None:
@@ -243,6 +247,11 @@ def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol], walked: Se
             return Bounds({symbol: sympy.Integer(-(int(rest) // int(stride)))}, {})
         return Bounds({}, {symbol: sympy.Integer(int(rest) // -int(stride) + 1)})
     return None
+
+
+def both_bounds(first: Bounds | None, second: Bounds | None) -> Bounds | None:
+    """Two bounds that hold together; None if one of them is none."""
+    return None if first is None or second is None else first.and_(second)
 
 
 def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TritonCSEVariable:

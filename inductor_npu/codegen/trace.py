@@ -15,7 +15,7 @@ from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.axes import Affine, Axes, affine, on_one_axis
 from inductor_npu.codegen.index_values import by_operators
-from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, bounds_from, difference_of
+from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, both_bounds, bounds_from, difference_of
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
@@ -229,11 +229,14 @@ class _Tracer(DefaultHandler):
         if name in CONJUNCTIONS:
             first, second = (arg.bounds for arg in args)
             return None if first is None or second is None else first.and_(second)
-        if name not in COMPARISONS:
+        if name not in (*COMPARISONS, "eq"):
             return None
         left, right = (_index(arg) for arg in args)
         if left is None or right is None:
             return None
+        if name == "eq":
+            differences = (on_one_axis(way, self.axes.lengths) for way in (left - right, right - left))
+            return both_bounds(*(bounds_from(way, self.symbols, ()) for way in differences))
         return bounds_from(on_one_axis(difference_of(name, left, right), self.axes.lengths), self.symbols, ())
 
     def frexp(self, x: Value) -> tuple[Value, Value]:

@@ -10,7 +10,8 @@ The choice needs no timing and no compiler. Its rules, in the order in which the
    the innermost outwards, until the tile is full;
 5. no tile is so large that cores stay idle, as long as it is worth a program of its own;
 6. no tile is shorter than one vector comparison, be the axes as short as they may;
-7. neither is what is compared along some of its axes only, such as an index or a result of each row.
+7. neither is what is compared along some of its axes only, such as an index or a result of each row;
+8. rows of what is picked by loaded indices, moved in less than 32 bits, or under a condition fill a block on chip.
 
 Block lengths are powers of two, which every Triton accepts.
 """
@@ -276,6 +277,8 @@ def _arranged(
         longer = next((axis for among in indices for axis in among if axis in blocks), inner)
         others = math.prod(block for axis, block in blocks.items() if axis != longer)
         blocks[longer] = max(blocks[longer], limits.WHOLE_COMPARISON // others)
+    if inner in blocks and inner in pointwise and len(blocks) > 1 and _needs_whole_rows(planner.work, inner):  # rule 8
+        blocks[inner] = max(blocks[inner], limits.BURST // 4)  # in 32 bits
     outer, last = (pointwise, reduction) if inner in reduction else (reduction, pointwise)
     dimensions = [axis for axis in (*outer, *last) if axis in blocks and axis != inner]
     if inner in blocks:
@@ -297,6 +300,16 @@ def _gathers(planner: _Planner) -> list[PlannedAccess]:
         for access in planner.work.accesses
         if not access.is_store and access.indirect & planner.blocks.keys() and access.contiguous not in access.indirect
     ]
+
+
+def _needs_whole_rows(work: Work, inner: str) -> bool:
+    """Rule 8: whether rows along `inner` that are shorter than a block of the Unified Buffer would have blocks of their
+    own: what is picked by loaded indices, what is moved in less than 32 bits, and conditions on the index along them.
+    """
+    if any(access.is_store and access.indirect for access in work.accesses):
+        return False  # the scalar core has more to do with each element
+    is_moved = any(access.span or access.item_size < 4 for access in work.accesses if inner in access.axes)
+    return is_moved or inner in work.limited or frozenset([inner]) in work.compared
 
 
 def _compare_at_once(

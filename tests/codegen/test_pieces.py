@@ -96,6 +96,11 @@ def test_rows_too_long_for_the_chip_keep_their_conditions():
     assert pieces_in(kernel) == []
 
 
+def test_rows_that_end_in_the_middle_of_a_short_run_of_memory_are_not_cut():
+    assert not pieces_in(kernel_of(lambda x: F.pad(x, (0, 0, 1, 0)) * 2, (2, 6, 3)))
+    assert len(pieces_in(kernel_of(lambda x: F.pad(x, (0, 0, 1, 0)) * 2, (2, 6, 8)))) == 2
+
+
 def test_conditions_on_two_axes_at_once_cut_nothing():
     assert pieces_in(kernel_of(lambda x: x.tril() * 2, (128, 128))) == []
 

@@ -190,3 +190,8 @@ class _Functions:
     abs = staticmethod(abs)
     maximum = staticmethod(max)
     minimum = staticmethod(min)
+
+
+def test_short_rows_that_lie_far_apart_are_read_one_by_one():
+    span = load_span(X + 25 * Y + 5, {Y: sympy.Integer(5), X: sympy.Integer(5)}, 4)
+    assert span is not None and (span.minor, span.major, span.rest) == ({X}, None, 5)

@@ -52,6 +52,20 @@ def test_elements_are_moved_as_they_are(move: str, dtype: torch.dtype) -> None:
     check(lambda x: MOVES[move](x), values_of(dtype, 30, 101))
 
 
+def test_short_rows_of_narrow_types() -> None:
+    """Picked in 32 bits, before they are narrowed and after they are widened."""
+    dtypes = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.float16, torch.bfloat16)
+    check(lambda x: [x.transpose(1, 2).to(dtype).contiguous() for dtype in dtypes], 90 * torch.rand(2, 3, 6) - 10)
+    narrow = [(90 * torch.rand(70, 5)).to(dtype) for dtype in dtypes]
+    check(lambda x, *narrow: [(x + row[:, None]).transpose(1, 2) * 2 for row in narrow], torch.randn(70, 3, 5), *narrow)
+    check(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), torch.randn(3, 5, 17, 13))
+
+
+def test_short_rows_that_lie_far_apart() -> None:
+    check(lambda x: (x.unbind(1), x.amax(1), x[:, 3, :3] + x[:, 4, 2:]), torch.randn(5, 5, 5))
+    check(lambda x: x[1:, 2:5].sum(-1) + x[:-1, 30:33].sum(-1), torch.randn(40, 33))
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 def test_padding_with_the_border(mode: str) -> None:
     check(lambda x: F.pad(x, (3, 2), mode=mode) * 2, torch.randn(4, 8, 70))

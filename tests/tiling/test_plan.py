@@ -146,6 +146,13 @@ def test_rows_that_leave_no_room_for_a_whole_comparison_stay_as_they_are() -> No
     assert plan(work(*rows, compared="x"), CHIP, TILE) == plan(work(*rows), CHIP, TILE)
 
 
+def test_rows_moved_in_bytes_fill_a_block_on_chip() -> None:
+    stored = {
+        size: plan(work(axes(y=8192, x=4), load("y x", "x"), store("y x", "x", size)), CHIP, TILE) for size in (4, 1)
+    }
+    assert {size: tiles.blocks["x"] for size, tiles in stored.items()} == {4: 4, 1: 8}
+
+
 def test_the_choice_is_the_same_every_time() -> None:
     for example in EXAMPLES.values():
         assert plan(example, CHIP, TILE) == plan(example, CHIP, TILE)
