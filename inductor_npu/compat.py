@@ -229,7 +229,8 @@ def _visit_loops_once() -> None:
 
     @functools.wraps(original)
     def _find_carries(self: Any, node: Any, liveins: dict[str, Any], ignore: Any = frozenset()) -> Any:
-        if _may_assign(node.body, liveins.keys() - ignore):
+        is_ours = type(self.builder.options).__module__.startswith("inductor_npu.")
+        if not is_ours or _may_assign(node.body, liveins.keys() - ignore):
             return original(self, node, liveins, ignore)
         self.lscope, self.local_defs = liveins.copy(), {}  # as the original leaves them
         return [], [], []
@@ -337,7 +338,7 @@ PATCHES: tuple[Patch, ...] = (
         symbol="triton.compiler.code_generator.CodeGenerator",
         reason="_find_carries visits the body of a loop only to find the variables that a round hands to the next, so "
         "that loops within loops are visited four times, eight times. A body that assigns no variable from outside, as "
-        "those of the grid and of tiles, hands none on.",
+        "those of the grid and of tiles, hands none on. Kernels for other devices are compiled as ever.",
         torch_versions="2.11 to 2.13; Triton 3.6, earlier versions that lack the method are left alone",
         when="triton.compiler.code_generator",
         apply=_visit_loops_once,
