@@ -44,11 +44,13 @@ def may_share(node1: Any, node2: Any) -> bool:
     latter's shape. False only where that is certain; True for what is no such pair.
     """
     reduction, pointwise = (node1, node2) if node1.is_reduction() else (node2, node1)
-    rows, columns = reduction.group[1]
-    if pointwise.is_reduction() or not (_is_known(rows) and _is_known(columns)):
+    if pointwise.is_reduction() or not reduction.is_reduction():
         return True
+    lengths = reduction.group[1]
+    if len(lengths) != 2 or not all(map(_is_known, lengths)):
+        return True  # the loops of a foreach operator have no lengths in common
     names = reduction.read_writes.buffer_names() & pointwise.read_writes.buffer_names()
-    shape = int(rows), int(columns)
+    shape = int(lengths[0]), int(lengths[1])
     for theirs in reduction.read_writes.reads_and_writes():
         if theirs.name not in names or not isinstance(theirs, MemoryDep):
             continue
