@@ -89,11 +89,3 @@ def test_sums_over_rows_in_parts_do_not_have_the_shape_of_a_pointwise_loop(tries
 
     check(scaled_and_summed, torch.randn(32, ROWS, WIDTH), torch.randn(WIDTH))
     assert [(expected, succeeded) for expected, succeeded, traced in tries if traced] == [(False, False)]
-
-
-def test_loops_of_foreach_operators_are_left_to_inductor(tries: list[tuple[bool, bool, int]]) -> None:
-    def steps(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        return [*torch._foreach_add(tensors, 1.0), tensors[0].sum(-1)]
-
-    check(steps, *(torch.randn(ROWS, WIDTH) for _ in range(2)))
-    assert all(expected for expected, _, _ in tries)
