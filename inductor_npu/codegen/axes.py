@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -49,7 +50,7 @@ class Axis:
 class Affine:
     """An address: `offset + sum(strides[symbol] * symbol)`, and the symbols that it depends on in any other way."""
 
-    strides: dict[sympy.Symbol, sympy.Expr]
+    strides: Mapping[sympy.Symbol, sympy.Expr]
     nonlinear: frozenset[sympy.Symbol]
     offset: sympy.Expr
 
@@ -68,7 +69,12 @@ def hint(expr: Any) -> int:
 
 def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:
     """Takes `expr` apart with respect to `symbols`; other symbols are constants."""
-    symbols = frozenset(symbols)
+    return _affine(sympy.sympify(expr), frozenset(symbols))
+
+
+# Each loop over a kernel's operators asks for the same addresses again, and so do the parts of an index.
+@lru_cache(maxsize=4096)
+def _affine(expr: sympy.Expr, symbols: frozenset[sympy.Symbol]) -> Affine:
     strides: dict[sympy.Symbol, sympy.Expr] = {}
     nonlinear: set[sympy.Symbol] = set()
     offset: list[sympy.Expr] = []
@@ -129,6 +135,7 @@ class Axes:
         part: int | None = None,
     ) -> None:
         self._part = "" if part is None else f"{part}_"
+        self._simplified: dict[sympy.Expr, sympy.Expr] = {}
         self._cuts = Cuts(numel, reduction_numel, whole_rows)
         self._cuts.add_all_of(nodes)
         self._set_parts()
@@ -261,6 +268,11 @@ class Axes:
 
     def simplify(self, address: sympy.Expr) -> sympy.Expr:
         """`address`, in terms of `index_variables`, in terms of the axes' symbols."""
+        if address not in self._simplified:
+            self._simplified[address] = self._in_axes(address)
+        return self._simplified[address]
+
+    def _in_axes(self, address: sympy.Expr) -> sympy.Expr:
         address = self._in_parts(address)
         taken = affine(address, self._parts)
         replaced: dict[sympy.Symbol, sympy.Expr] = {}

@@ -24,8 +24,9 @@ from inductor_npu.codegen.spans import LARGEST_STEP
 from inductor_npu.codegen.trace import Access, Trace, trace
 from inductor_npu.tiling.limits import BURST
 
-# More pieces than this are too much text for what they save.
+# More pieces than this, or more operators in all of them, are too much text for what they save.
 _MOST_SECTIONS = 9
+_MOST_OPERATORS = 2500
 
 Ranges = dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]
 
@@ -45,6 +46,7 @@ class Piece(Axes):
         self.whole = whole
         self.ranges = ranges
         self.joined = joined
+        self._simplified: dict[sympy.Expr, sympy.Expr] = {}
         self.reduction = whole.reduction
         self.pointwise = [
             replace(axis, length=ranges[axis.symbol][1]) if axis.symbol in ranges else axis for axis in whole.pointwise
@@ -67,6 +69,11 @@ class Piece(Axes):
     def simplify(self, address: sympy.Expr) -> sympy.Expr:
         if self.is_simplified(address):
             return address
+        if address not in self._simplified:
+            self._simplified[address] = self._in_axes(address)
+        return self._simplified[address]
+
+    def _in_axes(self, address: sympy.Expr) -> sympy.Expr:
         address = sympy.expand(sympy_subs(self.whole.simplify(address), self._moved))
         for outer, inner in self.joined:
             if _is_seamless(affine(address, [outer.symbol, inner.symbol]), outer, inner):
@@ -131,6 +138,7 @@ def sections_of(nodes: Sequence[Any], axes: Axes) -> list[Section]:
     """
     if not any(node._body.has_op(name) for node in nodes for name in ("index_expr", "value_expr")):
         return []
+    most = min(_MOST_SECTIONS, _MOST_OPERATORS // sum(_operators_of(node._body) for node in nodes))
     uncut, sections = [Piece(axes, {})], list[Section]()
     while uncut:
         piece = uncut.pop(0)
@@ -142,9 +150,13 @@ def sections_of(nodes: Sequence[Any], axes: Axes) -> list[Section]:
             uncut = [*piece.cut(*outermost), *uncut]
         else:
             sections.append(_with_edges(nodes, piece, cuts, traced) or _plain(piece, traced))
-        if len(uncut) + sum(max(1, len(section.parts)) for section in sections) > _MOST_SECTIONS:
+        if len(uncut) + sum(max(1, len(section.parts)) for section in sections) > most:
             return []
     return sections if len(sections) > 1 or sections[0].parts else []
+
+
+def _operators_of(body: Any) -> int:
+    return sum(len(block.graph.nodes) for block in (body.root_block, *body.subblocks.values()))
 
 
 def _plain(piece: Piece, traced: Trace) -> Section:

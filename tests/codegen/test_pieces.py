@@ -111,6 +111,16 @@ def test_more_pieces_than_are_worth_their_text_are_not_made():
         assert pieces_in(kernel_of(lambda *parts: torch.cat(parts, 1) * 2, *shapes)) == []
 
 
+def test_long_loops_are_not_written_once_for_each_piece():
+    """The gradient of a window of 25 elements has hundreds of operators: nine times that took minutes to compile."""
+    shape = (3, 5, 26, 28)
+
+    def gradient(outside: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.avg_pool2d_backward(outside, x, [5, 5], [1, 1], [2, 2], False, False, None)
+
+    assert pieces_in(kernel_of(gradient, shape, shape)) == []
+
+
 def test_all_pieces_share_the_programs():
     module = module_of(
         lambda a, b: torch.cat((a, b), 1) * 2, torch.zeros(50, 64, device="npu"), torch.zeros(50, 32, device="npu")
