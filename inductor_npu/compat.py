@@ -202,6 +202,29 @@ def _with_npu_in_tables(code: CodeType) -> CodeType:
     return code.replace(co_consts=constants)
 
 
+def _donate_what_nobody_else_has() -> None:
+    from torch._functorch._aot_autograd import graph_compile
+
+    original = graph_compile.collect_bw_donated_buffer_idxs
+
+    @functools.wraps(original)
+    def collect_bw_donated_buffer_idxs(fw_module: Any, bw_module: Any, fw_metadata: Any) -> list[int]:
+        from inductor_npu.graph_passes.nodes import is_on_npu, memory_of
+
+        donated = original(fw_module, bw_module, fw_metadata)
+        (output,) = fw_module.graph.find_nodes(op="output")
+        leaving = output.args[0]
+        saved = leaving[fw_metadata.tensors_saved_for_backwards_slice]
+        first = fw_metadata.num_symints_saved_for_bw
+        if not any(is_on_npu(saved[place - first].meta["val"]) for place in donated):
+            return donated
+        results = (result for result in leaving[: fw_metadata.num_forward] if hasattr(result, "meta"))
+        kept = frozenset[Any]().union(*map(memory_of, results))
+        return [place for place in donated if memory_of(saved[place - first]).isdisjoint(kept)]
+
+    graph_compile.collect_bw_donated_buffer_idxs = collect_bw_donated_buffer_idxs
+
+
 def _reshape_where_it_may_help() -> None:
     from torch._inductor.scheduler import Scheduler
 
@@ -324,6 +347,15 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch._higher_order_ops.associative_scan",
         apply=_scan_pointwise,
+    ),
+    Patch(
+        symbol="torch._functorch._aot_autograd.graph_compile.collect_bw_donated_buffer_idxs",
+        reason="a saved tensor is donated to the backward graph, which may write over it, if no result has its storage. "
+        "Rewrites of the joint graph (a batch of one product, random numbers) give a node a new storage and leave its "
+        "views the old one, so that results were overwritten. Which views there are is asked of the operators.",
+        torch_versions="2.11 to 2.13",
+        when="torch._functorch._aot_autograd.graph_compile",
+        apply=_donate_what_nobody_else_has,
     ),
     Patch(
         symbol="torch._inductor.scheduler.Scheduler",

@@ -10,7 +10,7 @@ import torch
 from inductor_npu import compat
 from tests.processes import run_python
 
-MOST_PATCHES = 11
+MOST_PATCHES = 12
 
 
 def test_number_of_patches_is_bounded() -> None:
@@ -50,6 +50,13 @@ def test_grids_are_still_looked_up_by_name_in_one_module() -> None:
     """When a kernel's metadata can carry the class of its grid, the patch can go."""
     source = "import inspect\nfrom torch._inductor.runtime import triton_heuristics as t"
     assert _without_our_package(f"{source}\nprint('globals()' in inspect.getsource(t.GridExpr.from_meta))") == "True"
+
+
+def test_donated_buffers_are_still_found_by_the_storages_of_fake_tensors() -> None:
+    """When rewrites of a graph keep views in the storage of what they view, the patch can go."""
+    source = "import inspect\nfrom torch._functorch._aot_autograd import graph_compile as g"
+    body = "inspect.getsource(g.collect_fw_donated_buffer_idxs)"
+    assert _without_our_package(f"{source}\nprint('StorageWeakRef' in {body})") == "True"
 
 
 @pytest.mark.skipif(torch.__version__ < (2, 13), reason="earlier versions do not give a loop another's shape")

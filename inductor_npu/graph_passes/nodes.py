@@ -4,6 +4,7 @@ that Inductor traced do.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -27,6 +28,15 @@ def is_view(node: torch.fx.Node) -> bool:
     return isinstance(target, torch._ops.OpOverload) and any(
         result.alias_info is not None for result in target._schema.returns
     )
+
+
+def memory_of(node: torch.fx.Node) -> frozenset[torch.fx.Node]:
+    """The nodes in whose memory that which `node` computes may lie, by the operators alone."""
+    if node.target is operator.getitem and is_view(node.args[0]):
+        return memory_of(node.args[0])
+    if not is_view(node):
+        return frozenset([node])
+    return frozenset().union(*map(memory_of, node.all_input_nodes))
 
 
 def writes(node: torch.fx.Node) -> bool:
