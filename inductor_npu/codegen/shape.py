@@ -20,7 +20,7 @@ from inductor_npu.codegen.spans import Span, load_span, load_span_of_part, part_
 from inductor_npu.codegen.spans_by_index import IndexedSpan, indexed_span, stays_inside
 from inductor_npu.codegen.trace import Access, Symbols, Trace, trace
 from inductor_npu.compile_time.phases import Phase, timed
-from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, plan
+from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan
 
 # Inductor's own limit for rows that are sorted in a kernel (torch._inductor.ir.Sort.create).
 _LONGEST_SORTED = 512
@@ -85,12 +85,18 @@ def _holds_rows(tile: TilePlan, axis: Axis) -> bool:
 
 
 def _plan(traced: Trace, axes: Axes, share: float) -> tuple[Work, TilePlan]:
-    """What the loops do, with gathers on chip where the tile has what they need, and the tile."""
+    """What the loops do, with gathers on chip where the tile has what they need and fits, and the tile."""
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
+    chip = providers.current_target()
     for walked in _choices_of_walked(traced, axes):
         work = work_of(traced, axes, walked)
-        planned = work and plan(work, providers.current_target(), largest, share)
-        if work and planned and _has_whole(work, planned):
+        if work is None:
+            continue
+        planned = plan(work, chip, largest, share)
+        if not _has_whole(work, planned):
+            continue
+        # A row that is sorted is in the tile whether it fits or not; what a gather needs is there besides.
+        if walked is None or not work.whole or footprint(planned.blocks, work) <= chip.unified_buffer * share:
             return work, planned
     raise AssertionError("a kernel whose axes are walked needs none of them whole")
 

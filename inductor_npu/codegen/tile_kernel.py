@@ -4,6 +4,7 @@ address lies and under which conditions. What is built on this: reductions, scan
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -180,6 +181,10 @@ class TileKernel(EmittedKernel):
             self.range_tree_nodes[axis.symbol] = entry
             trees.append(tree)
         return trees
+
+    def disable_reduction(self) -> contextlib.AbstractContextManager[None]:
+        """As Inductor's, also of a reduction over a size that is known to be 1, and so has no axis."""
+        return super().disable_reduction() if self.range_trees else contextlib.nullcontext()
 
     def codegen_range_tree(self) -> None:
         """Nothing: the axes are written around the finished body, see codegen_static_numels."""

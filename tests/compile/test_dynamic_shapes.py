@@ -116,6 +116,16 @@ def test_windows_of_which_a_guard_says_that_there_is_one() -> None:
         check(fn, torch.randn(batch, 3, 3, size, size), compiled=compiled)
 
 
+def test_the_gradient_of_a_maximum_over_a_size_that_is_known_to_be_one() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        below = torch.diagonal(x.unfold(0, 1, 2), -1, dim1=-2, dim2=-1)
+        return torch.autograd.grad(below.max(1, keepdim=True).values.sum(), x)[0]
+
+    compiled, counter = counted(fn, dynamic=True)
+    check(fn, torch.randn(1, 4).requires_grad_(), compiled=compiled)
+    assert counter.frame_count == 1
+
+
 def test_size_from_data() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         check(lambda x: x[x > 0] * 2 + 1, torch.randn(50))

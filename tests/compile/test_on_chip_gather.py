@@ -73,6 +73,14 @@ def test_padding_with_the_border(mode: str) -> None:
     check(lambda x: F.pad(x, (3, 2, 1, 4), mode=mode) * 2, torch.randn(2, 3, 80, 90))
 
 
+def test_rows_that_are_sorted_and_rows_that_are_read_whole_need_not_fit_together() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mirrored = F.pad(x // torch.where(x == 0, 3, x), (0, 2), mode="reflect")
+        return torch.sort(mirrored, stable=True, dim=1)
+
+    check(fn, torch.randint(-4, 5, (5, 32, 64)))
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 7])
 def test_rows_of_a_few_elements(width: int) -> None:
     x = torch.randn(500, width, requires_grad=True)
