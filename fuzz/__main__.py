@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from fuzz.case import Case
 from fuzz.search import Failure, Search
@@ -35,7 +36,9 @@ def main(
     again: Annotated[Path | None, typer.Option(help="Check this kept program only.")] = None,
     found: Annotated[Path, typer.Option(help="Where programs that go wrong are kept.")] = Path("build/fuzz"),
 ) -> None:
-    """Compiles random programs and compares with eager on the CPU. Exit status 1 if one is wrong."""
+    """Compiles random programs and compares with eager on the CPU. Exit status 1 if one is wrong, or a process of
+    them ended without an answer.
+    """
     console = Console()
     if again is not None:
         with tempfile.TemporaryDirectory() as folder:
@@ -47,6 +50,7 @@ def main(
     found.mkdir(parents=True, exist_ok=True)
     end = None if minutes is None else time.monotonic() + 60 * minutes
     failures = 0
+    lost: list[str] = []  # why processes ended without an answer
     as_stock: dict[int, int] = {}  # by process
     with terminal.progress(console) as bars, tempfile.TemporaryDirectory() as folder:
         bar = bars.add_task("programs", total=programs)
@@ -61,7 +65,11 @@ def main(
                 bars.advance(bar)
                 as_stock[number] = message["as stock"]
 
-            failure = _run(number, of_this, device, limit, Path(folder), on_checked)
+            try:
+                failure = _run(number, of_this, device, limit, Path(folder), on_checked)
+            except Exception as error:  # noqa: BLE001 - of one process; the others go on, and it is told at the end
+                lost.append(f"seed {number}: {type(error).__name__}: {error}")
+                return
             if failure is not None:
                 failures += 1
                 path = found / f"{sha256(failure.text.encode()).hexdigest()[:12]}.py"
@@ -76,7 +84,9 @@ def main(
     console.print(f"{checked} programs from seed {first_seed}, {failures} processes of which one went wrong")
     if shared := sum(as_stock.values()):
         console.print(f"{shared} others go wrong in stock Inductor on the CPU, too")
-    raise typer.Exit(bool(failures))
+    for why in lost:
+        console.print(f"[red]lost:[/] {escape(why)}", highlight=False)
+    raise typer.Exit(bool(failures or lost))
 
 
 def _run(
@@ -84,18 +94,23 @@ def _run(
 ) -> Failure | None:
     """What went wrong with `programs` programs from the seed `number`, in a process and with a cache of their own."""
     running = folder / f"{number}.py"
-    command = [sys.executable, "-m", "fuzz.search", str(number), str(programs), device, str(running), str(limit)]
     failure: Failure | None = None
-    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as words:
+    answers, channel = os.pipe()
+    command = [sys.executable, "-m", "fuzz.search", str(number), str(programs), device, str(running), str(limit)]
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as words, open(answers) as messages:
         settings = {
             "TORCHINDUCTOR_CACHE_DIR": cache,  # ours goes there, too; the device's library stays where it was built
             "OMP_NUM_THREADS": "1",
             "INDUCTOR_NPU_PROVIDER": "simulator",
         }
         environment = {**os.environ, **settings}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True, env=environment)
-        assert process.stdout is not None
-        for line in process.stdout:
+        try:
+            process = subprocess.Popen(
+                [*command, str(channel)], stdout=words, stderr=words, pass_fds=[channel], env=environment
+            )
+        finally:
+            os.close(channel)
+        for line in messages:
             message = json.loads(line)
             if "text" in message:
                 failure = Failure(**message)

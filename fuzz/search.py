@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,13 @@ class Search:
     A program that stock Inductor on the CPU gets wrong in the same way is PyTorch's fault: `as_stock` counts these.
     """
 
-    def __init__(self, device: str, running: Path, limit: float) -> None:
+    def __init__(
+        self, device: str, running: Path, limit: float, on_checked: Callable[[], object] = lambda: None
+    ) -> None:
         """running: where the text of a program is kept while it runs, for when the process dies of it.
-        limit: seconds that one program may take; then the process ends.
+        limit: seconds that one program may take; then the process ends. on_checked: called after each program.
         """
+        self._on_checked = on_checked
         self.device, self.running, self.limit = device, running, limit
         self.checked = 0
         self.as_stock = 0
@@ -106,7 +110,7 @@ class Search:
         finally:
             self.running.unlink()
             self.checked += 1
-            _say({"checked": self.checked, "as stock": self.as_stock})
+            self._on_checked()
 
     def _outcome(self, case: Case, device: str) -> str:
         faulthandler.dump_traceback_later(self.limit, exit=True)
@@ -123,21 +127,28 @@ def _kind(why: str) -> str:
     return why.split(":")[0]
 
 
-def _say(message: dict[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
-
-
 def main() -> None:
-    """`python -m fuzz.search SEED PROGRAMS DEVICE RUNNING LIMIT`; answers by JSON lines on standard output:
-    {"checked": 17, "as stock": 0}, and {"text": ..., "why": ...} of what failed.
+    """`python -m fuzz.search SEED PROGRAMS DEVICE RUNNING LIMIT CHANNEL`; answers by JSON lines to the open file
+    CHANNEL, because libraries write to standard output: {"checked": 17, "as stock": 0}, and {"text": ..., "why": ...}
+    of what failed.
     """
-    number, programs, device, running, limit = sys.argv[1:]
+    number, programs, device, running, limit, channel = sys.argv[1:]
     os.environ["INDUCTOR_NPU_STRICT"] = "1"
     torch.set_num_threads(1)
-    search = Search(device, Path(running), float(limit))
-    search.run(int(number), int(programs))
-    if search.failure is not None:
-        _say(asdict(search.failure))
+    with open(int(channel), "w") as messages:
+
+        def say(message: dict[str, Any]) -> None:
+            print(json.dumps(message), file=messages, flush=True)
+
+        search = Search(
+            device,
+            Path(running),
+            float(limit),
+            lambda: say({"checked": search.checked, "as stock": search.as_stock}),
+        )
+        search.run(int(number), int(programs))
+        if search.failure is not None:
+            say(asdict(search.failure))
 
 
 if __name__ == "__main__":

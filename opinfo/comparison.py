@@ -49,6 +49,8 @@ def difference(actual: Any, eager: Any, reference: Any, narrowest: torch.dtype |
 
 
 def _difference_of_leaf(got: Any, wanted: Any, best: Any, narrowest: torch.dtype | None) -> str:
+    if wanted is None:
+        return "" if got is None else f"{got!r} instead of None"
     if not isinstance(wanted, torch.Tensor):
         same = got in (wanted, best) or (got != got and wanted != wanted)
         if not same and isinstance(wanted, float | complex):

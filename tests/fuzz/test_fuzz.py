@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
+import typer
 from hypothesis import given, settings
+from typer.testing import CliRunner
 
+from fuzz import __main__ as fuzz_main
 from fuzz import search as search_module
 from fuzz.case import LAYOUTS, Case, Input
 from fuzz.check import check, observe
@@ -91,6 +95,18 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("factor", [0, 1])
+def test_no_gradient_may_be_zeros_but_nothing_else(factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = (Input("float32", (3,), values="normal"), Input("float32", (3,), values="normal"))
+    case = Case(inputs, ("return (torch.sin(x0),)",), gradients=True)
+
+    def with_gradient(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (torch.sin(x) + factor * (y - y.detach()),)
+
+    monkeypatch.setattr(torch, "compile", lambda program, dynamic: with_gradient)
+    assert check(case).partition(":")[0] == ("gradients" if factor else "")
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_compiled_wrongly_is_seen(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, body = WRONG[what]
@@ -108,3 +124,29 @@ def test_what_stock_inductor_gets_wrong_alike_is_counted_but_no_failure(
     search.run(0, 3)
     assert search.failure is None
     assert search.as_stock >= 1
+
+
+def test_what_libraries_print_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('a library says hello')\n")
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (tmp_path, root))))
+    answers: list[dict[str, int]] = []
+    assert fuzz_main._run(0, 2, "cpu", 300, tmp_path, answers.append) is None
+    assert [answer["checked"] for answer in answers] == [1, 2]
+
+
+def test_a_process_without_an_answer_does_not_end_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(number: int, *_others: object) -> None:
+        if number == 0:
+            raise RuntimeError("ended with status 1")
+        seen.append(number)
+
+    seen: list[int] = []
+    monkeypatch.setattr(fuzz_main, "_run", run)
+    app = typer.Typer()
+    app.command()(fuzz_main.main)
+    options = ["--programs", "180", "--device", "cpu", "--found", str(tmp_path)]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 1
+    assert sorted(seen) == [1, 2]
+    assert "lost: seed 0: RuntimeError: ended with status 1" in result.output
