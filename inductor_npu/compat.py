@@ -350,7 +350,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch._functorch._aot_autograd.graph_compile.collect_bw_donated_buffer_idxs",
-        reason="a saved tensor is donated to the backward graph, which may write over it, if no result has its storage. "
+        reason="a saved tensor is donated to the backward graph, which may overwrite, if no result has its storage. "
         "Rewrites of the joint graph (a batch of one product, random numbers) give a node a new storage and leave its "
         "views the old one, so that results were overwritten. Which views there are is asked of the operators.",
         torch_versions="2.11 to 2.13",

@@ -63,6 +63,11 @@ from inductor_npu.codegen.operands import (
 _LARGEST_SIZE_BY_BYTES = 2**23  # of device_functions.random_integers_below
 
 
+def _condition(x: Operand) -> Any:
+    """`x` as a condition: of a sum of conditions with a factor (`alpha`), Inductor hands on the product as a number."""
+    return x if is_bool(x) else f"({NpuKernelOverrides.ne(x, 0)})"
+
+
 class NpuKernelOverrides(TritonKernelOverrides):
     """What each `ops.*` becomes inside of a kernel for an NPU.
 
@@ -194,11 +199,11 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def logical_and(a: Operand, b: Operand) -> Any:
-        return logic_text("&", a, b)
+        return logic_text("&", _condition(a), _condition(b))
 
     @staticmethod
     def logical_or(a: Operand, b: Operand) -> Any:
-        return logic_text("|", a, b)
+        return logic_text("|", _condition(a), _condition(b))
 
     @staticmethod
     def bitwise_and(a: Operand, b: Operand) -> Any:

@@ -126,6 +126,17 @@ def test_where_and_clamp() -> None:
     check(lambda x, y: (torch.where(x > 0, x, y), x.clamp(-0.5, 0.5), x.clamp(max=y), x.masked_fill(x > 1, 7.0)), x, y)
 
 
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_sums_of_conditions(alpha: int) -> None:
+    """They are disjunctions, and remain conditions for what uses them."""
+
+    def fn(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        either = torch.add(a, b, alpha=alpha)
+        return torch.logical_not(either + a), either + torch.arange(4, device=a.device), either * a
+
+    check(fn, torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False]))
+
+
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, torch.bool], ids=str)
 def test_conversions(source: torch.dtype) -> None:
     if source is torch.float64:
