@@ -225,6 +225,13 @@ def _donate_what_nobody_else_has() -> None:
     graph_compile.collect_bw_donated_buffer_idxs = collect_bw_donated_buffer_idxs
 
 
+def _compare_protected_numbers() -> None:
+    from torch.utils._sympy.functions import Identity
+
+    if "_eval_evalf" not in vars(Identity):
+        Identity._eval_evalf = lambda self, precision: self.args[0]._eval_evalf(precision)
+
+
 def _reshape_where_it_may_help() -> None:
     from torch._inductor.scheduler import Scheduler
 
@@ -356,6 +363,15 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch._functorch._aot_autograd.graph_compile",
         apply=_donate_what_nobody_else_has,
+    ),
+    Patch(
+        symbol="torch.utils._sympy.functions.Identity",
+        reason="an index that is protected from expansion counts as a number where it is one, but its negative has no "
+        "value, and a minimum or maximum refuses it: merging the loops of -(i - j).clamp(), which is done for devices "
+        "like npu, was an error. A method is added, nothing is replaced.",
+        torch_versions="2.11 to 2.13",
+        when="torch.utils._sympy.functions",
+        apply=_compare_protected_numbers,
     ),
     Patch(
         symbol="torch._inductor.scheduler.Scheduler",

@@ -10,7 +10,7 @@ import torch
 from inductor_npu import compat
 from tests.processes import run_python
 
-MOST_PATCHES = 12
+MOST_PATCHES = 13
 
 
 def test_number_of_patches_is_bounded() -> None:
@@ -57,6 +57,12 @@ def test_donated_buffers_are_still_found_by_the_storages_of_fake_tensors() -> No
     source = "import inspect\nfrom torch._functorch._aot_autograd import graph_compile as g"
     body = "inspect.getsource(g.collect_fw_donated_buffer_idxs)"
     assert _without_our_package(f"{source}\nprint('StorageWeakRef' in {body})") == "True"
+
+
+def test_negatives_of_protected_numbers_still_have_no_value() -> None:
+    """When SymPy knows the value of what is in an Identity, the patch can go."""
+    source = "import sympy; from torch.utils._sympy.functions import Identity"
+    assert _without_our_package(f"{source}; print((-Identity(sympy.S.One)).is_comparable)") == "False"
 
 
 @pytest.mark.skipif(torch.__version__ < (2, 13), reason="earlier versions do not give a loop another's shape")
