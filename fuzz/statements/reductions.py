@@ -58,10 +58,11 @@ def multiplied(draft: Draft) -> None:
 def spread(draft: Draft) -> None:
     """Variances and standard deviations. Of a single element they are not defined."""
     name = draft.operand(lambda tensor: is_float(tensor) and tensor.dim() > 0)
-    axis = draft.axis(name)
-    if draft.of(name).shape[axis] < 2:
+    axis, tensor = draft.axis(name), draft.of(name)
+    if tensor.shape[axis] < 2:
         raise NothingFits
-    kind = draft.choose(("var", "var_mean", "std"))
+    # Eager's mean of infinities is NaN here, and Inductor's, as that of `mean`, infinite.
+    kind = draft.choose(("var", "std") if tensor.isinf().any() else ("var", "var_mean", "std"))
     correction = f", correction={draft.integer(0, 1)}"
     if kind == "std":  # its gradient is infinite where all elements are equal
         draft.add(f"torch.sqrt({name}.var({axis}{correction}) + 0.5)", [name], Rounding.ALWAYS)
