@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -153,8 +153,9 @@ class NpuKernel(GatherByIndex):
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         """A store with its contiguous axis last; the value is turned on chip."""
         address = self.address(index, index)
-        own = self.axes_of(value.shape)
-        for axis in reversed([axis for axis in own if axis not in address.axes]):
+        if mode == "atomic_add":  # also along axes on which neither depends, once for each element of the loops
+            value = self.broadcast(value, self._looped_axes({*self.axes_of(value.shape), *address.axes}), self.compute)
+        for axis in reversed([axis for axis in self.axes_of(value.shape) if axis not in address.axes]):
             if mode != "atomic_add":
                 raise CannotEmit(f"a store to {name} at {index} of a value that differs along {axis}")
             value = self.sum_along(value, axis)  # one sum instead of many additions to one address
@@ -170,6 +171,11 @@ class NpuKernel(GatherByIndex):
         self.stores.writeline(DeferredLine(name, line))
         if not self.inside_reduction:
             self.outside_loop_vars.add(value)
+
+    def _looped_axes(self, own: Collection[str]) -> AxisNames:
+        """`own`, and the other axes of the loops around what is written, as far as tiles have several elements."""
+        axes = {axis.prefix for axis in self.axis_of.values() if self.inside_reduction or not axis.is_reduction}
+        return self.in_tile_order({*own, *(axis for axis in axes if self.max_block(axis) > 1)})
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         address = self.address(index, index)

@@ -232,8 +232,11 @@ class Reductions(TileKernel):
         return (result, index) if kind.endswith("_with_value") else index
 
     def _flat_position(self) -> CSEVariable:
-        index = sum(axis.symbol * axis.stride for axis in self.axes.reduction)
-        return self.index_value(index, torch.int32)
+        position = self.index_value(sum(axis.symbol * axis.stride for axis in self.axes.reduction), torch.int32)
+        if all(isinstance(axis.stride, (int, sympy.Integer)) for axis in self.axes.reduction):
+            return position
+        # A stride that is an argument may be one of 64 bits.
+        return self._generate(f"{position}.to(tl.int32)", torch.int32, position.shape)
 
     # -- variance -----------------------------------------------------------------------------------------------------
 

@@ -147,6 +147,25 @@ def test_average_pooling_beyond_a_border(size: int, stride: int, padding: int, c
     check(lambda x: pool(x, size, stride, padding, count_include_pad=counts_padding), x, backward=True)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_additions_are_made_for_each_element_of_the_index(dynamic: bool) -> None:
+    """Also where neither the address nor the value says which element it is: one bin, or a value that is repeated."""
+
+    def one_bin(index: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(1, device=index.device).scatter_add(0, index * 0, torch.ones(300, device=index.device))
+
+    def repeated(index: torch.Tensor) -> torch.Tensor:
+        bins, whole = torch.zeros(7, device=index.device), (index % 7).expand(33, 300)
+        return bins.index_put((whole,), torch.full((33, 300), 0.5, device=index.device), accumulate=True)
+
+    def of_a_concatenation(index: torch.Tensor) -> torch.Tensor:
+        one = index[:1].float()
+        return torch.scatter_add(torch.cat([one, one])[-1:], 0, index[:2] * 0, torch.cat([one, one]))
+
+    for function in (one_bin, repeated, of_a_concatenation):
+        check(function, torch.arange(3, 303), dynamic=dynamic)
+
+
 def test_values_that_are_no_linear_functions_of_an_index() -> None:
     def ramp(x: torch.Tensor) -> torch.Tensor:
         index = torch.arange(200, device=x.device)
