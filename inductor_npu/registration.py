@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import time
 
 from inductor_npu import compat
 from inductor_npu.import_hooks import after_import
@@ -27,7 +29,9 @@ def _register_once() -> None:
         after_import(patch.when, patch.apply)
     if is_on("INDUCTOR_NPU_SUMMARY"):
         after_import("torch._dynamo.utils", _summarise_at_exit)
-    after_import("torch._dynamo.callback", _take_hash_beside_tracing)
+    # Hashes are Inductor's business, which nobody has imported before the backend is registered with `import torch`.
+    since = 0.0 if "torch._inductor.codecache" in sys.modules else time.time()
+    after_import("torch._dynamo.callback", functools.partial(_take_hashes_early, since))
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)
@@ -43,11 +47,11 @@ def _summarise_at_exit() -> None:
     summarise_at_exit()
 
 
-def _take_hash_beside_tracing() -> None:
-    """What keys of caches need of Triton's library."""
+def _take_hashes_early(since: float) -> None:
+    """What keys of caches need of torch's and Triton's files."""
     from inductor_npu.cache import hashes
 
-    hashes.take_beside_tracing()
+    hashes.take_early(since)
 
 
 def _start_no_needless_pool() -> None:

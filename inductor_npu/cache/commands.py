@@ -35,6 +35,7 @@ class Kind(str, Enum):
     VERDICT = "verdict"
     RUN = "run"
     WARMUP = "warmup"
+    LIBRARY = "library"
 
 
 OfKind = Annotated[Kind | None, typer.Option(help="Only entries of this kind.")]

@@ -1,45 +1,78 @@
-"""The hash of Triton's library, which keys of kernels and graphs have in them: taken beside Dynamo's tracing.
+"""The hashes of torch's and Triton's files, which keys of kernels and graphs have in them: there before needed.
 
-It reads 400 MB in each process that compiles, a tenth of a warm start. torch 2.13 can take it in a thread of its own
-(`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself. Versions without it take it where it
-is asked for. The hash of torch's own files is left where it is: thousands of small files, for each of which that
-thread and the one that traces would wait for each other.
+That of torch's files, thousands of small ones, is kept (`library_hashes`) and given to torch when the first compile
+begins. Another thread would gain nothing: it and the one that traces would wait for each other at each file. That of
+Triton's library, one file of 400 MB, is taken by another thread beside Dynamo's tracing. torch 2.13 can do so
+(`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself; versions without it take it where it
+is asked for.
 """
 
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from inductor_npu.cache import library_hashes
+from inductor_npu.cache.entry import Entry
+from inductor_npu.cache.location import kernel_store
 from inductor_npu.import_hooks import after_import
 
 
-def take_beside_tracing() -> None:
-    """Has the hash taken from the first compile on, or as soon as that has imported Inductor."""
+def take_early(since: float) -> None:
+    """Has the hashes there from the first compile on, or as soon as that has imported Inductor.
+
+    Before `since` (seconds of the epoch) nobody in this process can have taken one.
+    """
     from torch._dynamo.callback import on_compile_start
 
-    on_compile_start(_begin)
+    on_compile_start(functools.partial(_begin, since))
 
 
-def _begin(_: Any) -> None:
+def _begin(since: float, _: Any) -> None:
     import torch
 
     module = getattr(torch, "npu", None)
     if module is not None and module.is_initialized():  # what is compiled may be for npu
-        _once()
+        _once(since)
 
 
 @functools.cache
-def _once() -> None:
+def _once(since: float) -> None:
     # All of Inductor and Triton is there then: the thread imports nothing that this one is importing.
-    after_import("torch._inductor.compile_fx", prefetch)
+    after_import("torch._inductor.compile_fx", functools.partial(prepare, since))
 
 
-def prefetch() -> None:
-    """Starts to take the hash, unless caches are off or this torch cannot; returns at once."""
+def prepare(since: float) -> None:
+    """Begins to take Triton's hash, and has torch's kept or given to torch; unless caches are off."""
     from torch._inductor import codecache, config
     from torch._inductor.runtime import triton_compat
 
-    start = getattr(getattr(codecache, "triton_key", None), "prefetch", None)
-    if start is not None and triton_compat.HAS_TRITON and not config.force_disable_caches:
-        start()
+    if config.force_disable_caches:
+        return
+    prefetch = getattr(getattr(codecache, "triton_key", None), "prefetch", None)
+    if prefetch is not None and triton_compat.HAS_TRITON:
+        prefetch()
+    keep_torch_key(since)
+
+
+def keep_torch_key(since: float) -> None:
+    """Gives torch the hash of its files if an earlier process kept it; else keeps it, where that is safe."""
+    import torch
+    from torch._inductor import codecache
+
+    from inductor_npu import config
+
+    # A torch that cannot be given its hash takes it by itself where it needs it, as without us.
+    if config.cache == "off" or not hasattr(getattr(codecache, "torch_key", None), "set"):
+        return
+    key = library_hashes.key_of(Path(torch.__file__).parent, str(torch.__version__), since)
+    if key is None:
+        return
+    entry = kernel_store().read(key)
+    if entry is None:
+        kernel_store().write(Entry(key, codecache.torch_key()))
+        return
+    with suppress(RuntimeError, AssertionError):  # torch has it already, taken in this process (2.11: AssertionError)
+        codecache.torch_key.set(entry.content)

@@ -213,7 +213,7 @@ def test_clear_takes_all_or_one_kind(two: list[Entry]) -> None:
 def test_a_kind_of_entries_that_there_is_not_is_a_bad_call() -> None:
     told = command("list", "--kind", "kernels")
     assert told.exit_code == 2
-    assert "'kernel', 'tile', 'verdict', 'run', 'warmup'" in " ".join(told.output.replace("│", " ").split())
+    assert "'kernel', 'tile', 'verdict', 'run', 'warmup', 'library'" in " ".join(told.output.replace("│", " ").split())
 
 
 def test_the_mode_decides_no_code() -> None:
