@@ -232,6 +232,33 @@ def _compare_protected_numbers() -> None:
         Identity._eval_evalf = lambda self, precision: self.args[0]._eval_evalf(precision)
 
 
+def _keep_order_of_positions() -> None:
+    from torch._inductor.ir import ComputedBuffer, inverse_reorder, same_reorder
+
+    by_memory = ComputedBuffer._apply_loop_reordering
+    simplify_and_reorder = ComputedBuffer.simplify_and_reorder
+
+    @functools.wraps(simplify_and_reorder)
+    def keeping_positions(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.get_device().type != DEVICE or not str(self.get_reduction_type()).startswith(("argmax", "argmin")):
+            return simplify_and_reorder(self, *args, **kwargs)
+        _, _, (_, reduced) = self.get_default_sizes_body()
+
+        def reordered(variables: Any, support: Any, sizes: Any, addresses: Any, *more: Any) -> Any:
+            if list(variables) != list(reduced):
+                return by_memory(variables, support, sizes, addresses, *more)
+            order = range(len(sizes))
+            return list(sizes), same_reorder(order), inverse_reorder(order)
+
+        self._apply_loop_reordering = reordered
+        try:
+            return simplify_and_reorder(self, *args, **kwargs)
+        finally:
+            del self._apply_loop_reordering
+
+    ComputedBuffer.simplify_and_reorder = keeping_positions
+
+
 def _reshape_where_it_may_help() -> None:
     from torch._inductor.scheduler import Scheduler
 
@@ -372,6 +399,14 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch.utils._sympy.functions",
         apply=_compare_protected_numbers,
+    ),
+    Patch(
+        symbol="torch._inductor.ir.ComputedBuffer",
+        reason="the loops of a reduction are put in the order of memory, also those of argmax and argmin, whose result "
+        "is a position in the order of the loops: (x.t() + 1).argmax() was wrong, as it is on other devices.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.ir",
+        apply=_keep_order_of_positions,
     ),
     Patch(
         symbol="torch._inductor.scheduler.Scheduler",

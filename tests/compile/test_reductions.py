@@ -78,6 +78,15 @@ def test_arg_extremes_take_the_first_of_equals() -> None:
     check(lambda x: (x.argmax(1), x.argmin(1), x.argmax(), x.argmin(0)), x)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_positions_count_in_the_order_of_the_tensor_not_of_memory(dynamic: bool) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (x + 1).argmax(), (x * 2).argmin(), x.flatten().argmax(-1, keepdim=True), (x - 1).flatten(1).argmax(1)
+
+    check(fn, torch.randn(100, 70).t(), dynamic=dynamic)
+    check(fn, torch.randn(10, 7, 9).permute(2, 0, 1), dynamic=dynamic)
+
+
 def test_max_with_indices() -> None:
     check(lambda x: (*x.max(1), *x.min(0)), torch.randn(9, 50))
 
