@@ -416,7 +416,9 @@ class TileKernel(EmittedKernel):
         self.cse.generate(self.compute, line, assignment=False, dtype=torch.int32)
 
     def index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        """An index as a value, in the tile's order."""
+        """An index as a value, in the tile's order. Where indices fit 32 bits, loaded ones of 64 are narrowed: Ascend's
+        chips have no arithmetic for these.
+        """
         index = self.prepare_indexing(expr)
         names = [axis for axis in self.axis_of.values() if axis.symbol in index.free_symbols]
         loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
@@ -426,7 +428,9 @@ class TileKernel(EmittedKernel):
         expanded = {a.symbol: f"{a.symbol}{subscript((a.prefix,), axes)}" for a in names if a.prefix in axes}
         for symbol in index.free_symbols:
             if symbol_is_type(symbol, SymT.TMP):
-                expanded[symbol] = str(self.expanded(self.cse.varname_map[str(symbol)], axes))
+                value = self.cse.varname_map[str(symbol)]
+                is_wide = value.dtype == torch.int64 and self.index_dtype == "tl.int32"
+                expanded[symbol] = f"{self.expanded(value, axes)}{'.to(tl.int32)' if is_wide else ''}"
         own_dtype = self.get_index_dtype_as_torch_dtype()
         is_fraction = dtype.is_floating_point and not index.is_integer  # of sizes
         number = in_float64(index) if is_fraction and dtype == torch.float64 else index

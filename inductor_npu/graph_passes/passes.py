@@ -16,7 +16,13 @@ from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from inductor_npu import config, identity
 from inductor_npu.errors import UnknownGraphPassError
-from inductor_npu.graph_passes import batch_products, narrow_accumulation, repeated_masks, vector_products
+from inductor_npu.graph_passes import (
+    batch_products,
+    narrow_accumulation,
+    repeated_masks,
+    short_scatters,
+    vector_products,
+)
 
 # What decides the rewritten graph, as files and folders of the package.
 _SOURCES = ("graph_passes",)
@@ -51,6 +57,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="vector_products",
         reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
         apply=vector_products.apply,
+    ),
+    GraphPass(
+        name="short_scatters",
+        reason="elements of short rows look for what is written to them, where the scalar core would store by indices",
+        apply=short_scatters.apply,
     ),
     # Last, because nothing may add up narrow integers after it.
     GraphPass(
