@@ -12,13 +12,12 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu
+from inductor_npu.graph_passes.nodes import called, convert, is_on_npu
 
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 _WIDE = torch.int32
 
 _aten = torch.ops.aten
-_convert = torch.ops.prims.convert_element_type.default
 
 
 def apply(graph: torch.fx.Graph) -> int:
@@ -60,10 +59,10 @@ def _widen(node: torch.fx.Node, tensors: tuple[int, ...], dtype: torch.dtype) ->
     graph = node.graph
     with graph.inserting_before(node):
         for position in tensors:
-            node.update_arg(position, called(graph, _convert, node.args[position], _WIDE))
+            node.update_arg(position, called(graph, convert, node.args[position], _WIDE))
     users = list(node.users)
     node.meta["val"] = node.meta["val"].to(_WIDE)
     with graph.inserting_after(node):
-        narrow = called(graph, _convert, node, dtype)
+        narrow = called(graph, convert, node, dtype)
     for user in users:
         user.replace_input_with(node, narrow)

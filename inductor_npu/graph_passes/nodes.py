@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+convert = torch.ops.prims.convert_element_type.default
+_aten = torch.ops.aten
+
 
 def is_on_npu(value: Any) -> bool:
     """Whether what a node computes, its `meta["val"]`, is a tensor on `npu`."""
@@ -19,6 +22,31 @@ def called(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node
     """A call of the operator `target`, put where `graph` inserts, with the fake tensor that it gives as its value."""
     node = graph.call_function(target, arguments)
     node.meta["val"] = target(*torch.fx.node.map_arg(arguments, lambda operand: operand.meta["val"]))
+    return node
+
+
+def counted(graph: torch.fx.Graph, like: torch.Tensor, length: int) -> torch.fx.Node:
+    """The int32 numbers from 0 to `length`, without it, where `like` is."""
+    iota = torch.ops.prims.iota.default
+    return _made(graph, iota, length, start=0, step=1, dtype=torch.int32, device=like.device, requires_grad=False)
+
+
+def along(graph: torch.fx.Graph, numbers: torch.fx.Node, axis: int, axes: int) -> torch.fx.Node:
+    """Numbers of one axis along `axis` of so many axes, the others of length 1."""
+    shape = [1] * axes
+    shape[axis] = numbers.meta["val"].shape[0]
+    return called(graph, _aten.reshape.default, numbers, shape)
+
+
+def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.dtype) -> torch.fx.Node:
+    """A number as a tensor without axes, where `like` is."""
+    return _made(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)
+
+
+def _made(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any) -> torch.fx.Node:
+    """A new tensor, in the fake mode that is on."""
+    node = graph.call_function(target, arguments, settings)
+    node.meta["val"] = target(*arguments, **settings)
     return node
 
 

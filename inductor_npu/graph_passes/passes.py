@@ -19,6 +19,7 @@ from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.graph_passes import (
     batch_products,
     narrow_accumulation,
+    pool_gradients,
     repeated_masks,
     short_scatters,
     vector_products,
@@ -57,6 +58,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="vector_products",
         reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
         apply=vector_products.apply,
+    ),
+    # Before short_scatters, to which these are writes by any index.
+    GraphPass(
+        name="pool_gradients",
+        reason="elements of a max pool's input look in the few windows over them for the one that chose them",
+        apply=pool_gradients.apply,
     ),
     GraphPass(
         name="short_scatters",

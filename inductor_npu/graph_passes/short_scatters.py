@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu, memory_of
+from inductor_npu.graph_passes.nodes import along, called, convert, counted, filled, is_on_npu, memory_of
 from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
 from inductor_npu.tiling.limits import BURST, EXACT_IN_FLOAT32, SHORTEST_ROW, WHOLE_COMPARISON_32
 
@@ -27,8 +27,6 @@ _HALF = (torch.float16, torch.bfloat16)
 
 _aten = torch.ops.aten
 _JOINS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-_convert = torch.ops.prims.convert_element_type.default
-_iota = torch.ops.prims.iota.default
 
 # Passes of the vector core over a pair of an element and an index: to compare, to select, to add.
 _PASSES_OF_A_PAIR = PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES
@@ -173,22 +171,22 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, scatter: Scatter) -> No
     with graph.inserting_before(node), value.fake_mode:
         is_meant = None
         for axis, index in enumerate(scatter.indices, first):
-            numbers = _numbers(graph, value, value.shape[axis])
+            numbers = counted(graph, value, value.shape[axis])
             found = _at(graph, scatter.checked(graph, numbers, index, first), scatter, pairs)
-            here = called(graph, _aten.eq.Tensor, found, _along(graph, numbers, axis, pairs))
+            here = called(graph, _aten.eq.Tensor, found, along(graph, numbers, axis, pairs))
             is_meant = here if is_meant is None else called(graph, _aten.bitwise_and.Tensor, is_meant, here)
         source = scatter.source
         if not isinstance(source, torch.fx.Node):
-            source = _full(graph, value, source, dtype)
+            source = filled(graph, value, source, dtype)
         elif source.meta["val"].dim() > 0:
             source = _at(graph, source, scatter, pairs)
         if scatter.adds:
             exact = torch.float32 if dtype in _HALF else dtype
             added = _sum_where(graph, is_meant, source, looked_at, exact)
-            into = scatter.into if exact == dtype else called(graph, _convert, scatter.into, exact)
+            into = scatter.into if exact == dtype else called(graph, convert, scatter.into, exact)
             result = called(graph, _aten.add.Tensor, into, added)
             if exact != dtype:
-                result = called(graph, _convert, result, dtype)
+                result = called(graph, convert, result, dtype)
         else:
             is_written, chosen = _last(graph, value, is_meant, source, looked_at)
             result = called(graph, _aten.where.self, is_written, chosen, scatter.into)
@@ -219,9 +217,9 @@ def _last(
         is_written = called(graph, _aten.squeeze.dim, is_meant, axis)
         has_axes = source.meta["val"].dim() > 0
         return is_written, called(graph, _aten.squeeze.dim, source, axis) if has_axes else source
-    numbers = called(graph, _convert, _numbers(graph, value, count), torch.float32)
-    numbers = _along(graph, numbers, axis, is_meant.meta["val"].dim())
-    none = _full(graph, value, -1.0, torch.float32)
+    numbers = called(graph, convert, counted(graph, value, count), torch.float32)
+    numbers = along(graph, numbers, axis, is_meant.meta["val"].dim())
+    none = filled(graph, value, -1.0, torch.float32)
     meant = called(graph, _aten.where.self, is_meant, numbers, none)
     last = called(graph, _aten.amax.default, meant, [axis], True)
     is_written = called(graph, _aten.ge.Scalar, called(graph, _aten.squeeze.dim, last, axis), 0)
@@ -231,27 +229,15 @@ def _last(
     if not value.dtype.is_floating_point:
         return is_written, _sum_where(graph, is_last, source, axes, value.dtype)
     # The greatest of one value: a sum would make 0.0 of -0.0.
-    least = _full(graph, value, -math.inf, value.dtype)
+    least = filled(graph, value, -math.inf, value.dtype)
     return is_written, called(graph, _aten.amax.default, called(graph, _aten.where.self, is_last, source, least), axes)
-
-
-def _numbers(graph: torch.fx.Graph, like: Any, length: int) -> torch.fx.Node:
-    """The numbers from 0 on."""
-    settings = {"start": 0, "step": 1, "dtype": torch.int32, "device": like.device, "requires_grad": False}
-    return _made(graph, _iota, length, **settings)
-
-
-def _along(graph: torch.fx.Graph, numbers: torch.fx.Node, axis: int, axes: int) -> torch.fx.Node:
-    shape = [1] * axes
-    shape[axis] = numbers.meta["val"].shape[0]
-    return called(graph, _aten.reshape.default, numbers, shape)
 
 
 def _from_start(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch.fx.Node, dim: int) -> torch.fx.Node:
     """The indices of a scatter, along all axes: no number counts from the end."""
     shape = list(index.meta["val"].shape)
     shape[dim] = numbers.meta["val"].shape[0]
-    numbers = called(graph, _aten.expand.default, _along(graph, numbers, dim, len(shape)), shape)
+    numbers = called(graph, _aten.expand.default, along(graph, numbers, dim, len(shape)), shape)
     return called(graph, _aten.gather.default, numbers, dim, index)
 
 
@@ -260,24 +246,13 @@ def _from_either_end(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch
     return called(graph, _aten.index.Tensor, numbers, [index])
 
 
-def _full(graph: torch.fx.Graph, like: Any, number: Any, dtype: torch.dtype) -> torch.fx.Node:
-    return _made(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)
-
-
 def _sum_where(
     graph: torch.fx.Graph, condition: torch.fx.Node, source: torch.fx.Node, axes: list[int], dtype: torch.dtype
 ) -> torch.fx.Node:
-    zero = _full(graph, condition.meta["val"], 0, source.meta["val"].dtype)
+    zero = filled(graph, condition.meta["val"], 0, source.meta["val"].dtype)
     terms = called(graph, _aten.where.self, condition, source, zero)
     if dtype == torch.bool:  # one of them at most is not False
         return called(graph, _aten.any.dims, terms, axes)
     result = graph.call_function(_aten.sum.dim_IntList, (terms, axes), {"dtype": dtype})
     result.meta["val"] = _aten.sum.dim_IntList(terms.meta["val"], axes, dtype=dtype)
     return result
-
-
-def _made(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any) -> torch.fx.Node:
-    """A new tensor, in the fake mode that is on."""
-    node = graph.call_function(target, arguments, settings)
-    node.meta["val"] = target(*arguments, **settings)
-    return node

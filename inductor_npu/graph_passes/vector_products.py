@@ -12,12 +12,11 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu
+from inductor_npu.graph_passes.nodes import called, convert, is_on_npu
 
 _HALF = (torch.float16, torch.bfloat16)
 
 _aten = torch.ops.aten
-_convert = torch.ops.prims.convert_element_type.default
 
 
 def apply(graph: torch.fx.Graph) -> int:
@@ -51,11 +50,11 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         else:  # [batch, inner, 1] * [batch, inner, columns]
             left = called(graph, _aten.permute.default, left, [0, 2, 1])
         if dtype in _HALF:
-            left, right = (called(graph, _convert, operand, torch.float32) for operand in (left, right))
+            left, right = (called(graph, convert, operand, torch.float32) for operand in (left, right))
         products = called(graph, _aten.mul.Tensor, left, right)
         result = called(graph, _aten.sum.dim_IntList, products, [2 if one_column else 1], True)
         if dtype in _HALF:
-            result = called(graph, _convert, result, dtype)
+            result = called(graph, convert, result, dtype)
     result.meta = {**node.meta, "val": result.meta["val"]}
     node.replace_all_uses_with(result)
     graph.erase_node(node)

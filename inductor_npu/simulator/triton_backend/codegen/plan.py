@@ -25,6 +25,9 @@ _CHEAP = frozenset(
     {"arith.muli", "tt.bitcast", "arith.bitcast", "arith.extsi", "arith.extui", "arith.trunci", "arith.andi"}
 )
 KEEP_COST = 6  # a value that costs more than this is computed once and kept, if several nests need it
+# A gather's source that costs more is computed once and kept, too: a chunk takes from several chunks of it, each of
+# which would be computed for that.
+GATHERED_COST = 32
 REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
 SOLO = frozenset(
     {
@@ -413,8 +416,9 @@ class _BlockPlan:
             cost = self._own_cost(op) + sum(costs.get(o, 0) for o in set(op.operands))
             for result in op.results:
                 costs[result] = 1 if result in kept or result in shared else min(cost, 1000.0)
-                if result in self.solo_in_loops:
-                    wanted: Value | None = result
+                wanted: Value | None
+                if result in self.solo_in_loops or (cost > GATHERED_COST and self._is_gathered(result)):
+                    wanted = result
                 elif cost >= KEEP_COST and self._is_frontier(result):
                     wanted = _before_broadcast(result)
                 else:
@@ -423,6 +427,15 @@ class _BlockPlan:
                 if wanted is not None and wanted not in kept:
                     shared.add(wanted)
         return shared
+
+    def _is_gathered(self, value: Value) -> bool:
+        """Whether a gather takes elements of a computed value, as it is or seen in another shape."""
+        readers = [self.ops[user] for user in self.users.get(value, ()) if user < len(self.ops)]
+        return any(
+            (op.name == "tt.gather" and op.operands[0] is value)
+            or (op.name in VIEWS and any(map(self._is_gathered, op.results)))
+            for op in readers
+        )
 
     def _own_cost(self, op: Op) -> float:
         """What computing an element takes, its operands left out; positions are computed once a chunk, as scalars."""
