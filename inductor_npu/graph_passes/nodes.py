@@ -38,6 +38,14 @@ def along(graph: torch.fx.Graph, numbers: torch.fx.Node, axis: int, axes: int) -
     return called(graph, _aten.reshape.default, numbers, shape)
 
 
+def from_start(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch.fx.Node, dim: int) -> torch.fx.Node:
+    """The indices of a gather or scatter along `dim`, checked to be one of `numbers`: none counts from the end."""
+    shape = list(index.meta["val"].shape)
+    shape[dim] = numbers.meta["val"].shape[0]
+    numbers = called(graph, _aten.expand.default, along(graph, numbers, dim, len(shape)), shape)
+    return called(graph, _aten.gather.default, numbers, dim, index)
+
+
 def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.dtype) -> torch.fx.Node:
     """A number as a tensor without axes, where `like` is."""
     return _made(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)

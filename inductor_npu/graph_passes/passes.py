@@ -21,6 +21,7 @@ from inductor_npu.graph_passes import (
     narrow_accumulation,
     pool_gradients,
     repeated_masks,
+    short_gathers,
     short_scatters,
     vector_products,
 )
@@ -64,6 +65,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="pool_gradients",
         reason="elements of a max pool's input look in the few windows over them for the one that chose them",
         apply=pool_gradients.apply,
+    ),
+    GraphPass(
+        name="short_gathers",
+        reason="one element of a row that is read whole anyway is found there, where the scalar core would load it again",
+        apply=short_gathers.apply,
     ),
     GraphPass(
         name="short_scatters",

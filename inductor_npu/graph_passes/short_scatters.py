@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import along, called, convert, counted, filled, is_on_npu, memory_of
+from inductor_npu.graph_passes.nodes import along, called, convert, counted, filled, from_start, is_on_npu, memory_of
 from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
 from inductor_npu.tiling.limits import BURST, EXACT_IN_FLOAT32, SHORTEST_ROW, WHOLE_COMPARISON_32
 
@@ -98,7 +98,7 @@ def _scatter(node: torch.fx.Node, adds: bool = False) -> Scatter | None:
     others = [[*each.shape[:dim], *each.shape[dim + 1 :]] for each in (target, indices)]
     if others[0] != others[1] or (isinstance(source, torch.fx.Node) and source.meta["val"].shape != indices.shape):
         return None
-    return Scatter(into, dim, 1, 1, [index], source, adds, _from_start)
+    return Scatter(into, dim, 1, 1, [index], source, adds, from_start)
 
 
 def _scatter_add(node: torch.fx.Node) -> Scatter | None:
@@ -231,14 +231,6 @@ def _last(
     # The greatest of one value: a sum would make 0.0 of -0.0.
     least = filled(graph, value, -math.inf, value.dtype)
     return is_written, called(graph, _aten.amax.default, called(graph, _aten.where.self, is_last, source, least), axes)
-
-
-def _from_start(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch.fx.Node, dim: int) -> torch.fx.Node:
-    """The indices of a scatter, along all axes: no number counts from the end."""
-    shape = list(index.meta["val"].shape)
-    shape[dim] = numbers.meta["val"].shape[0]
-    numbers = called(graph, _aten.expand.default, along(graph, numbers, dim, len(shape)), shape)
-    return called(graph, _aten.gather.default, numbers, dim, index)
 
 
 def _from_either_end(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch.fx.Node, dim: int) -> torch.fx.Node:
