@@ -8,6 +8,7 @@ import operator
 from typing import Any
 
 import torch
+from torch._inductor.virtualized import V
 
 convert = torch.ops.prims.convert_element_type.default
 _aten = torch.ops.aten
@@ -18,10 +19,12 @@ def is_on_npu(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "npu"
 
 
-def called(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node:
+def called(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any) -> torch.fx.Node:
     """A call of the operator `target`, put where `graph` inserts, with the fake tensor that it gives as its value."""
-    node = graph.call_function(target, arguments)
-    node.meta["val"] = target(*torch.fx.node.map_arg(arguments, lambda operand: operand.meta["val"]))
+    node = graph.call_function(target, arguments, settings)
+    values, set_to = torch.fx.node.map_arg((arguments, settings), lambda operand: operand.meta["val"])
+    with V.fake_mode:  # an operator without operands makes a tensor otherwise
+        node.meta["val"] = target(*values, **set_to)
     return node
 
 

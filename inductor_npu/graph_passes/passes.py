@@ -18,6 +18,7 @@ from inductor_npu import config, identity
 from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.graph_passes import (
     batch_products,
+    diagonals,
     narrow_accumulation,
     pool_gradients,
     repeated_masks,
@@ -59,6 +60,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="vector_products",
         reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
         apply=vector_products.apply,
+    ),
+    GraphPass(
+        name="diagonals",
+        reason="a diagonal that is replaced is a choice for each element, in the loop that computes the rest",
+        apply=diagonals.apply,
     ),
     # Before short_scatters, to which these are writes by any index.
     GraphPass(
