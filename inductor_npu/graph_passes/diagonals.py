@@ -1,14 +1,15 @@
 """Diagonals that are replaced: a choice for each element of the matrix, instead of stores that lie a row apart.
 
 `diagonal_scatter` is what `x.diagonal().mul_(2)` and the gradient of `diagonal` become; `fill_diagonal_` becomes an
-`as_strided_scatter` with the step of a diagonal. Inductor copies the whole tensor and writes the diagonal over it in a
-second loop, whose elements lie farther apart than a burst. `where(column == row + offset, values, tensor)` is one loop,
-and fused with what is around it. Where only the diagonal has to be written, because the rest is in memory already and
-may stay there, Inductor's way is the shorter one.
+`as_strided_scatter` with the step of a diagonal, and the gradient of `trace` an `index_put` with such a step. Inductor
+copies the whole tensor and writes the diagonal over it in a second loop, whose elements lie farther apart than a burst.
+`where(column == row + offset, values, tensor)` is one loop, and fused with what is around it. Where only the diagonal
+has to be written, because the rest is in memory already and may stay there, Inductor's way is the shorter one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ _iota = torch.ops.prims.iota.default
 _DIAGONAL, _STRIDED = _aten.diagonal_scatter.default, _aten.as_strided_scatter.default
 _IN_LOOPS = (_aten.full.default, _iota, _convert, _aten.select_scatter.default, _aten.slice_scatter.default)
 _SCATTERS = (_DIAGONAL, _STRIDED, _aten.select_scatter.default, _aten.slice_scatter.default)
+_VIEWED = (_aten.view.default, _aten.reshape.default)
 
 # Bytes of an item that Ascend's vector unit chooses by a condition; longer ones it would choose one by one.
 _WIDEST = 4
@@ -43,6 +45,8 @@ class _Diagonal(NamedTuple):
 
 def apply(graph: torch.fx.Graph) -> int:
     """Rewrites the replaced diagonals of `graph` on `npu` that are not written in place; returns how many."""
+    for node in graph.find_nodes(op="call_function", target=_aten.index_put.default):
+        _as_scatter(node)
     rewritten = 0
     for node in list(graph.nodes):
         value = node.meta.get("val")
@@ -54,6 +58,31 @@ def apply(graph: torch.fx.Graph) -> int:
             _rewrite(graph, node, diagonal)
             rewritten += 1
     return rewritten
+
+
+def _as_scatter(node: torch.fx.Node) -> None:
+    """Scatters a diagonal into a matrix where `node` puts numbers at its places into a row that is then seen as that
+    matrix.
+    """
+    tensor, indices, values = node.args[:3]
+    is_row = tensor.meta["val"].dim() == 1 and len(node.args) == 3 and not node.kwargs
+    if not is_row or len(node.users) != 1 or not is_on_npu(node.meta["val"]):
+        return
+    (viewed,), (places,) = node.users, indices
+    shape: Sequence[Any] = viewed.meta["val"].shape if viewed.target in _VIEWED else ()
+    if len(shape) != 2 or not all(isinstance(size, int) for size in shape) or places.target is not _iota:
+        return
+    if (places.args[0], places.kwargs["start"], places.kwargs["step"]) != (min(shape), 0, shape[1] + 1):
+        return
+    graph = node.graph
+    with graph.inserting_before(viewed):
+        values = called(graph, _aten.expand.default, values, [min(shape)])
+        matrix = called(graph, _aten.view.default, tensor, list(shape))
+        result = called(graph, _DIAGONAL, matrix, values)
+    result.meta = {**viewed.meta, "val": result.meta["val"]}
+    viewed.replace_all_uses_with(result)
+    graph.erase_node(viewed)
+    graph.erase_node(node)
 
 
 def _is_done_in_place(node: torch.fx.Node) -> bool:

@@ -22,6 +22,7 @@ from inductor_npu.graph_passes import (
     narrow_accumulation,
     pool_gradients,
     repeated_masks,
+    shared_numbers,
     short_gathers,
     short_scatters,
     vector_products,
@@ -81,6 +82,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="short_scatters",
         reason="elements of short rows look for what is written to them, where the scalar core would store by indices",
         apply=short_scatters.apply,
+    ),
+    GraphPass(
+        name="shared_numbers",
+        reason="parts of a concatenation that are made of numbers are computed where it is read, not stored for others",
+        apply=shared_numbers.apply,
     ),
     # Last, because nothing may add up narrow integers after it.
     GraphPass(

@@ -143,6 +143,14 @@ def test_gradients(function: Callable[..., torch.Tensor]) -> None:
     check(function, SQUARE.clone().requires_grad_(), backward=True)
 
 
+@pytest.mark.parametrize("shape", [(8, 8), (5, 9), (9, 5), (1, 4)], ids=str)
+def test_the_gradient_of_a_trace_is_one_kernel(shape: tuple[int, int]) -> None:
+    def gradient(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.trace_backward(weight, x.shape) * 2
+
+    assert calls(gradient, torch.randn(shape), torch.tensor(3.0)) == {KERNEL: 1}
+
+
 def test_any_size_with_one_compile() -> None:
     compiled = torch.compile(doubled, dynamic=True, fullgraph=True)
     torch._dynamo.utils.counters.clear()
