@@ -75,7 +75,7 @@ def _as_scatter(node: torch.fx.Node) -> None:
     if (places.args[0], places.kwargs["start"], places.kwargs["step"]) != (min(shape), 0, shape[1] + 1):
         return
     graph = node.graph
-    with graph.inserting_before(viewed):
+    with graph.inserting_before(node):
         values = called(graph, _aten.expand.default, values, [min(shape)])
         matrix = called(graph, _aten.view.default, tensor, list(shape))
         result = called(graph, _DIAGONAL, matrix, values)

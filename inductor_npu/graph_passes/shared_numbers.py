@@ -27,8 +27,7 @@ def apply(graph: torch.fx.Graph) -> int:
     for node in graph.find_nodes(op="call_function", target=_aten.cat.default):
         if not is_on_npu(node.meta["val"]):
             continue
-        with graph.inserting_before(node):
-            parts = [_copied(graph, part) if _is_shared(part) else part for part in node.args[0]]
+        parts = [_own(graph, part) if _is_shared(part) else part for part in node.args[0]]
         given += sum(part is not own for part, own in zip(node.args[0], parts, strict=True))
         node.update_arg(0, parts)
     return given
@@ -48,6 +47,12 @@ def _is_made_of_numbers(node: torch.fx.Node) -> bool:
 def _is_one_number(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     return not isinstance(value, torch.Tensor) or value.dim() == 0
+
+
+def _own(graph: torch.fx.Graph, part: torch.fx.Node) -> torch.fx.Node:
+    """A copy of `part` beside it, where all numbers in memory still are what they were."""
+    with graph.inserting_before(part):
+        return _copied(graph, part)
 
 
 def _copied(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
