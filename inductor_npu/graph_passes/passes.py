@@ -75,7 +75,7 @@ PASSES: tuple[GraphPass, ...] = (
     ),
     GraphPass(
         name="short_gathers",
-        reason="one element of a row that is read whole anyway is found there, where the scalar core would load it again",
+        reason="one element of a row that is read whole is found there, where the scalar core would load it again",
         apply=short_gathers.apply,
     ),
     GraphPass(

@@ -1,8 +1,8 @@
 """One element of each row, at a place that the data say, of rows that are read whole anyway.
 
-A loss takes the label's score of each row of scores, which it has just normalised: in a loop of its own these are loads
-of single elements by the scalar core, some 128 cycles each. Beside the row's other sums, each element of the row compares
-its own place with the index instead, and the one that is meant is the greatest of the rest: nothing is read again.
+A loss takes the label's score of each row of scores, which it has just normalised: in a loop of its own these are
+loads of single elements by the scalar core, some 128 cycles each. Beside the row's other sums, each element of the row
+compares its own place with the index instead; all others become -inf, and the greatest is taken: nothing is read again.
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def test_rows_along_an_outer_axis() -> None:
     check(label_column, scores, labels_of(scores, 0))
 
 
-@pytest.mark.parametrize("settings", [{}, {"ignore_index": 3}, {"label_smoothing": 0.1}, {"reduction": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"ignore_index": 3}, {"label_smoothing": 0.1}, {"reduction": "none"}], ids=str
+)
 def test_cross_entropy_forward_and_backward(settings: dict[str, Any]) -> None:
     scores, labels = torch.randn(13, 10, requires_grad=True), torch.arange(13) % 10
     check(lambda scores: F.cross_entropy(scores * 2, labels.to(scores.device), **settings), scores, backward=True)
