@@ -101,10 +101,11 @@ class OnChipGather(Scans):
         if is_wide and (not self._is_in_tile(span, self._computed_size(name)) or self._lies_in_memory(span, index)):
             return None
         try:
-            if span.major is None and not (part.starts or part.ends):
-                span = self._widened(name, index, span)
+            if span.major is None:
+                is_part = bool(part.starts or part.ends)
+                span = self._widened(name, part.moved(index, span.axes), span, bounded if is_part else None)
                 is_short = span.rest < shortest_row(item_size) and len(self._axes_in(index)) > len(span.minor)
-                if is_short and not affine(index, span.minor).nonlinear:
+                if is_short and not is_part and not affine(index, span.minor).nonlinear:
                     return None  # rows that are too short, and cannot be read longer
             return replace(self._load(*self._aligned(name, index, span), part, is_limited), is_wide=is_wide)
         except CannotEmit:
@@ -138,17 +139,28 @@ class OnChipGather(Scans):
         of the tile: one on the indices, repeated, Ascend's compiler would compare before it repeats it.
         """
         bounds = self.bounds_of.get(str(mask))
-        own = self.axes_of(mask.shape) if bounds is not None and bounds.exact else ()
-        few, all_of_them = (math.prod(map(self.max_block, among)) for among in (own, axes))
-        # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own.
-        least = 1 if own and own[-1] == axes[-1] else limits.FEW_COMPARISONS
-        if not least < few < limits.WHOLE_COMPARISON_32 <= all_of_them:
+        if bounds is None or not bounds.exact or not self.axes_of(mask.shape):
             return mask
-        assert bounds is not None
+        all_of_them = math.prod(map(self.max_block, axes))
+        few = [self.axis_with(symbol).prefix for symbol in bounds.symbols]
+        if all_of_them < limits.WHOLE_COMPARISON_32 or not any(
+            self._compares_few(axis, axes, all_of_them) for axis in few
+        ):
+            return mask
         text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
         result = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
         self.bounds_of[str(result)] = bounds
         return result
+
+    def _compares_few(self, axis: str, axes: Sequence[str], all_of_them: int) -> bool:
+        """Whether a condition on the index along `axis` is too short for a vector comparison in a tile with dimensions
+        `axes` and so many elements.
+        """
+        # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own; repeated
+        # at all, conditions are compared once more, in 16 bits.
+        is_dear = axis == axes[-1] or all_of_them < limits.WHOLE_COMPARISON
+        least = 1 if is_dear else limits.FEW_COMPARISONS
+        return least < self.max_block(axis) < limits.WHOLE_COMPARISON_32
 
     def _bounds_on_numbers(self, bounds: Bounds, symbol: sympy.Symbol, axes: Sequence[str]) -> str:
         """The bounds of one axis, as a condition on the numbers of the elements of a tile with dimensions `axes`."""
@@ -325,8 +337,8 @@ class OnChipGather(Scans):
             return index, span
         return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
 
-    def _widened(self, name: str, index: sympy.Expr, span: Span) -> Span:
-        """`span`, as long as a burst where the buffer reaches so far."""
+    def _widened(self, name: str, index: sympy.Expr, span: Span, within: Bounds | None) -> Span:
+        """`span`, as long as a burst where the buffer reaches so far `within` these bounds."""
         missing = shortest_row(V.graph.get_dtype(name).itemsize) - span.rest
         size = V.graph.get_buffer(name).get_layout().storage_size()
         taken = affine(index, [axis.symbol for axis in self.axis_of.values()])
@@ -335,7 +347,7 @@ class OnChipGather(Scans):
         for before in (0, missing) if missing > 0 else ():
             start = first - before
             ends = start, start + span.rest + missing - 1
-            if all(self._stays_inside(end, size, None) for end in ends):
+            if all(self._stays_inside(end, size, within) for end in ends):
                 place, lowest = span.place + before, span.lowest - before
                 return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
         return span

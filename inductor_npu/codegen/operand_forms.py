@@ -34,6 +34,7 @@ from inductor_npu.codegen.operands import (
     value_of,
     within,
 )
+from inductor_npu.tiling.limits import LARGEST_DIVISOR_OF_INT64
 
 _EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
 
@@ -177,6 +178,20 @@ def floor_in_fp32(a: Operand, b: Operand) -> str:
     if within(bounds_of(a), 0, _EXACT_IN_FP32) and within(bounds_of(b), 1, _EXACT_IN_FP32):
         return f"({as_int32(a)} // {as_int32(b)})"
     return f"tl.floor({as_fp32(a)} / {as_fp32(b)}).to(tl.int32)"
+
+
+def remainder_of_int64(a: Operand, b: Operand, function: str) -> Any:
+    """The remainder of int64 `a` by a constant that `device_functions.<function>` takes; None for any other."""
+    divisor = value_of(b)
+    if divisor is None or not is_wide(a, b) or not is_tile(a):
+        return None
+    divisor = abs(divisor) if function.startswith("truncating") else divisor
+    if not 0 < divisor <= LARGEST_DIVISOR_OF_INT64:
+        return None
+    assert isinstance(a, CSEVariable)
+    least = 1 - divisor if function.startswith("truncating") else 0
+    text = f"device_functions.{function}({a}, {divisor}).to(tl.int64)"
+    return new_variable(text, torch.int64, a.shape, ValueRanges(least, divisor - 1))
 
 
 def of_int32(text: str, *operands: Operand) -> str:

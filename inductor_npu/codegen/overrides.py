@@ -34,6 +34,7 @@ from inductor_npu.codegen.operand_forms import (
     logic_text,
     of_int32,
     power_of_two,
+    remainder_of_int64,
     selection_text,
     shift_text,
     sum_text,
@@ -269,12 +270,12 @@ class NpuKernelOverrides(TritonKernelOverrides):
         return of_int32(f"device_functions.truncating_divide({as_int32(a)}, {as_int32(b)})", a, b)
 
     @staticmethod
-    def mod(a: Operand, b: Operand) -> str:
+    def mod(a: Operand, b: Operand) -> Any:
         """The remainder with the sign of `a`, as of C."""
         if is_float(a) or is_float(b):
             return NpuKernelOverrides.fmod(a, b)
         if not are_int32_tiles(a, b):
-            return f"{a} % {b}"
+            return remainder_of_int64(a, b, "truncating_remainder_int64") or f"{a} % {b}"
         x, y = as_int32(a), as_int32(b)
         if power_of_two(b) is not None and within(bounds_of(a), 0, INT32.max):
             return of_int32(f"{x} & ({y} - 1)", a, b)
@@ -288,7 +289,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
         if is_float(a) or is_float(b):
             return function_text("remainder", TritonKernelOverrides.remainder, a, b, constants=[bits_of_quotient(b)])
         if not are_int32_tiles(a, b):
-            return TritonKernelOverrides.remainder(a, b)
+            return remainder_of_int64(a, b, "remainder_int64") or TritonKernelOverrides.remainder(a, b)
         x, y = as_int32(a), as_int32(b)
         if power_of_two(b) is not None:
             return of_int32(f"{x} & ({y} - 1)", a, b)

@@ -14,6 +14,9 @@ EXACT_IN_FLOAT32 = 1 << 24
 # Whole numbers below this are divided exactly by `device_functions.small_quotient` and `small_remainder`.
 LARGEST_DIVIDED = 1 << 22
 
+# int64 has a remainder in vector instructions for divisors up to this: `device_functions.remainder_int64`.
+LARGEST_DIVISOR_OF_INT64 = (1 << 19) - 1
+
 # The smallest tile worth a program of its own.
 SMALLEST_TILE = 1024
 

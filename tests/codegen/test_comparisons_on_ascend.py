@@ -37,6 +37,21 @@ def scaled_by_the_place_of_a_zero(x: torch.Tensor, y: torch.Tensor) -> torch.Ten
     return y * (x == 0).int().max(0).indices
 
 
+def folded_back(grad: torch.Tensor) -> torch.Tensor:
+    """The gradient of a mirrored border of two elements on each side."""
+    return torch.ops.aten.reflection_pad2d_backward(grad, grad.new_empty(2, 16, 14, 14), (2, 2, 2, 2)) * 2
+
+
+def quarters(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Each element selected by two indices: both rows and columns are compared."""
+    upper = torch.cat((x.mT, torch.zeros_like(x)), -1)
+    return torch.cat((upper, torch.cat((y, x.mT), -1)), -2)
+
+
+def zeros_in_masked_rows(x: torch.Tensor) -> torch.Tensor:
+    return torch.where((x != -torch.inf).any(-1, keepdim=True), torch.softmax(x, -1), 0.0)
+
+
 def cases() -> list[tuple]:
     norms = torch.rand(25)
     norms[3] = 0
@@ -53,6 +68,10 @@ def cases() -> list[tuple]:
         (lambda x: x.logcumsumexp(0), torch.randn(5, 25)),
         (gradient(lambda x: F.avg_pool2d(x, 2)), torch.randn(4, 8, 28, 28)),
         (gradient(lambda x: F.pad(x, (2, 3, 1, 1))), torch.randn(2, 16, 14, 14)),
+        (folded_back, torch.randn(2, 16, 18, 18)),
+        (zeros_in_masked_rows, torch.randn(2, 4, 8, 8)),
+        (quarters, torch.randn(5, 5, 5), torch.randn(5, 5, 5)),
+        (torch.cartesian_prod, torch.randn(1), torch.randn(2), torch.randn(4)),
     ]
 
 

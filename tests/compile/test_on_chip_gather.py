@@ -188,3 +188,20 @@ def test_sizes_that_are_known_at_run_time_only() -> None:
 def test_steps_inside_of_a_condition() -> None:
     check(lambda x: torch.cat((x[:, ::2], x[:, 1::3].flip(-1)), -1) * 2, torch.randn(30, 101))
     check(lambda x: F.pad(x.flip(-1), (2, 3)) * 2, torch.randn(30, 101))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(3, 9, 9), (2, 14, 7), (5, 6, 33)], ids=str)
+def test_a_border_is_folded_back_within_two_indices(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """The gradient of a mirrored border: corners are selected by two indices, of which few are compared."""
+    grad = torch.randint(-4, 4, (shape[0], shape[1] + 4, shape[2] + 3)).to(dtype)
+    check(lambda grad: torch.ops.aten.reflection_pad2d_backward(grad, grad.new_empty(shape), (2, 1, 2, 2)), grad)
+
+
+@pytest.mark.parametrize("size", [3, 5, 8, 17])
+def test_quarters_of_a_matrix_from_different_tensors(size: int) -> None:
+    def quarters(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        upper = torch.cat((x.mT, torch.zeros_like(x)), -1)
+        return torch.cat((upper, torch.cat((y, x.mT), -1)), -2)
+
+    check(quarters, torch.randn(5, size, size), torch.randn(5, size, size))

@@ -39,6 +39,13 @@ def test_division_of_negative_integers(dtype: torch.dtype) -> None:
     check(lambda x, y: (x // y, x % y, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)), x, y)
 
 
+@pytest.mark.parametrize("divisor", [1, 7, 8, -7, 1023, 1024, 30522, 2**19 - 1, 2**19, -(2**40)])
+def test_remainders_of_any_int64_by_constants(divisor: int) -> None:
+    x = torch.randint(-(2**63), 2**63 - 1, (1000,)) >> torch.randint(0, 63, (1000,))
+    x[:6] = torch.tensor([0, -1, 1, -(2**63), 2**63 - 1, divisor])
+    check(lambda x: (x % divisor, torch.fmod(x, divisor), (x % divisor + 5) * 3, (x % divisor).float()), x)
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.float32, torch.float64], ids=str)
 def test_remainders_of_operands_that_lack_axes(dtype: torch.dtype) -> None:
     if dtype is torch.float64:

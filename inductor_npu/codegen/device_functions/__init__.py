@@ -30,9 +30,16 @@ from inductor_npu.codegen.device_functions.scans import (
 )
 
 from .bessel import bessel_i0, bessel_i1, bessel_j0, bessel_j1, bessel_y0, bessel_y1
-from .division import floor_divide, floor_remainder, truncating_divide, truncating_remainder
+from .division import (
+    floor_divide,
+    floor_remainder,
+    small_quotient,
+    small_remainder,
+    truncating_divide,
+    truncating_remainder,
+)
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
-from .gathering import gather, index_from_start, small_quotient, small_remainder
+from .gathering import gather, index_from_start
 from .int64 import (
     add_int64,
     at_most_int64,
@@ -40,7 +47,9 @@ from .int64 import (
     floor_divide_int64,
     less_int64,
     multiply_int64,
+    remainder_int64,
     subtract_int64,
+    truncating_remainder_int64,
     unequal_int64,
     where_int64,
 )
@@ -111,6 +120,7 @@ __all__ = [
     "random_integers",
     "random_integers_below",
     "remainder",
+    "remainder_int64",
     "round_to_even",
     "shift_left",
     "shift_right",
@@ -127,6 +137,7 @@ __all__ = [
     "truncate",
     "truncating_divide",
     "truncating_remainder",
+    "truncating_remainder_int64",
     "unequal_int64",
     "uniform",
     "where_int64",

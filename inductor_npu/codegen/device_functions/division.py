@@ -59,3 +59,15 @@ def truncating_remainder(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     """What is left of `x` after whole multiples of `y`, with the sign of `x`. int32, `y` not 0."""
     _, rest = _floor(x, y)
     return tl.where((rest != 0) & ((x ^ y) < 0), rest - y, rest)
+
+
+@triton.jit
+def small_quotient(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """`x // divisor` of int32 from 0 to 2^22: half a step away from a whole number, rounding cannot reach it."""
+    return ((x.to(tl.float32) + 0.5) * (1.0 / divisor)).to(tl.int32)
+
+
+@triton.jit
+def small_remainder(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """`x % divisor` of int32 from 0 to 2^22."""
+    return x - small_quotient(x, divisor) * divisor

@@ -51,15 +51,3 @@ def index_from_start(index: tl.tensor, size: tl.tensor) -> tl.tensor:
     if _TAKES_ANY_TYPE and index.dtype == tl.int64:
         counted = tl.where(whole.to(tl.int64) == index, counted, -0x80000000)
     return counted
-
-
-@triton.jit
-def small_quotient(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
-    """`x // divisor` of int32 from 0 to 2^22: half a step away from a whole number, rounding cannot reach it."""
-    return ((x.to(tl.float32) + 0.5) * (1.0 / divisor)).to(tl.int32)
-
-
-@triton.jit
-def small_remainder(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
-    """`x % divisor` of int32 from 0 to 2^22."""
-    return x - small_quotient(x, divisor) * divisor

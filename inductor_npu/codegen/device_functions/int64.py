@@ -9,6 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .division import floor_remainder, small_remainder
 from .integers import upper_product
 
 _LOW = tl.constexpr(2**24 - 1)
@@ -141,3 +142,43 @@ def floor_divide_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     rest = x - quotient * divisor
     over = unequal_int64(rest, zero) & less_int64(rest ^ divisor, zero)
     return where_int64(is_zero, zero, quotient - over.to(tl.int64))
+
+
+_DIGIT = tl.constexpr(2**12)
+_LEAST = tl.constexpr(2**63)
+
+
+@triton.jit
+def _next_remainder(rest: tl.tensor, digit: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """What is left of a number once the next digit is written behind those that left `rest`: 12 bits behind 19 fit
+    int32, and behind 10 a product in fp32 divides them exactly.
+    """
+    number = rest * _DIGIT + digit
+    if divisor < 2**10:
+        result = small_remainder(number, divisor)
+    else:
+        result = floor_remainder(number, tl.full([], divisor, tl.int32))
+    return result
+
+
+@triton.jit
+def remainder_int64(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """`x - floor(x / divisor) * divisor` as int32, for a divisor from 1 to 2^19 - 1: digit by digit."""
+    low, middle, high = _limbs(x)
+    upper = high + 2**15  # of x + 2^63, which is not negative
+    rest = _next_remainder(upper >> 12, upper & (_DIGIT - 1), divisor)
+    rest = _next_remainder(rest, middle >> 12, divisor)
+    rest = _next_remainder(rest, middle & (_DIGIT - 1), divisor)
+    rest = _next_remainder(rest, low >> 12, divisor)
+    rest = _next_remainder(rest, low & (_DIGIT - 1), divisor)
+    less: tl.constexpr = _LEAST % divisor
+    rest -= less
+    return rest + ((rest >> 31) & divisor)
+
+
+@triton.jit
+def truncating_remainder_int64(x: tl.tensor, divisor: tl.constexpr) -> tl.tensor:
+    """What is left of `x` after whole multiples of `divisor`, with the sign of `x`; as `remainder_int64`."""
+    rest = remainder_int64(x, divisor)
+    sign = (_limb(x, _HIGH) * (1.0 / _UP_48)).to(tl.int32) >> 31
+    return rest - (sign & (-rest >> 31) & divisor)
