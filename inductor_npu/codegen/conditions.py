@@ -22,6 +22,7 @@ from torch._inductor.virtualized import OpsWrapper, V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
+from inductor_npu.codegen.holding import indices_where
 from inductor_npu.codegen.index_values import MAXIMUM, MINIMUM
 from inductor_npu.codegen.tile_ops import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, difference_of
 
@@ -209,7 +210,10 @@ def _holds(name: str, difference: sympy.Expr, axes: Axes) -> bool | None:
     difference, equality = _as_difference(name, difference)
     ends = _ends(difference, axes)
     if ends is None:
-        return None
+        holding = indices_where(difference, equality, axes.lengths)
+        if holding is None or (holding.indices and not holding.is_everywhere):
+            return None
+        return holding.is_everywhere == (name != "ne")
     least, most = ends
     sizes = V.graph.sizevars
     if not equality:

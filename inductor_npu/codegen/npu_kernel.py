@@ -30,8 +30,9 @@ from inductor_npu.codegen.emitted import Tiled
 from inductor_npu.codegen.gather_by_index import GatherByIndex
 from inductor_npu.codegen.on_chip_gather import SpanAccess
 from inductor_npu.codegen.spans import begins_in_a_block, fills_bursts
-from inductor_npu.codegen.tile_kernel import Address, AxisNames, CannotEmit
+from inductor_npu.codegen.tile_kernel import Address, AxisNames
 from inductor_npu.codegen.tile_ops import Bounds
+from inductor_npu.codegen.vector_text import CannotEmit
 from inductor_npu.tiling import limits
 
 

@@ -12,7 +12,7 @@ row by row, so that one gather over one axis does it all: the form that Ascend's
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -21,7 +21,6 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import affine
@@ -37,8 +36,9 @@ from inductor_npu.codegen.spans import (
     shortest_row,
     store_span,
 )
-from inductor_npu.codegen.tile_kernel import AxisNames, CannotEmit, subscript
+from inductor_npu.codegen.tile_kernel import AxisNames, subscript
 from inductor_npu.codegen.tile_ops import Bounds
+from inductor_npu.codegen.vector_text import CannotEmit, vector_text
 from inductor_npu.tiling import limits
 
 
@@ -90,14 +90,18 @@ class OnChipGather(Scans):
             return None
         lengths, item_size = self._tile_lengths(), V.graph.get_dtype(name).itemsize
         bounded = self.bounds_of.get(str(self._load_mask)) if self._load_mask is not None else None
-        part = part_of(lengths, bounded) if bounded is not None and bounded.exact else None
+        is_kept = bounded is not None and (bounded.exact or bool(affine(index, lengths).nonlinear))
+        part = part_of(lengths, bounded) if bounded is not None and is_kept else None
         span = None if part is None else load_span_of_part(index, part, item_size)
         is_limited = part is not None and span is not None and self._may_be_limited(index, part, span)
         if not is_limited and self._is_free_of_mask(name, index):
             part, span = Part(lengths), load_span(index, lengths, item_size)
-        is_wide = span is not None and not self._is_in_tile(span, item_size)
         if part is None or span is None:
             return None
+        is_wide = not self._is_in_tile(span, item_size)
+        if is_wide and affine(index, lengths).nonlinear:  # then each row by itself
+            span = replace(span, major=None, step=0)
+            is_wide = not self._is_in_tile(span, item_size)
         if is_wide and (not self._is_in_tile(span, self._computed_size(name)) or self._lies_in_memory(span, index)):
             return None
         try:
@@ -186,6 +190,7 @@ class OnChipGather(Scans):
         bounded = self.bounds_of[str(self._load_mask)]
         if span.minor or span.major is None or not index.free_symbols.issuperset(bounded.symbols):
             return False
+        assert bounded.exact, "a span with a major axis has a linear address"
         return not part.cuts(span.major) or self.is_whole(self.axis_with(span.major).prefix)
 
     def _is_free_of_mask(self, name: str, index: sympy.Expr) -> bool:
@@ -532,51 +537,3 @@ def _times(factor: int, text: str) -> str:
 
 def _plus(text: str, number: int) -> str:
     return text if number == 0 else f"{text} + {number}" if number > 0 else f"{text} - {-number}"
-
-
-def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Mapping[sympy.Symbol, int]) -> str:
-    """`expr` of small indices as Triton text without `//` and `%`; raises CannotEmit if there is none.
-
-    `names` are the texts of its symbols, each of which is below its length.
-    """
-
-    def divided(number: sympy.Expr) -> str:
-        found = bounds(number, lengths)
-        if found is None or found[0] < 0 or found[1] >= limits.LARGEST_DIVIDED:
-            raise CannotEmit(f"{number} is divided and may be negative or large")
-        return text_of(number)
-
-    def divisor(number: sympy.Expr) -> int:
-        if not isinstance(number, sympy.Integer) or number <= 0:
-            raise CannotEmit(f"a division by {number}")
-        return int(number)
-
-    def text_of(part: sympy.Expr) -> str:
-        if isinstance(part, sympy.Integer):
-            return str(int(part))
-        if isinstance(part, sympy.Symbol) and part in names:
-            return names[part]
-        if isinstance(part, sympy.Add):
-            return f"({' + '.join(text_of(arg) for arg in part.args)})"
-        if isinstance(part, sympy.Mul):
-            return f"({' * '.join(text_of(arg) for arg in part.args)})"
-        if isinstance(part, FloorDiv):
-            return f"device_functions.small_quotient({divided(part.args[0])}, {divisor(part.args[1])})"
-        if isinstance(part, ModularIndexing):
-            number = divided(part.args[0])
-            if part.args[1] != 1:
-                number = f"device_functions.small_quotient({number}, {divisor(part.args[1])})"
-            return f"device_functions.small_remainder({number}, {divisor(part.args[2])})"
-        if isinstance(part, (Mod, PythonMod)):
-            return f"device_functions.small_remainder({divided(part.args[0])}, {divisor(part.args[1])})"
-        if isinstance(part, sympy.Abs):
-            return f"tl.abs({text_of(part.args[0])})"
-        if isinstance(part, (Max, Min, sympy.Max, sympy.Min)):
-            function = "tl.maximum" if isinstance(part, (Max, sympy.Max)) else "tl.minimum"
-            text = text_of(part.args[0])
-            for arg in part.args[1:]:
-                text = f"{function}({text}, {text_of(arg)})"
-            return text
-        raise CannotEmit(f"{part} as an index on chip")
-
-    return text_of(expr)

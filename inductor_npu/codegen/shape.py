@@ -142,7 +142,8 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
         if span is not None:
             unit = span.main_axis
             whole |= names(span.minor)
-            if access.bounds is not None and span.major in access.bounds.symbols:
+            is_limited = access.bounds is not None and span.major in access.bounds.symbols
+            if is_limited or (span.major is not None and access.address.nonlinear):
                 limited |= names([span.major])
         elif access.address.nonlinear & lengths.keys():
             return None

@@ -139,9 +139,9 @@ def begins_in_a_block(start: int, item_size: int) -> bool:
 def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span | None:
     """As `load_span`, for the `part` of the axes; in its places, indices count from the start of the part."""
     moved = part.moved(address, part.starts)
-    if affine(moved, part.lengths).nonlinear:
-        return None
     span = load_span(moved, part.lengths, item_size)
+    if affine(moved, part.lengths).nonlinear:
+        return span
     steps = _steps(affine(moved, part.lengths), part.lengths)
     if span is not None or not steps or steps[0][1] != 1:
         return span
@@ -157,7 +157,7 @@ def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | N
     """
     taken = affine(address, lengths)
     if taken.nonlinear:
-        return _span_of_nonlinear(address, taken, lengths)
+        return _span_of_nonlinear(address, taken, lengths, item_size)
     steps = _steps(taken, lengths)
     if not steps:
         return None
@@ -213,8 +213,10 @@ def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> Sp
     return Span(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
 
 
-def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> Span | None:
-    """All axes in which the address is no linear function, and those that lie between."""
+def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> Span | None:
+    """All axes in which the address is no linear function, and those that lie between; the next axis as the major one
+    where all these are shorter than a burst.
+    """
     affine_part = sympy.Add(taken.offset, *(symbol * step for symbol, step in taken.strides.items()))
     place = sympy.expand(address) - affine_part
     own = {symbol: _known(lengths[symbol]) for symbol in taken.nonlinear}
@@ -225,10 +227,12 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> 
     if found is None:
         return None
     lowest, highest = found
+    outer: list[tuple[sympy.Symbol, int]] = []
     for symbol, step in _steps(taken, lengths):
         length = _known(lengths[symbol])
-        if abs(step) > highest - lowest:
-            break
+        if outer or abs(step) > highest - lowest:
+            outer.append((symbol, step))
+            continue
         if length is None or (step == 1 and length >= SHORTEST_ROW):
             return None  # rows, to be read one by one
         minor[symbol] = length
@@ -239,4 +243,7 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths) -> 
         return None
     long = [symbol for symbol, length in minor.items() if length >= SHORTEST_ROW] or minor
     inner = max(long, key=list(lengths).index)
-    return Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
+    span = Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
+    if not outer or rest * item_size >= BURST or outer[0][1] < 0 or outer[0][1] > _MOST_WASTE * rest:
+        return span
+    return replace(span, major=outer[0][0], step=outer[0][1], main_axis=outer[0][0])

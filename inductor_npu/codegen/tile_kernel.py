@@ -22,7 +22,7 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen import conditions, tile_ops
-from inductor_npu.codegen.axes import Axes, Axis, affine, on_one_axis
+from inductor_npu.codegen.axes import Axes, Axis, affine
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.emitted import EmittedKernel
 from inductor_npu.codegen.index_values import by_operators, in_float64, with_exact_divisions
@@ -30,6 +30,7 @@ from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
 from inductor_npu.codegen.trace import Symbols
+from inductor_npu.codegen.vector_text import vector_text
 from inductor_npu.tiling.plan import TilePlan
 
 AxisNames = tuple[str, ...]
@@ -77,10 +78,6 @@ class TileOverrides(NpuKernelOverrides):
         if str(within) in kernel.bounds_of:
             kernel.selected[str(selected)] = kernel.bounds_of[str(within)], result
         return selected
-
-
-class CannotEmit(NotImplementedError):
-    """Something the kernel's loops do has no form with one block axis per loop variable."""
 
 
 @dataclass(frozen=True)
@@ -270,10 +267,9 @@ class TileKernel(EmittedKernel):
         """Whether `index` is a linear function of the axes."""
         return not affine(self.prepare_indexing(index), [axis.symbol for axis in self.axis_of.values()]).nonlinear
 
-    def bounds_from(self, difference: sympy.Expr) -> Bounds | None:
+    def bounds_where(self, difference: sympy.Expr, equality: bool) -> Bounds | None:
         walked = [axis.symbol for axis in self.axis_of.values() if axis.prefix not in self.plan.order]
-        difference = on_one_axis(difference, self.axes.lengths)
-        return tile_ops.bounds_from(difference, self.tile_symbols(), walked)
+        return tile_ops.bounds_where(difference, equality, self.tile_symbols(), walked, self.axes.lengths)
 
     def bounds_text(self, bounds: Bounds, among: Sequence[str]) -> list[str]:
         """A condition for each bound of an axis in `among`, each of the shape of `among`."""
@@ -353,6 +349,17 @@ class TileKernel(EmittedKernel):
             limits = {names.get(symbol, symbol): limit for symbol, limit in limits.items()}
             index = with_exact_divisions(index, limits, self.index_to_str)
         return self.index_to_str(index)
+
+    def _text_on_tile(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:
+        """`index`, no linear function of the tile's axes, as Triton text with these spellings of symbols."""
+        lengths = {
+            axis.symbol: max(int(axis.length), self.max_block(axis.prefix))
+            for axis in self.axis_of.values()
+            if isinstance(axis.length, (int, sympy.Integer))
+        }
+        names = {symbol: spelled.get(symbol, self.index_to_str(symbol)) for symbol in index.free_symbols}
+        text = vector_text(index, names, lengths)
+        return text if self.index_dtype == "tl.int32" else f"({text}).to({self.index_dtype})"
 
     def in_order(self, value: CSEVariable, axes: Sequence[str]) -> str:
         """`value`, with dimensions for all of `axes`, whatever their order."""
@@ -434,7 +441,8 @@ class TileKernel(EmittedKernel):
         own_dtype = self.get_index_dtype_as_torch_dtype()
         is_fraction = dtype.is_floating_point and not index.is_integer  # of sizes
         number = in_float64(index) if is_fraction and dtype == torch.float64 else index
-        text = self._text_of_index(number, expanded)
+        is_divided = not loaded and affine(index, self.tile_symbols()).nonlinear
+        text = self._text_on_tile(index, expanded) if is_divided else self._text_of_index(number, expanded)
         if not axes:
             text = f"tl.full([], {text}, {triton_type(dtype) if is_fraction else self.index_dtype})"
         if is_fraction or dtype not in (torch.int32, torch.int64, own_dtype):

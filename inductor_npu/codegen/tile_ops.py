@@ -22,7 +22,8 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from inductor_npu.codegen.axes import affine
+from inductor_npu.codegen.axes import affine, on_one_axis
+from inductor_npu.codegen.holding import indices_where
 
 if TYPE_CHECKING:
     from inductor_npu.codegen.tile_kernel import TileKernel
@@ -212,8 +213,8 @@ class TileOps(CSEProxy):
         if left is None or right is None:
             return None
         if name == "eq":
-            return both_bounds(self.kernel.bounds_from(left - right), self.kernel.bounds_from(right - left))
-        return self.kernel.bounds_from(difference_of(name, left, right))
+            return self.kernel.bounds_where(left - right, True)
+        return self.kernel.bounds_where(difference_of(name, left, right), False)
 
     def _index(self, arg: Any) -> sympy.Expr | None:
         if isinstance(arg, int) and not isinstance(arg, bool):
@@ -225,6 +226,32 @@ def difference_of(name: str, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
     """What is at least 0 where the comparison `name` of the integers `left` and `right` holds."""
     difference = right - left if name in ("lt", "le") else left - right
     return difference - 1 if name in ("lt", "gt") else difference
+
+
+def bounds_where(
+    difference: sympy.Expr,
+    equality: bool,
+    tile: Sequence[sympy.Symbol],
+    walked: Sequence[sympy.Symbol],
+    lengths: Mapping[sympy.Symbol, sympy.Expr],
+) -> Bounds | None:
+    """Where `difference` is at least 0, or with `equality` 0, as bounds of axes of the tile; None if there are none.
+    `lengths` are those of all axes.
+    """
+    ways = (difference, -difference) if equality else (difference,)
+    found = [bounds_from(on_one_axis(way, lengths), tile, walked) for way in ways]
+    result = found[0]
+    for other in found[1:]:
+        result = both_bounds(result, other)
+    if result is not None:
+        return result
+    holding = indices_where(difference, equality, lengths)
+    if holding is None or holding.symbol not in tile or not holding.indices or holding.is_everywhere:
+        return None
+    first, end = holding.indices[0], holding.indices[-1] + 1
+    low = {holding.symbol: sympy.Integer(first)} if first > 0 else {}
+    high = {holding.symbol: sympy.Integer(end)} if end < holding.length else {}
+    return Bounds(low, high, exact=end - first == len(holding.indices)) if low or high else None
 
 
 def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol], walked: Sequence[sympy.Symbol]) -> Bounds | None:

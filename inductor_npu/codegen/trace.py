@@ -13,9 +13,10 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.axes import Affine, Axes, affine, on_one_axis
+from inductor_npu.codegen.axes import Affine, Axes, affine
 from inductor_npu.codegen.index_values import by_operators
-from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, both_bounds, bounds_from, difference_of
+from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, bounds_where, difference_of
+from inductor_npu.codegen.vector_text import is_vector_text
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
@@ -140,6 +141,7 @@ class _Tracer(DefaultHandler):
         self.limits: dict[sympy.Symbol, sympy.Expr] = {}
         self.counted_from_end: set[Symbols] = set()  # axes of loaded indices that may be negative
         self.passes: dict[int, set[int]] = {}
+        self.divided: set[sympy.Symbol] = set()  # axes of indices that are divided, which tiles can hold
         self.masked_along: Symbols = frozenset()
         self.masked_within: Bounds | None = Bounds({}, {})
         self.time = 0
@@ -153,6 +155,9 @@ class _Tracer(DefaultHandler):
         for access in self.result.accesses:
             if access.is_store or access.indirect:
                 self.result.nonlinear |= access.address.nonlinear
+        # Scalars are divided for nothing, but not for elements stored one by one.
+        stored_along = {access.unit_axis() for access in self.result.accesses if access.is_store}
+        self.result.nonlinear |= self.divided - stored_along.difference(self.reduced)
         if any(access.is_store and access.loaded for access in self.result.accesses):
             self.result.compared |= self.counted_from_end  # with a comparison: see TileOps.indirect_indexing
         moments: dict[int, Counter[tuple[Symbols, int]]] = {}
@@ -197,6 +202,14 @@ class _Tracer(DefaultHandler):
     def _is_linear(self, index: sympy.Expr) -> bool:
         return not affine(self.axes.simplify(index), self.symbols).nonlinear
 
+    def _is_computable(self, index: sympy.Expr) -> bool:
+        """Whether tiles can hold `index`, which is no linear function of the axes."""
+        lengths = self.axes.lengths
+        return is_vector_text(
+            self.axes.simplify(index),
+            {s: int(size) for s, size in lengths.items() if isinstance(size, (int, sympy.Integer))},
+        )
+
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
         _, indirect = self._affine(index)
         index = self.axes.simplify(index)
@@ -234,10 +247,8 @@ class _Tracer(DefaultHandler):
         left, right = (_index(arg) for arg in args)
         if left is None or right is None:
             return None
-        if name == "eq":
-            differences = (on_one_axis(way, self.axes.lengths) for way in (left - right, right - left))
-            return both_bounds(*(bounds_from(way, self.symbols, ()) for way in differences))
-        return bounds_from(on_one_axis(difference_of(name, left, right), self.axes.lengths), self.symbols, ())
+        difference = left - right if name == "eq" else difference_of(name, left, right)
+        return bounds_where(difference, name == "eq", self.symbols, (), self.axes.lengths)
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)
@@ -254,7 +265,10 @@ class _Tracer(DefaultHandler):
             return value
         address, indirect = self._affine(expr)
         self.result.indices.append(address)
-        self.result.nonlinear |= address.nonlinear
+        if address.nonlinear and not indirect and self._is_computable(expr):
+            self.divided |= address.nonlinear
+        else:
+            self.result.nonlinear |= address.nonlinear
         value = self._new(indirect.union(address.symbols))
         value.index = None if indirect else self.axes.simplify(expr)
         return value

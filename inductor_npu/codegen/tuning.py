@@ -18,7 +18,7 @@ from torch._inductor.utils import Placeholder
 
 from inductor_npu import config, providers
 from inductor_npu.cache import tiles
-from inductor_npu.codegen.tile_kernel import CannotEmit
+from inductor_npu.codegen.vector_text import CannotEmit
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.device_interface.benchmarker import benchmark_npu, benchmarking
 from inductor_npu.errors import KernelTooLargeError, SettingError

@@ -98,7 +98,8 @@ class Work:
     `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
     the vector core over items of how many bytes along which axes; only the cost model reads them. `whole`: axes that
     have to be in each tile from their first to their last element. `compared`: the axes of values that are compared.
-    `limited`: axes that are best in each tile as a whole, because a load begins or ends within them.
+    `limited`: axes that are best in each tile as a whole, because a load begins or ends within them, or picks from rows
+    along them that are shorter than a burst.
     """
 
     axes: Sequence[PlannedAxis]
@@ -288,7 +289,9 @@ def _arranged(
         for compared in sorted(planner.work.compared, key=sorted):
             _compare_at_once(planner, compared, dimensions, pointwise)
         blocks = planner.blocks
-    fitting = (axis for axis in planner.work.limited & blocks.keys() if blocks[axis] >= planner.lengths[axis])
+    static = {axis.name for axis in planner.work.axes if axis.is_static}
+    limited = planner.work.limited & static & blocks.keys()
+    fitting = (axis for axis in limited if blocks[axis] >= planner.lengths[axis])
     whole = planner.work.whole.union(fitting).intersection(pointwise)
     return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops), whole)
 

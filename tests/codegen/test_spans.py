@@ -7,10 +7,9 @@ import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from inductor_npu.codegen.axes import on_one_axis
-from inductor_npu.codegen.on_chip_gather import vector_text
 from inductor_npu.codegen.spans import Part, load_span, load_span_of_part, part_of, store_span
-from inductor_npu.codegen.tile_kernel import CannotEmit
 from inductor_npu.codegen.tile_ops import Bounds
+from inductor_npu.codegen.vector_text import CannotEmit, vector_text
 
 X, Y, Z = sympy.symbols("x y z", integer=True, nonnegative=True)
 ROWS = {Y: sympy.Integer(64), X: sympy.Integer(100)}
@@ -56,6 +55,26 @@ def test_an_index_that_is_no_linear_function_is_a_span_of_the_whole_row(index: s
     assert reach <= span.rest <= 100
     assert span.rest > max(int(span.place.subs(X, i)) for i in range(100))
     assert min(int(span.place.subs(X, i)) for i in range(100)) >= 0
+
+
+def test_short_rows_in_another_order_are_a_span_of_many_rows():
+    span = load_span(FloorDiv(8 * X, 5) + 8 * Y, lengths(y=1000, x=5), 4)
+    assert span is not None
+    assert (span.minor, span.rest, span.major, span.step, span.main_axis) == ({X}, 7, Y, 8, Y)
+
+
+@pytest.mark.parametrize("step", [-8, 29, 1000])
+def test_short_rows_in_another_order_that_lie_backwards_or_apart_are_read_row_by_row(step: int):
+    span = load_span(FloorDiv(8 * X, 5) + step * Y, lengths(y=1000, x=5), 4)
+    assert span is not None and (span.minor, span.rest, span.major) == ({X}, 7, None)
+
+
+def test_a_part_of_short_rows_in_another_order_is_a_shorter_span():
+    part = part_of(lengths(y=1000, x=5), Bounds({X: sympy.Integer(1)}, {X: sympy.Integer(4)}, exact=False))
+    assert part is not None
+    span = load_span_of_part(FloorDiv(8 * X, 5) + 2 + 8 * Y, part, 4)
+    assert span is not None
+    assert (span.rest, span.major, [int(span.place.subs(X, i)) for i in range(3)]) == (4, Y, [0, 2, 3])
 
 
 def test_rows_in_another_order_are_read_row_by_row():

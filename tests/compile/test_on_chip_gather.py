@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compile.helpers import check
+from tests.compile.helpers import check, code_of
 
 DTYPES = [
     torch.float32,
@@ -205,3 +205,63 @@ def test_quarters_of_a_matrix_from_different_tensors(size: int) -> None:
         return torch.cat((upper, torch.cat((y, x.mT), -1)), -2)
 
     check(quarters, torch.randn(5, size, size), torch.randn(5, size, size))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize(("length", "size"), [(8, 5), (7, 3), (3, 5), (23, 9), (300, 7)])
+def test_windows_that_begin_and_end_at_rounded_indices(length: int, size: int, dtype: torch.dtype) -> None:
+    def pools(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, planes = x.view(-1, 5, length), x.view(-1, 4, 5, length)
+        return (
+            F.adaptive_avg_pool1d(rows, size),
+            *F.adaptive_max_pool1d(rows, size, return_indices=True),
+            F.adaptive_avg_pool2d(planes, (3, size)),
+            *F.adaptive_max_pool2d(planes, (size, 2), return_indices=True),
+        )
+
+    check(pools, torch.randn(8, 5, length).to(dtype))
+
+
+def test_gradients_of_windows_that_begin_and_end_at_rounded_indices() -> None:
+    x = torch.randn(4, 6, 8, requires_grad=True)
+    check(lambda x: (F.adaptive_avg_pool1d(x, 5) ** 2, F.adaptive_max_pool1d(x, 3) ** 2), x, backward=True)
+
+
+def test_windows_in_a_number_of_rows_that_is_known_at_run_time_only() -> None:
+    def pools(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.adaptive_avg_pool1d(x, 5), F.adaptive_max_pool1d(x, 3)
+
+    compiled = torch.compile(pools, dynamic=True, fullgraph=True)
+    for rows in (3, 40, 1000):
+        x = torch.randn(rows, 2, 8)
+        torch._dynamo.mark_static(x, 2)
+        check(pools, x, compiled=compiled)
+
+
+def test_short_rows_in_another_order_are_picked_on_chip_whichever_axis_is_innermost() -> None:
+    grad = torch.randn(2, 3, 1, 3)
+
+    def gradient(grad: torch.Tensor) -> torch.Tensor:
+        row, still = [1, 3], [0, 0]
+        x = grad.new_empty(2, 3, 1, 9)
+        return torch.ops.aten.avg_pool2d_backward(grad, x, row, row, still, False, True, None)
+
+    check(gradient, grad)
+    (source,) = code_of(gradient, grad.npu())
+    (load,) = (line for line in source.splitlines() if "tl.load(" in line)
+    assert "span0" in load
+
+
+@pytest.mark.parametrize("size", [1, 5, 40, 257])
+def test_indices_that_are_divided_are_numbers(size: int) -> None:
+    def numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        i = torch.arange(size, device=x.device)
+        even = (i + 1) % 2 == 0
+        return (
+            x + (8 * i) // 5,
+            torch.where(even, x, -x),
+            torch.where((3 * i) // 7 < (3 * i + 4) // 7, x, 0),
+            (i % 3) * 2,
+        )
+
+    check(numbers, torch.randn(6, size))

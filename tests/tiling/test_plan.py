@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,16 @@ def test_a_gather_of_a_few_short_rows_has_more_rows_rather_than_longer_ones() ->
 def test_rows_that_leave_no_room_for_a_whole_comparison_stay_as_they_are() -> None:
     rows = axes(x=2048, r0_=256), load("x r0_", "r0_"), store("x r0_", "r0_")
     assert plan(work(*rows, compared="x"), CHIP, TILE) == plan(work(*rows), CHIP, TILE)
+
+
+def test_rows_that_are_best_whole_are_so_where_their_length_is_known() -> None:
+    """A dynamic axis is not: the next call may have more rows than the tile, whatever is expected of it."""
+    for is_static in (True, False):
+        planned = [PlannedAxis("x", 5, False), PlannedAxis("y", 80, False, is_static)]
+        kernel = replace(work(planned, load("x y", "y"), store("x y", "x")), limited=frozenset("y"))
+        chosen = plan(kernel, CHIP, 4096)
+        assert chosen.blocks["y"] >= 80
+        assert ("y" in chosen.whole) == is_static
 
 
 def test_rows_moved_in_bytes_fill_a_block_on_chip() -> None:
