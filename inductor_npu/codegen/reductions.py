@@ -25,6 +25,9 @@ from inductor_npu.codegen.tile_kernel import Address, TileKernel
 from inductor_npu.tiling import limits
 
 # How the lanes of a tile meet; each takes a tile and a dimension.
+# Sums of these wrap, as in eager, before anything else is done with them.
+_NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
+
 _MEET = {
     "sum": "tl.sum",
     "prod": "device_functions.product",
@@ -97,7 +100,11 @@ class Reductions(TileKernel):
         while axes := [axis for axis in self.axes_of(value.shape) if self.axis_of[axis].is_reduction]:
             dimension = self.axes_of(value.shape).index(axes[-1])
             shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
-            value = self._generate(f"{_MEET[kind]}({value}, {dimension})", value.dtype, shape)
+            # Triton adds narrow integers up in 32 bits.
+            dtype = torch.int32 if kind == "sum" and value.dtype in _NARROW else value.dtype
+            value = self._generate(f"{_MEET[kind]}({value}, {dimension})", dtype, shape)
+        if src_dtype in _NARROW and value.dtype == torch.int32:
+            return OpsWrapper._unwrap(ops.to_dtype(value, src_dtype, src_dtype=torch.int32))
         return value
 
     # -- sums of integers ---------------------------------------------------------------------------------------------

@@ -56,6 +56,14 @@ def test_sums_of_integers_are_exact_and_wrap(dtype: torch.dtype, length: int) ->
     check(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.sum(-1, dtype=dtype), (x > 0).sum(-1), torch.count_nonzero(x)), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+@pytest.mark.parametrize("length", [40, 3000])
+def test_sums_of_narrow_integers_wrap_before_they_are_used(dtype: torch.dtype, length: int) -> None:
+    most = torch.iinfo(dtype).max
+    x = torch.randint(most // 2, most, (4, length)).to(dtype)
+    check(lambda x: (x.sum(1, dtype=dtype) // 3, x.sum(dtype=dtype) > 0, x.sum(0, dtype=dtype).float()), x)
+
+
 def test_sums_of_integers_in_rows_of_unknown_length() -> None:
     x = torch.randint(-(2**62), 2**62, (5, 3000))
     check(lambda x: (x.sum(-1), (x > 0).sum(-1)), x, dynamic=True)
