@@ -243,6 +243,13 @@ class Axes:
             address = address.replace(Identity, lambda inner: inner)
         return V.graph.sizevars.simplify_with_ranges(address, self._parts)
 
+    def of_result(self, address: sympy.Expr) -> sympy.Expr:
+        """The address of a reduction's result: the same for all elements that are reduced, though loops that were given
+        another shape may name their indices in it, as in `(r0 + x * n) // n`.
+        """
+        zeros = dict.fromkeys((axis.symbol for axis in self.reduction), sympy.S.Zero)
+        return sympy_subs(self.simplify(address), zeros)
+
     def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
         """What the loop variables of a nest with these (pointwise, reduction) lengths are in this kernel."""
         variables = []

@@ -179,6 +179,7 @@ class NpuKernel(GatherByIndex):
         return self.in_tile_order({*own, *(axis for axis in axes if self.max_block(axis) > 1)})
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
+        index = self.axes.of_result(index)
         address = self.address(index, index)
         buffer = self.post_loop_combine if self.plan.loops else self.compute
         value = self.broadcast(value, self.in_tile_order(address.axes), buffer)

@@ -304,7 +304,7 @@ class _Tracer(DefaultHandler):
             self.stored[name] = value
 
     def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
-        self.store(name, index, value)
+        self.store(name, self.axes.of_result(index), value)
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
         of = self._use(value)

@@ -21,11 +21,13 @@ def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Ma
     `names` are the texts of its symbols, each of which is below its length.
     """
 
-    def divided(number: sympy.Expr) -> str:
+    def divided(number: sympy.Expr, period: int) -> tuple[str, int]:
+        """The text of a number to be divided, and how many periods were added so that it is never negative."""
         found = bounds(number, lengths)
-        if found is None or found[0] < 0 or found[1] >= limits.LARGEST_DIVIDED:
-            raise CannotEmit(f"{number} is divided and may be negative or large")
-        return text_of(number)
+        added = 0 if found is None else max(0, -(found[0] // period))
+        if found is None or found[1] + added * period >= limits.LARGEST_DIVIDED:
+            raise CannotEmit(f"{number} is divided and may be large")
+        return text_of(number + added * period), added
 
     def divisor(number: sympy.Expr) -> int:
         if not isinstance(number, sympy.Integer) or number <= 0:
@@ -42,14 +44,19 @@ def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Ma
         if isinstance(part, sympy.Mul):
             return f"({' * '.join(text_of(arg) for arg in part.args)})"
         if isinstance(part, FloorDiv):
-            return f"device_functions.small_quotient({divided(part.args[0])}, {divisor(part.args[1])})"
+            by = divisor(part.args[1])
+            number, added = divided(part.args[0], by)
+            text = f"device_functions.small_quotient({number}, {by})"
+            return f"({text} - {added})" if added else text
         if isinstance(part, ModularIndexing):
-            number = divided(part.args[0])
-            if part.args[1] != 1:
-                number = f"device_functions.small_quotient({number}, {divisor(part.args[1])})"
-            return f"device_functions.small_remainder({number}, {divisor(part.args[2])})"
+            by, modulus = divisor(part.args[1]), divisor(part.args[2])
+            number, _ = divided(part.args[0], by * modulus)
+            if by != 1:
+                number = f"device_functions.small_quotient({number}, {by})"
+            return f"device_functions.small_remainder({number}, {modulus})"
         if isinstance(part, (Mod, PythonMod)):
-            return f"device_functions.small_remainder({divided(part.args[0])}, {divisor(part.args[1])})"
+            modulus = divisor(part.args[1])
+            return f"device_functions.small_remainder({divided(part.args[0], modulus)[0]}, {modulus})"
         if isinstance(part, sympy.Abs):
             return f"tl.abs({text_of(part.args[0])})"
         if isinstance(part, (Max, Min, sympy.Max, sympy.Min)):

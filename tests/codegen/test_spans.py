@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sympy
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing, PythonMod
 
 from inductor_npu.codegen.axes import on_one_axis
 from inductor_npu.codegen.spans import Part, load_span, load_span_of_part, part_of, store_span
@@ -198,9 +198,16 @@ def test_the_text_of_a_small_index_divides_no_vector():
         assert eval(text, {**values, "x": x}) == int(index.subs(X, x))
 
 
-def test_an_index_that_may_be_negative_is_not_divided():
+@pytest.mark.parametrize("index", [FloorDiv(X - 50, 7), PythonMod(X - 50, 7), PythonMod(3 * X - 49, 7)], ids=str)
+def test_what_may_be_negative_is_divided_as_whole_numbers_are(index: sympy.Expr):
+    text = vector_text(index, {X: "x"}, {X: 128})
+    for x in range(128):
+        assert eval(text, {"device_functions": _Functions, "x": x}) == int(index.subs(X, x))
+
+
+def test_an_index_that_may_be_large_is_not_divided():
     with pytest.raises(CannotEmit):
-        vector_text(ModularIndexing(X - 5, 1, 100), {X: "x"}, {X: 128})
+        vector_text(ModularIndexing(X * 2**24, 1, 100), {X: "x"}, {X: 128})
 
 
 class _Functions:

@@ -129,3 +129,12 @@ def test_the_gradient_of_a_maximum_over_a_size_that_is_known_to_be_one() -> None
 def test_size_from_data() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         check(lambda x: x[x > 0] * 2 + 1, torch.randn(50))
+
+
+def test_a_norm_of_slices_whose_lengths_are_only_known_to_be_equal() -> None:
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        strided = x[-1:, 0::3, 0:2, 3::2]
+        padded = torch.nn.functional.pad(strided, [0, 3, 3, 2, 2, 3], mode="replicate")
+        return torch.nn.functional.layer_norm(strided, strided.shape[-1:]) + padded.sum()
+
+    check(norm, torch.randn(100, 4, 4, 8), dynamic=True)
