@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_and
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu, is_view, memory_of
+from inductor_npu.graph_passes.nodes import called, convert, is_on_npu, is_view, memory_of
 
 _aten = torch.ops.aten
-_convert = torch.ops.prims.convert_element_type.default
 _iota = torch.ops.prims.iota.default
 
 _DIAGONAL, _STRIDED = _aten.diagonal_scatter.default, _aten.as_strided_scatter.default
-_IN_LOOPS = (_aten.full.default, _iota, _convert, _aten.select_scatter.default, _aten.slice_scatter.default)
+_IN_LOOPS = (_aten.full.default, _iota, convert, _aten.select_scatter.default, _aten.slice_scatter.default)
 _SCATTERS = (_DIAGONAL, _STRIDED, _aten.select_scatter.default, _aten.slice_scatter.default)
 _VIEWED = (_aten.view.default, _aten.reshape.default)
 
@@ -152,7 +151,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, diagonal: _Diagonal) ->
     dtype = node.meta["val"].dtype
     with graph.inserting_before(node):
         if values.meta["val"].dtype != dtype:
-            values = called(graph, _convert, values, dtype)
+            values = called(graph, convert, values, dtype)
         values = _placed(graph, values, diagonal)
         column = _numbers(graph, tensor, diagonal.columns, 0)
         row = _numbers(graph, tensor, diagonal.rows, diagonal.offset)

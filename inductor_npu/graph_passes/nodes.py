@@ -31,7 +31,7 @@ def called(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any)
 def counted(graph: torch.fx.Graph, like: torch.Tensor, length: int) -> torch.fx.Node:
     """The int32 numbers from 0 to `length`, without it, where `like` is."""
     iota = torch.ops.prims.iota.default
-    return _made(graph, iota, length, start=0, step=1, dtype=torch.int32, device=like.device, requires_grad=False)
+    return called(graph, iota, length, start=0, step=1, dtype=torch.int32, device=like.device, requires_grad=False)
 
 
 def along(graph: torch.fx.Graph, numbers: torch.fx.Node, axis: int, axes: int) -> torch.fx.Node:
@@ -51,14 +51,7 @@ def from_start(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch.fx.No
 
 def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.dtype) -> torch.fx.Node:
     """A number as a tensor without axes, where `like` is."""
-    return _made(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)
-
-
-def _made(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any) -> torch.fx.Node:
-    """A new tensor, in the fake mode that is on."""
-    node = graph.call_function(target, arguments, settings)
-    node.meta["val"] = target(*arguments, **settings)
-    return node
+    return called(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)
 
 
 def is_view(node: torch.fx.Node) -> bool:

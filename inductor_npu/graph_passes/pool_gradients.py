@@ -110,7 +110,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, indices: torch.fx.Node)
     offsets = indices.args[0]
     value, axes = into.meta["val"], _axes(indices)
     counts = offsets.meta["val"].shape[-len(axes) :]
-    with graph.inserting_before(node), value.fake_mode:
+    with graph.inserting_before(node):
         planes = [value.shape[0], *counts]
         chosen = called(graph, convert, called(graph, _aten.reshape.default, offsets, planes), torch.int32)
         # Of a plane in one row it would not be seen which of its elements are neighbours.

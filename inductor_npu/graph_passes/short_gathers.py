@@ -78,7 +78,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     rows, dim, index = arguments[:3]
     value = rows.meta["val"]
     dim %= value.dim()
-    with graph.inserting_before(node), value.fake_mode:
+    with graph.inserting_before(node):
         numbers = counted(graph, value, value.shape[dim])
         meant = from_start(graph, numbers, index, dim)
         is_meant = called(graph, _aten.eq.Tensor, along(graph, numbers, dim, value.dim()), meant)

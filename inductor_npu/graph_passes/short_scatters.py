@@ -168,7 +168,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, scatter: Scatter) -> No
     dtype, first, places = value.dtype, scatter.first, scatter.places
     pairs = value.dim() + scatter.count  # axes of all pairs of an element and an index
     looked_at = list(range(first + places, first + places + scatter.count))
-    with graph.inserting_before(node), value.fake_mode:
+    with graph.inserting_before(node):
         is_meant = None
         for axis, index in enumerate(scatter.indices, first):
             numbers = counted(graph, value, value.shape[axis])
@@ -245,6 +245,4 @@ def _sum_where(
     terms = called(graph, _aten.where.self, condition, source, zero)
     if dtype == torch.bool:  # one of them at most is not False
         return called(graph, _aten.any.dims, terms, axes)
-    result = graph.call_function(_aten.sum.dim_IntList, (terms, axes), {"dtype": dtype})
-    result.meta["val"] = _aten.sum.dim_IntList(terms.meta["val"], axes, dtype=dtype)
-    return result
+    return called(graph, _aten.sum.dim_IntList, terms, axes, dtype=dtype)
