@@ -148,6 +148,8 @@ IMAGES = [
         lambda x: F.max_pool2d(x, 3, 2, 1),
         lambda: torch.randn(4, 16, 28, 28).to(memory_format=torch.channels_last),
     ),
+    case("max pool 5 stride 1", lambda x: F.max_pool2d(x, 5, 1, 2), floats(4, 16, 28, 28), backward=True),
+    case("max pool 3d", lambda x: F.max_pool3d(x, 3, 2, 1), floats(2, 8, 8, 28, 28), backward=True),
     case("average pool", lambda x: F.avg_pool2d(x, 2), floats(4, 16, 28, 28), backward=True),
     case("average pool with a border", lambda x: F.avg_pool2d(x, 3, 1, 1), floats(4, 16, 28, 28)),
     case("adaptive average pool", lambda x: F.adaptive_avg_pool2d(x, 7), floats(4, 16, 28, 28), backward=True),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu, is_view, writes
+from inductor_npu.graph_passes.nodes import called, in_place_of, is_on_npu, is_view, writes
 
 _aten = torch.ops.aten
 
@@ -141,7 +141,7 @@ def _batch(graph: torch.fx.Graph, products: list[torch.fx.Node]) -> None:
     last = products[-1]
     *_, left, right = last.args
     count, (inner, columns) = len(products), right.meta["val"].shape
-    with graph.inserting_before(last):
+    with in_place_of(last):
         weights = [product.args[-1] for product in products]
         if _transposed(right):
             stacked = _stacked(graph, [weight.args[0] for weight in weights], (columns, inner))
@@ -155,11 +155,11 @@ def _batch(graph: torch.fx.Graph, products: list[torch.fx.Node]) -> None:
             result = called(graph, _aten.baddbmm.default, biases, shared, stacked)
         else:
             result = called(graph, _aten.bmm.default, shared, stacked)
-        for index, product in enumerate(products):
-            part = called(graph, _aten.select.int, result, 0, index)
-            part.meta = {**product.meta, "val": part.meta["val"]}
-            product.replace_all_uses_with(part)
-            graph.erase_node(product)
+        parts = [called(graph, _aten.select.int, result, 0, index) for index in range(count)]
+    for product, part in zip(products, parts):
+        part.meta = {**product.meta, "val": part.meta["val"]}
+        product.replace_all_uses_with(part)
+        graph.erase_node(product)
 
 
 def _stacked(graph: torch.fx.Graph, tensors: list[torch.fx.Node], shape: tuple[int, int]) -> torch.fx.Node:

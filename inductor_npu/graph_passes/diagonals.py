@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_and
 
-from inductor_npu.graph_passes.nodes import called, convert, is_on_npu, is_view, memory_of
+from inductor_npu.graph_passes.nodes import called, convert, in_place_of, is_on_npu, is_view, memory_of
 
 _aten = torch.ops.aten
 _iota = torch.ops.prims.iota.default
@@ -74,11 +74,10 @@ def _as_scatter(node: torch.fx.Node) -> None:
     if (places.args[0], places.kwargs["start"], places.kwargs["step"]) != (min(shape), 0, shape[1] + 1):
         return
     graph = node.graph
-    with graph.inserting_before(node):
+    with in_place_of(node):
         values = called(graph, _aten.expand.default, values, [min(shape)])
         matrix = called(graph, _aten.view.default, tensor, list(shape))
         result = called(graph, _DIAGONAL, matrix, values)
-    result.meta = {**viewed.meta, "val": result.meta["val"]}
     viewed.replace_all_uses_with(result)
     graph.erase_node(viewed)
     graph.erase_node(node)
@@ -149,14 +148,13 @@ def _main_diagonal(node: torch.fx.Node) -> _Diagonal | None:
 def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, diagonal: _Diagonal) -> None:
     tensor, values = node.args[:2]
     dtype = node.meta["val"].dtype
-    with graph.inserting_before(node):
+    with in_place_of(node):
         if values.meta["val"].dtype != dtype:
             values = called(graph, convert, values, dtype)
         values = _placed(graph, values, diagonal)
         column = _numbers(graph, tensor, diagonal.columns, 0)
         row = _numbers(graph, tensor, diagonal.rows, diagonal.offset)
         result = called(graph, _aten.where.self, called(graph, _aten.eq.Tensor, column, row), values, tensor)
-    result.meta = {**node.meta, "val": result.meta["val"]}
     node.replace_all_uses_with(result)
     graph.erase_node(node)
 

@@ -5,6 +5,8 @@ that Inductor traced do.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,10 +15,26 @@ from torch._inductor.virtualized import V
 convert = torch.ops.prims.convert_element_type.default
 _aten = torch.ops.aten
 
+# What Inductor names kernels by, and where their comments and errors say that an operator is from.
+_ORIGIN = ("original_aten", "stack_trace", "nn_module_stack", "source_fn_stack", "fwd_source_fn_stack", "from_node")
+
 
 def is_on_npu(value: Any) -> bool:
     """Whether what a node computes, its `meta["val"]`, is a tensor on `npu`."""
     return isinstance(value, torch.Tensor) and value.device.type == "npu"
+
+
+@contextmanager
+def in_place_of(node: torch.fx.Node) -> Iterator[None]:
+    """Puts new nodes of the graph before `node`; they are said to be from where it is from."""
+    before = node.prev
+    with node.graph.inserting_before(node):
+        yield
+    origin = {name: node.meta[name] for name in _ORIGIN if name in node.meta}
+    new = before.next
+    while new is not node:
+        new.meta = {**origin, **new.meta}
+        new = new.next
 
 
 def called(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any) -> torch.fx.Node:

@@ -26,6 +26,7 @@ from inductor_npu.graph_passes import (
     short_gathers,
     short_scatters,
     vector_products,
+    wide_pools,
 )
 
 # What decides the rewritten graph, as files and folders of the package.
@@ -66,6 +67,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="diagonals",
         reason="a diagonal that is replaced is a choice for each element, in the loop that computes the rest",
         apply=diagonals.apply,
+    ),
+    GraphPass(
+        name="wide_pools",
+        reason="the greatest of a window of many elements is found along one axis after the other",
+        apply=wide_pools.apply,
     ),
     # Before short_scatters, to which these are writes by any index.
     GraphPass(

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import along, called, convert, counted, filled, is_on_npu
+from inductor_npu.graph_passes.nodes import along, called, convert, counted, filled, in_place_of, is_on_npu
 from inductor_npu.tiling.limits import SHORTEST_ROW
 
 _aten = torch.ops.aten
@@ -110,7 +110,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, indices: torch.fx.Node)
     offsets = indices.args[0]
     value, axes = into.meta["val"], _axes(indices)
     counts = offsets.meta["val"].shape[-len(axes) :]
-    with graph.inserting_before(node):
+    with in_place_of(node):
         planes = [value.shape[0], *counts]
         chosen = called(graph, convert, called(graph, _aten.reshape.default, offsets, planes), torch.int32)
         # Of a plane in one row it would not be seen which of its elements are neighbours.
@@ -132,7 +132,6 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, indices: torch.fx.Node)
             if axis.length < blocks[dim - 1]:
                 result = called(graph, _aten.slice.Tensor, result, dim, 0, axis.length)
         result = called(graph, _aten.reshape.default, result, list(value.shape))
-    result.meta = {**node.meta, "val": result.meta["val"]}
     node.replace_all_uses_with(result)
     graph.erase_node(node)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import along, called, counted, filled, from_start, is_on_npu
+from inductor_npu.graph_passes.nodes import along, called, counted, filled, from_start, in_place_of, is_on_npu
 from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
 from inductor_npu.tiling.limits import WHOLE_COMPARISON_32
 
@@ -78,12 +78,11 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     rows, dim, index = arguments[:3]
     value = rows.meta["val"]
     dim %= value.dim()
-    with graph.inserting_before(node):
+    with in_place_of(node):
         numbers = counted(graph, value, value.shape[dim])
         meant = from_start(graph, numbers, index, dim)
         is_meant = called(graph, _aten.eq.Tensor, along(graph, numbers, dim, value.dim()), meant)
         least = filled(graph, value, -math.inf, value.dtype)
         result = called(graph, _aten.amax.default, called(graph, _aten.where.self, is_meant, rows, least), [dim], True)
-    result.meta = {**node.meta, "val": result.meta["val"]}
     node.replace_all_uses_with(result)
     graph.erase_node(node)

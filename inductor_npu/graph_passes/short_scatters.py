@@ -19,7 +19,17 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import along, called, convert, counted, filled, from_start, is_on_npu, memory_of
+from inductor_npu.graph_passes.nodes import (
+    along,
+    called,
+    convert,
+    counted,
+    filled,
+    from_start,
+    in_place_of,
+    is_on_npu,
+    memory_of,
+)
 from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
 from inductor_npu.tiling.limits import BURST, EXACT_IN_FLOAT32, SHORTEST_ROW, WHOLE_COMPARISON_32
 
@@ -168,7 +178,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, scatter: Scatter) -> No
     dtype, first, places = value.dtype, scatter.first, scatter.places
     pairs = value.dim() + scatter.count  # axes of all pairs of an element and an index
     looked_at = list(range(first + places, first + places + scatter.count))
-    with graph.inserting_before(node):
+    with in_place_of(node):
         is_meant = None
         for axis, index in enumerate(scatter.indices, first):
             numbers = counted(graph, value, value.shape[axis])
@@ -190,7 +200,6 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, scatter: Scatter) -> No
         else:
             is_written, chosen = _last(graph, value, is_meant, source, looked_at)
             result = called(graph, _aten.where.self, is_written, chosen, scatter.into)
-    result.meta = {**node.meta, "val": result.meta["val"]}
     node.replace_all_uses_with(result)
     graph.erase_node(node)
 

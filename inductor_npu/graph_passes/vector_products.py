@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import called, convert, is_on_npu
+from inductor_npu.graph_passes.nodes import called, convert, in_place_of, is_on_npu
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -44,7 +44,7 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     left, right = node.args
     dtype = node.meta["val"].dtype
     one_column = _is_one(right.meta["val"].shape[2])
-    with graph.inserting_before(node):
+    with in_place_of(node):
         if one_column:  # [batch, rows, inner] * [batch, 1, inner]
             right = called(graph, _aten.permute.default, right, [0, 2, 1])
         else:  # [batch, inner, 1] * [batch, inner, columns]
@@ -55,6 +55,5 @@ def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         result = called(graph, _aten.sum.dim_IntList, products, [2 if one_column else 1], True)
         if dtype in _HALF:
             result = called(graph, convert, result, dtype)
-    result.meta = {**node.meta, "val": result.meta["val"]}
     node.replace_all_uses_with(result)
     graph.erase_node(node)
