@@ -129,7 +129,9 @@ def _diagonal(node: torch.fx.Node) -> _Diagonal | None:
     axis = max(rows, columns)
     if not all(isinstance(size, int) for size in (values[-1], shape[axis])):
         return None
-    return _Diagonal(rows, columns, offset, axis, starts[axis], shape[axis] - values[-1] - starts[axis])
+    rest = shape[axis] - values[-1]
+    start = min(starts[axis], rest)  # one that would begin beyond the matrix has no element
+    return _Diagonal(rows, columns, offset, axis, start, rest - start)
 
 
 def _main_diagonal(node: torch.fx.Node) -> _Diagonal | None:

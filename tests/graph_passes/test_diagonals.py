@@ -41,6 +41,13 @@ def test_any_diagonal_of_any_axes(shape: tuple[int, ...], which: tuple[int, int,
     assert calls(lambda a, b: a.diagonal_scatter(b, *which) * 2, tensor, values) == {KERNEL: 1}
 
 
+@pytest.mark.parametrize(("shape", "offset"), [((4, 4), 5), ((4, 4), -7), ((1, 1), 3), ((2, 9), -3)], ids=str)
+def test_a_diagonal_beyond_the_matrix_replaces_nothing(shape: tuple[int, int], offset: int) -> None:
+    tensor = torch.randn(shape)
+    values = torch.randn(tensor.diagonal(offset).shape)
+    assert calls(lambda a, b: a.diagonal_scatter(b, offset) * 2, tensor, values) == {KERNEL: 1}
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.int8, torch.bool])
 def test_any_type_up_to_32_bits(dtype: torch.dtype) -> None:
     tensor, values = (torch.randint(0, 2, size).to(dtype) for size in ((13, 13), (12,)))
