@@ -27,7 +27,7 @@ from inductor_npu import compat
 from inductor_npu.codegen.axes import Axis
 from inductor_npu.codegen.emitted import EmittedKernel, Tiled, next_first
 from inductor_npu.codegen.npu_kernel import NpuKernel
-from inductor_npu.codegen.shape import shape_of
+from inductor_npu.codegen.shape import Shape, shape_of
 
 
 class ComboFeatures(SIMDKernelFeatures):
@@ -61,13 +61,17 @@ class PartKernel(NpuKernel):
 
 
 class NpuComboKernel(EmittedKernel):
-    """Parts one after the other, with the arguments of all."""
+    """Parts one after the other, with the arguments of all. `filled`: the bytes that the largest tile is estimated to
+    fill.
+    """
 
     # Attributes of the stock class that are assigned here.
     body: IndentedBuffer
 
     def __init__(self, features: ComboFeatures, share: float) -> None:
-        self.parts = [_part(part, share, number) for number, part in enumerate(features.parts)]
+        shapes = [shape_of(part, share, number) for number, part in enumerate(features.parts)]
+        self.filled = max(shape.filled for shape in shapes)
+        self.parts = [_part(part, shape) for part, shape in zip(features.parts, shapes, strict=True)]
         lengths = {axis.prefix: axis.length for axis in self._dynamic_axes()}
         super().__init__(
             lengths, features=features, override_persistent_reduction=False, override_cooperative_reduction=False
@@ -138,8 +142,7 @@ class NpuComboKernel(EmittedKernel):
         return "foreach"
 
 
-def _part(features: SIMDKernelFeatures, share: float, number: int) -> PartKernel:
-    shape = shape_of(features, share, number)
+def _part(features: SIMDKernelFeatures, shape: Shape) -> PartKernel:
     lengths = {axis.prefix: axis.length for axis in shape.axes.all}
     part = PartKernel(lengths, features=features, axes=shape.axes, plan=shape.plan, overwritten=shape.overwritten)
     compat.discount_kernel()

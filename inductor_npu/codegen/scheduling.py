@@ -22,7 +22,7 @@ from torch._inductor.scheduler import (
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu import config
+from inductor_npu import config, providers
 from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
@@ -39,7 +39,13 @@ log = logging.getLogger(__name__)
 
 
 class _WriteAgain(Exception):
-    """A kernel does not compile, and there is another way to write it."""
+    """A kernel does not compile, and there is another way to write it: with tiles that fill `share` of the Unified
+    Buffer, if any.
+    """
+
+    def __init__(self, message: str, share: float | None) -> None:
+        super().__init__(message)
+        self.share = share
 
 
 class NpuScheduling(TritonScheduling):
@@ -94,9 +100,12 @@ class NpuScheduling(TritonScheduling):
         """No tiling of Inductor's: a kernel's own axes take its place."""
         return cls.create_tiling([numel], [reduction_numel]), None
 
-    # What part of the Unified Buffer tiles may fill, as estimated: the next smaller one where the compiler disagrees.
-    _shares: tuple[float, ...] = (FILLED, FILLED / 2, FILLED / 4, FILLED / 8)
+    # What part of the Unified Buffer tiles may fill, as estimated: a smaller one where the compiler disagrees. It may
+    # do so by far: where elements lie apart, each takes a block of 32 bytes.
+    _shares: tuple[float, ...] = tuple(FILLED / 2**halvings for halvings in range(7))
     _share: float = FILLED
+    # What part they do fill, as estimated.
+    _filled: float = 0.0
 
     def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
         """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
@@ -109,15 +118,23 @@ class NpuScheduling(TritonScheduling):
         """Calls `write` with smaller and smaller shares of the Unified Buffer until its kernel fits. Raises _WriteAgain
         if it is a combo kernel and none is small enough, or it does not compile for another reason.
         """
-        for share in self._shares:
-            self._share = share
+        self._share = self._shares[0]
+        while True:
             try:
                 write()
                 break
             except _WriteAgain as error:
-                if not isinstance(error.__cause__, KernelTooLargeError) or share == self._shares[-1]:
+                if error.share is None:
                     raise
                 log.debug("%s; writing it again", error)
+                self._share = error.share
+
+    def _smaller_share(self) -> float | None:
+        """The next smaller share of the Unified Buffer, for which the present tiles are too large; None for none."""
+        return next((share for share in self._shares if share < min(self._share, self._filled)), None)
+
+    def _note_filled(self, size: int) -> None:
+        self._filled = size / providers.current_target().unified_buffer
 
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
@@ -134,6 +151,7 @@ class NpuScheduling(TritonScheduling):
         with timed(Phase.TILING):
             shape = shape_of(features, self._share)
             loops = loops_of(features, shape, self._share)
+        self._note_filled(max((loop.filled for loop in loops), default=shape.filled))
         axes = shape.axes
         lengths = {axis.prefix: axis.length for axis in axes.all}
         if loops:
@@ -211,6 +229,7 @@ class NpuScheduling(TritonScheduling):
             self.codegen_node_schedule_with_kernel(group[0].node_schedule, kernel)
         else:
             kernel = NpuComboKernel(ComboFeatures(group), self._share)
+            self._note_filled(kernel.filled)
             for part in kernel.parts:
                 self.codegen_node_schedule_with_kernel(part.features.node_schedule, part)
         with V.set_kernel_handler(kernel):
@@ -266,12 +285,10 @@ class NpuScheduling(TritonScheduling):
         """
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = compile_in_process(subs_name, src_code)
-        is_combo = isinstance(kernel, NpuComboKernel)
-        if failure is not None and (
-            is_combo or (isinstance(failure, KernelTooLargeError) and self._share != self._shares[-1])
-        ):
+        smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
+        if failure is not None and (isinstance(kernel, NpuComboKernel) or smaller is not None):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
-            raise _WriteAgain(f"{kernel_name} does not compile") from failure
+            raise _WriteAgain(f"{kernel_name} does not compile", smaller) from failure
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
             with inductor_config.patch(compile_threads=1):  # it is compiled: no pool of processes need be started

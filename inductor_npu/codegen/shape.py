@@ -28,12 +28,14 @@ _LONGEST_SORTED = 512
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop over the tiles of one section of a kernel. `follows`: each of its tiles is to be written after that tile
-    of the loop before, whose tiles have the same rows, and so by the same program.
+    """A loop over the tiles of one section of a kernel, each estimated to fill so many bytes. `follows`: each of its
+    tiles is to be written after that tile of the loop before, whose tiles have the same rows, and so by the same
+    program.
     """
 
     section: Section
     tile: TilePlan
+    filled: int
     follows: bool
 
 
@@ -47,6 +49,11 @@ class Shape:
     work: Work
     plan: TilePlan
     overwritten: Mapping[str, Symbols]
+
+    @property
+    def filled(self) -> int:
+        """How many bytes of the Unified Buffer a tile is estimated to fill."""
+        return footprint(self.plan.blocks, self.work)
 
 
 def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None) -> Shape:
@@ -69,14 +76,14 @@ def loops_of(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[L
     sections = sections_of(nodes, shape.axes)
     loops = []
     for section in sections:
-        _, chosen = _plan(trace_of_section(nodes, section), section.axes, share)
+        work, chosen = _plan(trace_of_section(nodes, section), section.axes, share)
         if section.along is None or not _holds_rows(chosen, section.along):
-            loops.append(Loop(section, chosen, False))
+            loops.append(Loop(section, chosen, footprint(chosen.blocks, work), False))
             continue
         for number, part in enumerate(section.parts):
             (length,) = (axis.length for axis in part.axes.pointwise if axis.symbol == section.along.symbol)
             blocks = {**chosen.blocks, section.along.prefix: next_power_of_2(int(length))}
-            loops.append(Loop(part, replace(chosen, blocks=blocks), number > 0))
+            loops.append(Loop(part, replace(chosen, blocks=blocks), footprint(blocks, work), number > 0))
     return loops if len(loops) > 1 else []
 
 

@@ -36,6 +36,16 @@ def test_blocks_are_halved_until_the_kernel_fits(monkeypatch: pytest.MonkeyPatch
     assert blocks == [4096, 2048, 1024, 512]
 
 
+def test_a_kernel_in_pieces_whose_elements_lie_apart_gets_tiles_that_fit() -> None:
+    """Its blocks are fixed in its source, and each of its bytes takes a block of the Unified Buffer."""
+
+    def negated(x: torch.Tensor) -> torch.Tensor:
+        x[19:] *= -1
+        return x + 1
+
+    check(negated, torch.randint(-9, 9, (32, 128), dtype=torch.int8)[:, ::2], dynamic=True)
+
+
 def test_static_size_is_spread_over_at_most_the_grid_limit() -> None:
     check(lambda x: x.amax(-1), torch.randn(200_000, 3))
 
