@@ -18,8 +18,10 @@ import sympy
 import torch
 from torch._inductor.codegen.common import CSEProxy, CSEVariable
 from torch._inductor.codegen.triton import TritonCSEVariable
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from inductor_npu.codegen.axes import affine, on_one_axis
@@ -33,6 +35,7 @@ COMPARISONS = ("lt", "le", "gt", "ge")
 CONJUNCTIONS = ("logical_and", "bitwise_and", "and_")
 ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_ALL_WHOLE = 1 << 53  # up to which float64 has all whole numbers
 _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
 
@@ -145,6 +148,16 @@ class TileOps(CSEProxy):
             wrap_neg = False
         return super().indirect_indexing(var, size, check, wrap_neg)
 
+    def _bound_variable(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Inductor's bounds, of integers as integers: those of a truncated quotient, and of all that is computed of it,
+        are floating-point numbers there, which cannot be held against those of a variable.
+        """
+        bounds = super()._bound_variable(name, *args, **kwargs)
+        if bounds == ValueRanges.unknown() or not bounds.is_float:
+            return bounds
+        dtype = getattr(DtypePropagationOpsHandler(), name)(*args, **kwargs)
+        return whole(bounds) if dtype in _INTEGERS else bounds
+
     def _comparison_for_first(self, args: tuple[Any, ...]) -> Any:
         """`a >= b or a is NaN` for what Inductor's argmax asks of an `a` that comes before `b`: whether it is larger,
         or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.
@@ -226,6 +239,13 @@ def difference_of(name: str, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
     """What is at least 0 where the comparison `name` of the integers `left` and `right` holds."""
     difference = right - left if name in ("lt", "le") else left - right
     return difference - 1 if name in ("lt", "gt") else difference
+
+
+def whole(bounds: ValueRanges) -> ValueRanges:
+    """The whole numbers within `bounds` that are floating-point numbers; one that may be rounded is none."""
+    lower = math.ceil(bounds.lower) if abs(bounds.lower) <= _ALL_WHOLE else -int_oo
+    upper = math.floor(bounds.upper) if abs(bounds.upper) <= _ALL_WHOLE else int_oo
+    return ValueRanges(lower, upper)
 
 
 def bounds_where(

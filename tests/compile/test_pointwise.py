@@ -59,6 +59,19 @@ def test_remainders_of_operands_of_three_axes() -> None:
     check(lambda x, y: (x % y, (x // y) % y, y % x.abs().add(1)), x, y)
 
 
+@pytest.mark.parametrize("mode", ["trunc", "floor"])
+@pytest.mark.parametrize("divisor", [7, -4])
+def test_quotients_of_indices_are_computed_further(mode: str, divisor: int) -> None:
+    """What Inductor knows of the bounds of an index it keeps to through each operator."""
+
+    def quotients(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        difference = torch.arange(5, device=x.device) - torch.arange(33, device=x.device)[:, None]
+        quotient = torch.div(difference, divisor, rounding_mode=mode)
+        return quotient * 3 - 1, quotient * quotient + x, torch.where(x > 0, quotient, difference), -quotient.abs()
+
+    check(quotients, torch.randint(-9, 9, (33, 5)))
+
+
 def test_unravelled_indices() -> None:
     check(lambda x: torch.unravel_index(x, (4, 5)), torch.tensor([[3, 8, 13], [0, 5, 10]]))
 
