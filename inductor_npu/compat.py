@@ -225,11 +225,11 @@ def _donate_what_nobody_else_has() -> None:
     graph_compile.collect_bw_donated_buffer_idxs = collect_bw_donated_buffer_idxs
 
 
-def _compare_protected_numbers() -> None:
+def _leave_numbers_unprotected() -> None:
     from torch.utils._sympy.functions import Identity
 
-    if "_eval_evalf" not in vars(Identity):
-        Identity._eval_evalf = lambda self, precision: self.args[0]._eval_evalf(precision)
+    if "eval" not in vars(Identity):
+        Identity.eval = classmethod(lambda _cls, argument: argument if argument.is_Number else None)
 
 
 def _keep_order_of_positions() -> None:
@@ -393,12 +393,13 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch.utils._sympy.functions.Identity",
-        reason="an index that is protected from expansion counts as a number where it is one, but its negative has no "
-        "value, and a minimum or maximum refuses it: merging the loops of -(i - j).clamp(), which is done for devices "
-        "like npu, was an error. A method is added, nothing is replaced.",
+        reason="an index that is protected from expansion stays so where it is a number, which has nothing to expand: "
+        "its negative, quotient and remainder have no value then, and a minimum or maximum refuses them. Merging the "
+        "loops of a concatenation of (i - j).clamp(max=0), which is done for devices like npu, was an error. A method "
+        "is added, nothing is replaced.",
         torch_versions="2.11 to 2.13",
         when="torch.utils._sympy.functions",
-        apply=_compare_protected_numbers,
+        apply=_leave_numbers_unprotected,
     ),
     Patch(
         symbol="torch._inductor.ir.ComputedBuffer",

@@ -65,10 +65,11 @@ def test_positions_are_still_those_in_the_order_of_memory() -> None:
     assert _without_our_package(f"{source}; print(int(f(x)) == int(torch.compile(f)(x)))") == "False"
 
 
-def test_negatives_of_protected_numbers_still_have_no_value() -> None:
-    """When SymPy knows the value of what is in an Identity, the patch can go."""
-    source = "import sympy; from torch.utils._sympy.functions import Identity"
-    assert _without_our_package(f"{source}; print((-Identity(sympy.S.One)).is_comparable)") == "False"
+@pytest.mark.parametrize("expression", ["-number", "FloorDiv(number, 2)", "ModularIndexing(number, 1, 4)"])
+def test_what_is_made_of_protected_numbers_still_has_no_value(expression: str) -> None:
+    """When a number in an Identity is that number, the patch can go."""
+    source = "import sympy; from torch.utils._sympy.functions import *; number = Identity(sympy.Integer(-8))"
+    assert _without_our_package(f"{source}; print(({expression}).is_comparable)") == "False"
 
 
 @pytest.mark.skipif(torch.__version__ < (2, 13), reason="earlier versions do not give a loop another's shape")

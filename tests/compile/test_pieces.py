@@ -49,6 +49,16 @@ def test_padding_of_what_is_known_by_its_index() -> None:
     check(lambda x: F.pad(torch.arange(40, device=x.device) * 2, (16, 16), value=3) + x, torch.randn(72))
 
 
+@pytest.mark.parametrize("limited", [lambda x: x.clamp(max=0), lambda x: -x.clamp(-2, 3), torch.abs, lambda x: x // 3])
+def test_concatenation_of_what_is_known_by_its_index(limited: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def joined(x: torch.Tensor) -> torch.Tensor:
+        numbers = torch.arange(4, device=x.device)
+        differences = limited(numbers - numbers[:, None])
+        return torch.cat([x, differences.reshape(-1) // 3, differences.reshape(-1) % 5])
+
+    check(joined, torch.arange(8))
+
+
 @pytest.mark.parametrize("span", [(10, 74), (0, 36), (64, 100), (0, 100)])
 def test_write_to_a_slice(span: tuple[int, int]) -> None:
     source = torch.randn(64, span[1] - span[0])
