@@ -11,7 +11,11 @@ from typing import Any
 import torch
 
 from fuzz.case import FLOATS, Case
+from fuzz.rounding import RoundsOtherwise, integers_become_float64
 from opinfo.comparison import difference
+
+# How often eager is asked to round otherwise.
+_ROUNDINGS = 8
 
 # Of the widest to the narrowest: a result may be off by what the narrowest dtype of its program rounds.
 _NARROWEST = tuple(getattr(torch, name) for name in ("bfloat16", "float16", "float32", "float64"))
@@ -39,7 +43,8 @@ def check(case: Case, device: str = "npu") -> str:
         return ""
     try:
         wide = [argument.double() if argument.is_floating_point() else argument for argument in arguments]
-        reference = observe(case.program(wide=True), wide, case.gradients)
+        with integers_become_float64():
+            reference = observe(case.program(wide=True), wide, case.gradients)
     except RuntimeError:  # dtypes that only agree as they are
         reference = None
     torch._dynamo.reset()
@@ -55,8 +60,11 @@ def check(case: Case, device: str = "npu") -> str:
     narrowest = _narrowest(case)
     for what in ("results", "gradients", "inputs"):
         best = None if reference is None else getattr(reference, what)
-        if why := difference(getattr(actual, what), getattr(eager, what), best, narrowest):
-            return f"{what}: {why}"
+        ours, theirs = getattr(actual, what), getattr(eager, what)
+        if difference(ours, theirs, best, narrowest):
+            moved = _moved(case, arguments, what, theirs)
+            if why := difference(ours, theirs, best, narrowest, moved):
+                return f"{what}: {why}"
     if actual.shared != eager.shared:
         return f"(result, input) that share memory: {sorted(actual.shared)} instead of {sorted(eager.shared)}"
     return ""
@@ -83,6 +91,20 @@ def observe(
         weights = [_weights(result) for result in flowing]
         found = torch.autograd.grad(flowing, leaves, weights, allow_unused=True)
     return Observation(tuple(results), tuple(inputs), found, shared)
+
+
+def _moved(
+    case: Case, arguments: list[torch.Tensor], what: str, eager: tuple[torch.Tensor | None, ...]
+) -> list[torch.Tensor | None]:
+    """How far eager's elements move at most where its operations round otherwise; None where there is no tensor."""
+    moved = [None if part is None else torch.zeros(part.shape, dtype=torch.float64) for part in eager]
+    for seed in range(_ROUNDINGS):
+        with RoundsOtherwise(seed):
+            others = getattr(observe(case.program(), arguments, case.gradients), what)
+        for farthest, part, other in zip(moved, eager, others):
+            if farthest is not None and other is not None and other.shape == part.shape:
+                torch.maximum(farthest, (other.double() - part.double()).detach().abs().nan_to_num(0, 0), out=farthest)
+    return moved
 
 
 def _as_absent(

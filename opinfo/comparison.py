@@ -9,7 +9,8 @@ the dtype of the case, on the same sample, is the measure of what the dtype allo
 with torch.testing's own atol and rtol of the result's dtype, m the median magnitude of the reference, and w the largest
 |eager - reference| / (|reference| + m) of the tensor: eager's error where it is worst, relative to the element and to
 what is typical of the tensor. So an operator that eager computes to the last bit must be as good in ours, and one that
-cancels may lose what eager loses, and FACTOR times that at most.
+cancels may lose what eager loses, and FACTOR times that at most. Where it is known how far an element moves if values
+on the way are rounded otherwise, FACTOR times that is allowed besides.
 
 An element is right as well if it is exactly what eager has (overflow of half types, values at a jump of a function).
 Results of integers and booleans must be equal to eager's or to the reference's. Shapes and dtypes are eager's.
@@ -29,11 +30,12 @@ FACTOR = 3.0
 STANDARD_ERRORS = 6.0  # by which two random results' means may differ
 
 
-def difference(actual: Any, eager: Any, reference: Any, narrowest: torch.dtype | None = None) -> str:
+def difference(actual: Any, eager: Any, reference: Any, narrowest: torch.dtype | None = None, moved: Any = None) -> str:
     """Why `actual` (on any device) is not right, "" if it is. `reference` is None where there is none of higher
     precision: then eager is it.
 
     narrowest: the floating-point dtype of fewest bits that values on the way may have, if not the results' own.
+    moved: by how much the elements of each tensor may change if values on the way are rounded otherwise, if known.
     """
     ours, spec = pytree.tree_flatten(actual)
     theirs, expected_spec = pytree.tree_flatten(eager)
@@ -42,13 +44,16 @@ def difference(actual: Any, eager: Any, reference: Any, narrowest: torch.dtype |
     wide = [None] * len(theirs) if reference is None else pytree.tree_leaves(reference)
     if len(wide) != len(theirs):
         wide = [None] * len(theirs)
-    for place, (got, wanted, best) in enumerate(zip(ours, theirs, wide)):
-        if why := _difference_of_leaf(got, wanted, best, narrowest):
+    motions = [None] * len(theirs) if moved is None else pytree.tree_leaves(moved)
+    for place, (got, wanted, best, motion) in enumerate(zip(ours, theirs, wide, motions, strict=True)):
+        if why := _difference_of_leaf(got, wanted, best, narrowest, motion):
             return one_line(why if len(ours) == 1 else f"result {place}: {why}")
     return ""
 
 
-def _difference_of_leaf(got: Any, wanted: Any, best: Any, narrowest: torch.dtype | None) -> str:
+def _difference_of_leaf(
+    got: Any, wanted: Any, best: Any, narrowest: torch.dtype | None, moved: torch.Tensor | None
+) -> str:
     if wanted is None:
         return "" if got is None else f"{got!r} instead of None"
     if not isinstance(wanted, torch.Tensor):
@@ -60,7 +65,7 @@ def _difference_of_leaf(got: Any, wanted: Any, best: Any, narrowest: torch.dtype
         return why
     got, wanted = plain(got), plain(wanted)
     best = wanted if best is None or best.shape != wanted.shape else plain(best)
-    bad = ~right(got, wanted, best, narrowest)
+    bad = ~right(got, wanted, best, narrowest, moved)
     if not bad.any():
         return ""
     where = tuple(bad.nonzero()[0].tolist())
@@ -88,7 +93,11 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def right(
-    got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor, narrowest: torch.dtype | None = None
+    got: torch.Tensor,
+    eager: torch.Tensor,
+    reference: torch.Tensor,
+    narrowest: torch.dtype | None = None,
+    moved: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Which elements are right (shape of the arguments, bool)."""
     dtype = eager.dtype
@@ -109,6 +118,8 @@ def right(
         dtype = max(dtype, narrowest, key=lambda one: torch.finfo(one).eps)
     rtol, atol = default_tolerances(dtype) if dtype.itemsize > 1 else (torch.finfo(dtype).eps, 0.0)
     allowed = atol + rtol * magnitude + FACTOR * worst * scale
+    if moved is not None:
+        allowed = allowed + FACTOR * moved
     return same | (wide.isfinite() & ((got - wide).abs() <= allowed))
 
 
