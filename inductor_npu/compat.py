@@ -259,6 +259,30 @@ def _keep_order_of_positions() -> None:
     ComputedBuffer.simplify_and_reorder = keeping_positions
 
 
+def _name_sizes_of_bases() -> None:
+    from torch import strided
+    from torch._dynamo.source import TensorProperty, TensorPropertySource
+    from torch._dynamo.variables import builder
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    original = builder.wrap_to_fake_tensor_and_record
+
+    @functools.wraps(original)
+    def wrap_to_fake_tensor_and_record(e: Any, tx: Any, *, source: Any, **settings: Any) -> Any:
+        fake = original(e, tx, source=source, **settings)
+        if not isinstance(fake, FakeTensor) or fake.device.type != DEVICE or fake.layout is not strided:
+            return fake
+        context = tx.output.tracing_context.tensor_to_context[e]
+        symbols = context.shape_env_to_source_to_symbol_cache.setdefault(id(tx.output.shape_env), {})
+        for kind, numbers in ((TensorProperty.SIZE, fake.size()), (TensorProperty.STRIDE, fake.stride())):
+            for axis, number in enumerate(numbers):
+                if not isinstance(number, int):
+                    symbols.setdefault(TensorPropertySource(source, kind, axis).name, number.node.expr)
+        return fake
+
+    builder.wrap_to_fake_tensor_and_record = wrap_to_fake_tensor_and_record
+
+
 def _reshape_where_it_may_help() -> None:
     from torch._inductor.scheduler import Scheduler
 
@@ -408,6 +432,16 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13",
         when="torch._inductor.ir",
         apply=_keep_order_of_positions,
+    ),
+    Patch(
+        symbol="torch._dynamo.variables.builder.wrap_to_fake_tensor_and_record",
+        reason="a tensor and a view of it that both come into a graph name its sizes twice, as those of an argument and "
+        "of the view's base. What is named last has no symbols on record, so that the backend gets new ones, and any "
+        "guard on them, as each Triton kernel's on its number of elements, is an error (sources must not be empty, "
+        "list index out of range; pytorch#93419). The symbols are put on record under each name.",
+        torch_versions="2.11 to 2.13",
+        when="torch._dynamo.variables.builder",
+        apply=_name_sizes_of_bases,
     ),
     Patch(
         symbol="torch._inductor.scheduler.Scheduler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tests.compile.helpers import check, counted, to_npu
@@ -138,3 +139,15 @@ def test_a_norm_of_slices_whose_lengths_are_only_known_to_be_equal() -> None:
         return torch.nn.functional.layer_norm(strided, strided.shape[-1:]) + padded.sum()
 
     check(norm, torch.randn(100, 4, 4, 8), dynamic=True)
+
+
+@pytest.mark.parametrize("first", ["tensor", "row"])
+def test_a_tensor_and_a_row_that_was_taken_from_it_between_two_graphs(first: str) -> None:
+    def fn(x: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        whole = x + x
+        row = whole[index]  # breaks the graph: an index without dimensions is a number that is not known
+        if first == "tensor":
+            return whole.cumsum(1), row + 1
+        return row + 1, whole.cumsum(1)
+
+    check(fn, torch.randn(4, 5), torch.tensor(2), dynamic=True, fullgraph=False)
