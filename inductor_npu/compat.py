@@ -15,7 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -283,6 +283,29 @@ def _name_sizes_of_bases() -> None:
     builder.wrap_to_fake_tensor_and_record = wrap_to_fake_tensor_and_record
 
 
+def _write_over_nothing_that_is_read() -> None:
+    import torch
+    from torch._inductor.fx_passes.reinplace import inplaceable_ops
+    from torch._inductor.fx_utils import get_node_storage
+    from torch.utils import _pytree
+
+    def kept_apart(may: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        def may_overwrite(node: Any) -> bool:
+            from inductor_npu.graph_passes.nodes import is_on_npu
+
+            if not is_on_npu(node.meta["val"]):
+                return may(node)
+            written, *read = node.args
+            tensors = (part for part in _pytree.tree_leaves(read) if isinstance(part, torch.fx.Node))
+            return may(node) and get_node_storage(written) not in map(get_node_storage, tensors)
+
+        return may_overwrite
+
+    for operator in (torch.ops.aten.index_put.default, torch.ops.aten._unsafe_index_put.default):
+        known = inplaceable_ops[operator]
+        inplaceable_ops[operator] = replace(known, extra_check=kept_apart(known.extra_check))
+
+
 def _reshape_where_it_may_help() -> None:
     from torch._inductor.scheduler import Scheduler
 
@@ -435,13 +458,22 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch._dynamo.variables.builder.wrap_to_fake_tensor_and_record",
-        reason="a tensor and a view of it that both come into a graph name its sizes twice, as those of an argument and "
-        "of the view's base. What is named last has no symbols on record, so that the backend gets new ones, and any "
-        "guard on them, as each Triton kernel's on its number of elements, is an error (sources must not be empty, "
+        reason="a tensor and a view of it that both come into a graph name its sizes twice: as an argument's, and as "
+        "those of the view's base. What is named last has no symbols on record, so that the backend gets new ones, and "
+        "any guard on them, as each Triton kernel's on its number of elements, is an error (sources must not be empty, "
         "list index out of range; pytorch#93419). The symbols are put on record under each name.",
         torch_versions="2.11 to 2.13",
         when="torch._dynamo.variables.builder",
         apply=_name_sizes_of_bases,
+    ),
+    Patch(
+        symbol="torch._inductor.fx_passes.reinplace.inplaceable_ops",
+        reason="index_put into a tensor that nobody reads afterwards is done in place, also where its own values or "
+        "indices are that tensor: wrong values, or eager's error about overlapping memory (pytorch#156786). A check is "
+        "added to the table for graphs of npu.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.fx_passes.reinplace",
+        apply=_write_over_nothing_that_is_read,
     ),
     Patch(
         symbol="torch._inductor.scheduler.Scheduler",

@@ -105,6 +105,20 @@ def test_index_put() -> None:
     check(put, torch.randn(8, 4), index, torch.randn(3, 4))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_values_and_indices_may_be_the_tensor_that_is_written(
+    dtype: torch.dtype, accumulate: bool, dynamic: bool
+) -> None:
+    def fn(x: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, places = x[order], order + 0
+        itself = rows.index_put((order.flip(0),), rows, accumulate=accumulate)
+        return itself, places.index_put((places,), places, accumulate=accumulate)
+
+    check(fn, torch.randint(-9, 9, (2000, 3)).to(dtype), torch.randperm(2000), dynamic=dynamic)
+
+
 def test_index_out_of_bounds_is_an_error() -> None:
     compiled = torch.compile(lambda x, i: x[i] + 1)
     with pytest.raises(RuntimeError, match=r"out of bounds|out of range"):
