@@ -126,6 +126,24 @@ def test_what_stock_inductor_gets_wrong_alike_is_counted_but_no_failure(
     assert search.as_stock >= 1
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_an_index_without_dimensions_does_not_break_a_graph_of_the_cpu_if_it_is_of_int64(dtype: str) -> None:
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(lambda x, index: x[index] + 1, dynamic=True, backend="eager")
+    assert compiled(torch.zeros(4, 5), Input(dtype, (), values="index", bound=4).make()).shape == (5,)
+    assert bool(torch._dynamo.utils.counters["graph_break"]) == (dtype == "int32")
+
+
+def test_what_goes_wrong_in_stock_inductor_where_other_devices_break_the_graph_is_no_failure(tmp_path: Path) -> None:
+    inputs = (Input("float32", (4, 5), values="normal"), Input("int64", (), values="index", bound=4))
+    # PyTorch's AOTAutograd refuses an argument that is written, and another that shares its memory, of dynamic sizes.
+    body = ("v1 = x0.detach()", "v2 = x0[x1]", "x0.add_(1)", "return (v1 + 1,)")
+    search = Search("npu", tmp_path / "running.py", 60)
+    assert check(Case(inputs, body, dynamic=True), "cpu") == ""
+    assert search.why(Case(inputs, body, dynamic=True)) == ""
+    assert search.as_stock == 1
+
+
 def test_what_libraries_print_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('a library says hello')\n")
     root = Path(__file__).parents[2]
