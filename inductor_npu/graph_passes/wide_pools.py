@@ -158,9 +158,8 @@ def _offsets(
             continue
         is_first = called(graph, _aten.eq.Tensor, element, largest)
         if value.dtype.is_floating_point:
-            is_first = called(
-                graph, _aten.bitwise_or.Tensor, is_first, called(graph, _aten.ne.Tensor, element, element)
-            )
+            is_nan = called(graph, _aten.ne.Tensor, element, element)  # then no element equals the largest
+            is_first = called(graph, _aten.bitwise_or.Tensor, is_first, is_nan)
         offset = called(graph, _aten.where.self, is_first, here, offset)
     assert offset is not None
     return offset
