@@ -27,6 +27,7 @@ from inductor_npu.graph_passes import (
     short_scatters,
     vector_products,
     wide_pools,
+    written_concatenations,
 )
 
 # What decides the rewritten graph, as files and folders of the package.
@@ -37,7 +38,8 @@ _SOURCES = ("graph_passes",)
 class GraphPass:
     """One rewrite of a graph. `apply` takes the graph and returns how often it rewrote something.
 
-    optional: whether it may be switched off; a pass without which a graph does not compile may not.
+    optional: whether it may be switched off; a pass without which a graph does not compile, or computes
+    something else, may not.
     """
 
     name: str
@@ -93,6 +95,13 @@ PASSES: tuple[GraphPass, ...] = (
         name="shared_numbers",
         reason="parts of a concatenation that are made of numbers are computed where it is read, not stored for others",
         apply=shared_numbers.apply,
+    ),
+    # After short_scatters, which leaves fewer operators that write.
+    GraphPass(
+        name="written_concatenations",
+        reason="a concatenation that is written in place does not lie where others read its parts",
+        apply=written_concatenations.apply,
+        optional=False,
     ),
     # Last, because nothing may add up narrow integers after it.
     GraphPass(
