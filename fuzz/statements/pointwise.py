@@ -7,15 +7,17 @@ import torch
 from fuzz.case import DTYPES, FLOATS
 from fuzz.draft import Draft, NothingFits, Rounding, a_new_input, anything, is_float, is_whole
 
-# Of any real number.
-SMOOTH = (
+# Of any real number. Some have a kink at 0.
+FUNCTIONS = (
     "torch.sin({})",
     "torch.cos({})",
     "torch.tanh({})",
     "torch.sigmoid({})",
     "torch.erf({})",
     "torch.exp(-{}.abs())",
+    "torch.exp(-F.softplus({}))",
     "torch.sqrt({}.abs() + 1)",
+    "torch.sqrt(F.softplus({}) + 1)",
     "torch.rsqrt({} * {} + 1)",
     "torch.log1p({}.abs())",
     "torch.log({} * {} + 1)",
@@ -75,14 +77,18 @@ DIVISIONS = (
     "torch.hypot({}, {})",
     "torch.lerp({0}, {1}, 0.25)",
 )
+# What in a text of FUNCTIONS or DIVISIONS has a kink.
+KINKS = (".abs()", "torch.hypot")
 COMPARISONS = ("{} < {}", "{} <= {}", "{} > {}", "{} >= {}", "{} == {}", "{} != {}")
 BITS = ("{} & {}", "{} | {}", "{} ^ {}")
 
 
-def smooth(draft: Draft) -> None:
-    """A smooth function of floating-point numbers, or of integers, which it converts."""
-    name = draft.operand(lambda tensor: tensor.dtype != torch.bool)
-    text = draft.choose(SMOOTH)
+def function(draft: Draft) -> None:
+    """A function of floating-point numbers, or of integers, which it converts; with a kink of exact ones if gradients
+    are taken.
+    """
+    text = draft.choose(FUNCTIONS)
+    name = draft.operand(lambda tensor: tensor.dtype != torch.bool, exact=draft.gradients and _has_kink(text))
     draft.add(_filled(text, name), [name], Rounding.ALWAYS)
 
 
@@ -123,9 +129,10 @@ def chosen(draft: Draft) -> None:
 
 
 def divided(draft: Draft) -> None:
-    """Divisions whose divisor is not near zero, and the like."""
-    pair = two(draft)
-    draft.add(draft.choose(DIVISIONS).format(*pair), pair, Rounding.ALWAYS)
+    """Divisions whose divisor is not near zero, and the like; with a kink of exact values if gradients are taken."""
+    text = draft.choose(DIVISIONS)
+    pair = two(draft, exact=draft.gradients and _has_kink(text))
+    draft.add(text.format(*pair), pair, Rounding.ALWAYS)
 
 
 def compared(draft: Draft) -> None:
@@ -203,13 +210,17 @@ def partner(draft: Draft, name: str, fits: object, exact: bool = False) -> str:
     return new
 
 
+def _has_kink(text: str) -> bool:
+    return any(kink in text for kink in KINKS)
+
+
 def _filled(text: str, name: str) -> str:
     return text.replace("{}", name)
 
 
 STATEMENTS = (
     *(arithmetic,) * 3,
-    *(smooth,) * 3,
+    *(function,) * 3,
     kinked,
     kinked,
     chosen,

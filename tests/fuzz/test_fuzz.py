@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 import typer
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fuzz import __main__ as fuzz_main
 from fuzz import search as search_module
 from fuzz.case import LAYOUTS, Case, Input
 from fuzz.check import check, observe
+from fuzz.draft import Draft, Rounding
 from fuzz.generator import cases
 from fuzz.search import MOST_TRIES, Search
+from fuzz.statements.pointwise import divided, function, kinked
+from fuzz.statements.reductions import everything
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.py"))
 
@@ -38,6 +43,21 @@ def test_programs_that_once_went_wrong(path: Path) -> None:
 @given(cases())
 def test_a_program_is_kept_as_a_file(case: Case) -> None:
     assert Case.of(case.text) == case
+
+
+@pytest.mark.parametrize("statement", [function, divided, kinked, everything])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_where_gradients_are_taken_what_was_rounded_gets_no_kink(
+    statement: Callable[[Draft], None], data: st.DataObject
+) -> None:
+    draft = Draft(data.draw, gradients=True)
+    exact = draft.input(Input("float32", (33,), values="normal"))
+    draft.add(f"{exact}.mean(0, keepdim=True)", [exact], Rounding.ALWAYS)
+    statement(draft)
+    rounded, line = draft.body[0].split()[0], draft.body[-1].partition("=")[2]
+    kinks = (".abs()", "hypot", "norm", "relu", "clamp", "sign(", "hardtanh", "threshold")
+    assert draft.body[-1] == draft.body[0] or not (rounded in line and any(kink in line for kink in kinks))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
