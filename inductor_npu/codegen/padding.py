@@ -3,6 +3,8 @@
 A reduction must not see those lanes. To fill them while a tile is loaded costs little; to select afterwards costs a
 mask and a tile of the Unified Buffer. So a load's filling stays open until a reduction wants one, and is then carried
 through the operators between: with -inf loaded for the maximum of a softmax, exp(x - maximum) is 0, as its sum wants.
+
+Only numbers that a value's type has are followed: no integer is -inf, and what is rounded or wraps is not known.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.utils import DelayReplaceLine
@@ -27,16 +30,18 @@ _PLACE = "<OTHER>"
 
 @dataclass(eq=False)
 class Load:
-    """A load whose filling is `filling`, or still open."""
+    """A load of elements of type `dtype` whose filling is `filling`, or still open."""
 
+    dtype: torch.dtype | None = None
     filling: float | None = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """What an operator gives for the fillings of its operands; None stands for one that is not known."""
+    """What an operator gives, in type `dtype`, for fillings of its operands; None stands for one that is not known."""
 
     operator: str
+    dtype: torch.dtype | None
     operands: tuple[Filling, ...]
 
 
@@ -61,10 +66,27 @@ _OPERATORS: dict[str, Callable[..., float | None]] = {
 def _value(filling: Filling, trial: float | None) -> float | None:
     """The number that `filling` comes to if all open loads are filled with `trial`."""
     if isinstance(filling, Load):
-        return trial if filling.filling is None else filling.filling
+        return _held(trial if filling.filling is None else filling.filling, filling.dtype)
     if isinstance(filling, Result):
-        return _OPERATORS[filling.operator](*(_value(operand, trial) for operand in filling.operands))
+        operands = (_value(operand, trial) for operand in filling.operands)
+        return _held(_OPERATORS[filling.operator](*operands), filling.dtype)
     return filling
+
+
+def _held(number: float | None, dtype: torch.dtype | None) -> float | None:
+    """`number` if it is one of type `dtype`, None otherwise."""
+    if number is None or dtype is None:
+        return None
+    if dtype == torch.bool:
+        return number if number in (0.0, 1.0) else None
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        return number if number.is_integer() and limits.min <= number <= limits.max else None
+    if not math.isfinite(number):
+        return number
+    precision = torch.finfo(dtype)
+    steps = math.ldexp(math.frexp(number)[0], 1 - int(math.log2(precision.eps)))
+    return number if steps.is_integer() and (not number or precision.tiny <= abs(number) <= precision.max) else None
 
 
 def _open_loads(filling: Filling) -> Iterable[Load]:
@@ -98,6 +120,7 @@ class Paddings:
     def loaded(self, value: CSEVariable) -> None:
         """`value` is what the latest line gave; one that was loaded before keeps its filling."""
         if self._latest is not None:
+            self._latest.dtype = value.dtype
             self._of.setdefault(str(value), self._latest)
             self._latest = None
 
@@ -119,7 +142,7 @@ class Paddings:
             operator, operands = "sub_own_maximum", operands[:1]
         fillings = tuple(self._operand(operand) for operand in operands)
         if any(isinstance(filling, (Load, Result)) for filling in fillings):
-            self._of.setdefault(str(value), Result(operator, fillings))
+            self._of.setdefault(str(value), Result(operator, value.dtype, fillings))
 
     def _operand(self, operand: Any) -> Filling:
         if isinstance(operand, (int, float)):

@@ -12,13 +12,13 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from inductor_npu.codegen.padding import Paddings
 
 
-def variable(name: str) -> TritonCSEVariable:
-    return TritonCSEVariable(name, ValueRanges.unknown(), torch.float32, ("XBLOCK", "R0_BLOCK"))
+def variable(name: str, dtype: torch.dtype = torch.float32) -> TritonCSEVariable:
+    return TritonCSEVariable(name, ValueRanges.unknown(), dtype, ("XBLOCK", "R0_BLOCK"))
 
 
-def loaded(paddings: Paddings, name: str) -> tuple[TritonCSEVariable, object]:
+def loaded(paddings: Paddings, name: str, dtype: torch.dtype = torch.float32) -> tuple[TritonCSEVariable, object]:
     line = paddings.load(f"{name} = tl.load(p, mask)")
-    value = variable(name)
+    value = variable(name, dtype)
     paddings.loaded(value)
     return value, line
 
@@ -72,3 +72,37 @@ def test_whole_numbers_that_are_no_floats_are_selected_afterwards(extreme: int) 
     x, line = loaded(paddings, "tmp0")
     assert not paddings.fill(x, extreme)
     assert line() == "tmp0 = tl.load(p, mask)"
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_no_whole_number_is_infinite(dtype: torch.dtype) -> None:
+    paddings = Paddings()
+    x, line = loaded(paddings, "tmp0", dtype)
+    number, power = variable("tmp1"), variable("tmp2")
+    paddings.computed("to_dtype", (x, torch.float32), number)
+    paddings.computed("exp", (number,), power)
+    assert not paddings.fill(power, 0.0)
+    assert line() == "tmp0 = tl.load(p, mask)"
+    assert paddings.fill(power, 1.0)
+
+
+def test_what_wraps_is_selected_afterwards() -> None:
+    """1 - 2 is 255 in uint8."""
+    paddings = Paddings()
+    x, _ = loaded(paddings, "tmp0", torch.uint8)
+    difference, number, result = variable("tmp1", torch.uint8), variable("tmp2"), variable("tmp3")
+    paddings.computed("sub", (x, 2), difference)
+    paddings.computed("to_dtype", (difference, torch.float32), number)
+    paddings.computed("add", (number, 2.0), result)
+    assert not paddings.fill(result, 1.0)
+
+
+def test_what_is_rounded_is_selected_afterwards() -> None:
+    """1e8 + 1 is 1e8 in float32."""
+    paddings = Paddings()
+    x, _ = loaded(paddings, "tmp0")
+    total, result = variable("tmp1"), variable("tmp2")
+    paddings.computed("add", (x, 1e8), total)
+    paddings.computed("sub", (total, 1e8), result)
+    assert not paddings.fill(result, 1.0)
+    assert paddings.fill(result, 0.0)

@@ -56,6 +56,12 @@ def test_sums_of_integers_are_exact_and_wrap(dtype: torch.dtype, length: int) ->
     check(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.sum(-1, dtype=dtype), (x > 0).sum(-1), torch.count_nonzero(x)), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
+def test_sums_of_powers_of_integers(dtype: torch.dtype) -> None:
+    """Beyond the end of a row there is no integer of which the power is 0, as that of -inf is."""
+    check(lambda x: (x.float().exp().sum(-1), x + x), torch.randint(0, 3, (3, 100)).to(dtype))
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
 @pytest.mark.parametrize("length", [40, 3000])
 def test_sums_of_narrow_integers_wrap_before_they_are_used(dtype: torch.dtype, length: int) -> None:
