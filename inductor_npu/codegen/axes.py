@@ -156,6 +156,11 @@ class Axes:
         """How many indices each symbol of `all` stands for."""
         return {axis.symbol: axis.length for axis in self.all}
 
+    @property
+    def lengths_in_indices(self) -> dict[sympy.Symbol, sympy.Expr]:
+        """As `lengths`, also of the symbols in `index_variables`."""
+        return {**self._parts, **self.lengths}
+
     def _set_parts(self) -> None:
         """One symbol for what lies between two neighbouring cuts, from the innermost outwards."""
         self._parts = {

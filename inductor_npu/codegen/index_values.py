@@ -16,6 +16,7 @@ import torch
 from torch._inductor.virtualized import OpsWrapper, ops
 from torch.utils._sympy import functions
 
+from inductor_npu.codegen.wide_indices import fits_int32, in_64_bits, is_wide
 from inductor_npu.tiling.limits import LARGEST_DIVIDED
 
 # PyTorch's own, or SymPy's: torch 2.11 has both in indices.
@@ -77,13 +78,19 @@ def with_exact_divisions(
     return index.replace(lambda part: isinstance(part, _DIVISIONS), exact)
 
 
-def by_operators(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain: Plain) -> Any | None:
+def by_operators(
+    index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any], is_linear: IsLinear, plain: Plain
+) -> Any | None:
     """`index` in type `dtype`, computed by operators from `plain` expressions for which `is_linear` holds; None if it
-    is one itself, or cannot be.
+    is one itself, or cannot be. `lengths` are those of the axes.
 
     `plain` is not `ops.index_expr`, which takes its result for that of the graph's own node of this name, and so for
     one within the same bounds.
     """
+    bare = index.replace(functions.Identity, lambda inner: inner) if index.has(functions.Identity) else index
+    if is_wide(bare, dtype, lengths):
+        value = in_64_bits(bare, is_linear, lambda part: fits_int32(part, lengths), plain)
+        return OpsWrapper._unwrap(value if dtype == torch.int64 else ops.to_dtype(value, dtype))
     if is_linear(index) or not _is_computable(index, is_linear):
         return None
     whole = dtype if dtype in (torch.int32, torch.int64) else torch.int32

@@ -60,6 +60,10 @@ class Piece(Axes):
             one = _one(outer, inner)
             self.pointwise = [one if axis == inner else axis for axis in self.pointwise if axis != outer]
 
+    @property
+    def lengths_in_indices(self) -> dict[sympy.Symbol, sympy.Expr]:
+        return self.whole.lengths_in_indices
+
     def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
         return self.whole.index_variables(lengths)
 

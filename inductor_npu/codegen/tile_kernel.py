@@ -41,8 +41,9 @@ class TileOverrides(NpuKernelOverrides):
 
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        value = by_operators(expr, dtype, V.kernel.is_linear, V.kernel.index_value)
-        return V.kernel.index_value(expr, dtype) if value is None else value
+        kernel = V.kernel
+        value = by_operators(expr, dtype, kernel.axes.lengths_in_indices, kernel.is_linear, kernel.index_value)
+        return kernel.index_value(expr, dtype) if value is None else value
 
     @classmethod
     def value_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:

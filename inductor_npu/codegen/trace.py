@@ -260,7 +260,7 @@ class _Tracer(DefaultHandler):
         return constant
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        value = by_operators(expr, dtype, self._is_linear, self.index_expr)
+        value = by_operators(expr, dtype, self.axes.lengths_in_indices, self._is_linear, self.index_expr)
         if value is not None:
             return value
         address, indirect = self._affine(expr)

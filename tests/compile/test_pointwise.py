@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -70,6 +72,54 @@ def test_quotients_of_indices_are_computed_further(mode: str, divisor: int) -> N
         return quotient * 3 - 1, quotient * quotient + x, torch.where(x > 0, quotient, difference), -quotient.abs()
 
     check(quotients, torch.randint(-9, 9, (33, 5)))
+
+
+def sums_and_products_of_indices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    i = torch.arange(x.shape[0], device=x.device)
+    large = i * 10**9
+    return large, -large - 7, i + 2**31 - 4, 10**10 + i + x, large * i[:, None] + x, i * 10**18 * 10, large * x.shape[0]
+
+
+def powers_of_indices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    i = torch.arange(100, device=x.device)
+    return i**5, (i**5).double(), torch.pow((i - i[:, None]) ** 2, 3), i << 40
+
+
+def divisions_of_indices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    i = torch.arange(x.shape[0], device=x.device)
+    large = i * 10**9 + 3
+    return large // 7, large % 1000, (i // 2) * 10**10, torch.div(large, 7, rounding_mode="trunc") * 5, large >> 3
+
+
+def selections_of_indices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    i = torch.arange(x.shape[0], device=x.device)
+    large = i * 10**9
+    extremes = torch.minimum(large, 5 * 10**9 - i), large.clamp(5, 3 * 10**9), (large - 4 * 10**9).abs()
+    return *extremes, torch.where(large > 3 * 10**9, x, -x), large & 0xFFFFFFFFF, torch.cat([large, x])
+
+
+def reductions_of_indices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    large = torch.arange(x.shape[0], device=x.device) * 10**9
+    return large.sum(), large.argmax(), large.cumsum(0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        sums_and_products_of_indices,
+        powers_of_indices,
+        divisions_of_indices,
+        selections_of_indices,
+        reductions_of_indices,
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_indices_as_values_have_64_bits(values: Callable[..., tuple[torch.Tensor, ...]], dynamic: bool) -> None:
+    check(values, torch.arange(9) * 3 - 7, dynamic=dynamic)
+
+
+def test_indices_as_values_wrap_in_their_own_type() -> None:
+    check(lambda x: torch.arange(9, device=x.device, dtype=torch.int32) * 10**9 + x, torch.arange(9, dtype=torch.int32))
 
 
 def test_unravelled_indices() -> None:
