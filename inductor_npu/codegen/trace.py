@@ -260,9 +260,10 @@ class _Tracer(DefaultHandler):
         return constant
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        value = by_operators(expr, dtype, self.axes.lengths_in_indices, self._is_linear, self.index_expr)
-        if value is not None:
-            return value
+        value = by_operators(expr, dtype, self.axes.lengths_in_indices, self._is_linear, self._index_value)
+        return self._index_value(expr, dtype) if value is None else value
+
+    def _index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         address, indirect = self._affine(expr)
         self.result.indices.append(address)
         if address.nonlinear and not indirect and self._is_computable(expr):

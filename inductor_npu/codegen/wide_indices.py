@@ -43,9 +43,9 @@ Holds = Callable[[sympy.Expr], bool]
 def is_wide(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any]) -> bool:
     """Whether `index`, a value of type `dtype`, is to be computed in int64. `lengths` are those of the axes.
 
-    An index that is loaded lies within what it indexes.
+    An index that is loaded lies within what it indexes; a size has the type in which the kernel is given it.
     """
-    if dtype in _NARROW or not index.is_integer:
+    if dtype in _NARROW or not index.is_integer or index.is_Symbol:
         return False
     if any(symbol_is_type(symbol, (SymT.TMP, SymT.INDIRECT)) for symbol in index.free_symbols):
         return False

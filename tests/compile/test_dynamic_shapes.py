@@ -151,3 +151,15 @@ def test_a_tensor_and_a_row_that_was_taken_from_it_between_two_graphs(first: str
         return row + 1, whole.cumsum(1)
 
     check(fn, torch.randn(4, 5), torch.tensor(2), dynamic=True, fullgraph=False)
+
+
+def test_indices_of_a_size_that_data_decides() -> None:
+    """Nothing says that values computed of such indices fit 32 bits."""
+
+    def positive(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x[x > 0]
+        i = torch.arange(y.shape[0], device=x.device)
+        return y + i, i * i, torch.where(i >= 2, y, -y), i[:, None] <= i, y.flip(0)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        check(positive, torch.arange(9) - 3)
