@@ -38,19 +38,24 @@ def divisions(text: str) -> list[Division]:
     """The integer divisions of vectors in the last function of the module `text`, in its order."""
     tree = ast.parse(text)
     function = [node for node in tree.body if isinstance(node, ast.FunctionDef)][-1]
-    ranks = _Ranks()
-    while ranks.visit_all(function.body):  # again, for what a loop carries from one round to the next
-        pass
     lines = text.splitlines()
-    return [
-        Division(lines[node.lineno - 1].strip(), any(ranks.is_data(part) for part in ast.walk(node)))
-        for node in _in_order(function)
-        if _divides(node) and ranks.of(node) > 0
-    ]
+    outside = [node for node in function.body if not isinstance(node, ast.For)]
+    loops = [node for node in function.body if isinstance(node, ast.For)]
+    found: dict[int, Division] = {}
+    for loop in loops or [None]:  # each has its own axes: what is a vector in one may be walked in another
+        ranks = _Ranks()
+        section = [*outside, loop] if loop is not None else outside
+        while ranks.visit_all(section):  # again, for what a loop carries from one round to the next
+            pass
+        for node in (node for part in section for node in _in_order(part)):
+            if _divides(node) and ranks.of(node) > 0:
+                of_data = any(ranks.is_data(part) for part in ast.walk(node))
+                found[id(node)] = Division(lines[node.lineno - 1].strip(), of_data)
+    return list(found.values())
 
 
-def _in_order(function: ast.FunctionDef) -> Iterator[ast.expr]:
-    expressions = [node for node in ast.walk(function) if isinstance(node, ast.expr)]
+def _in_order(part: ast.stmt) -> Iterator[ast.expr]:
+    expressions = [node for node in ast.walk(part) if isinstance(node, ast.expr)]
     return iter(sorted(expressions, key=lambda node: (node.lineno, node.col_offset)))
 
 
