@@ -23,8 +23,8 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import Axes, affine
 from inductor_npu.codegen.holding import indices_where
-from inductor_npu.codegen.index_values import MAXIMUM, MINIMUM
 from inductor_npu.codegen.tile_ops import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, difference_of
+from inductor_npu.codegen.wide_indices import MAXIMUM, MINIMUM
 
 _OR = ("or_", "logical_or", "bitwise_or")
 _NOT = ("logical_not", "bitwise_not")

@@ -16,19 +16,9 @@ import torch
 from torch._inductor.virtualized import OpsWrapper, ops
 from torch.utils._sympy import functions
 
-from inductor_npu.codegen.wide_indices import fits_int32, in_64_bits, is_wide
+from inductor_npu.codegen.wide_indices import OPERATORS, fits_int32, in_64_bits, is_wide
 from inductor_npu.tiling.limits import LARGEST_DIVIDED
 
-# PyTorch's own, or SymPy's: torch 2.11 has both in indices.
-MINIMUM = (functions.Min, sympy.Min)
-MAXIMUM = (functions.Max, sympy.Max)
-_OPERATORS: tuple[tuple[Any, str], ...] = (
-    (sympy.Add, "add"),
-    (sympy.Mul, "mul"),
-    (MINIMUM, "minimum"),
-    (MAXIMUM, "maximum"),
-    (sympy.Abs, "abs"),
-)
 _DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
 
 # Functions for numbers of which it is not known that they are small.
@@ -101,7 +91,7 @@ def by_operators(
 def _is_computable(index: sympy.Expr, is_linear: IsLinear) -> bool:
     if is_linear(index):
         return True
-    return any(isinstance(index, kinds) for kinds, _ in _OPERATORS) and all(
+    return any(isinstance(index, kinds) for kinds, _ in OPERATORS) and all(
         _is_computable(part, is_linear) for part in index.args
     )
 
@@ -114,6 +104,6 @@ def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain:
         # All linear terms are one expression, as are the factors that are constants.
         joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
         parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
-    operator = getattr(ops, next(name for kinds, name in _OPERATORS if isinstance(index, kinds)))
+    operator = getattr(ops, next(name for kinds, name in OPERATORS if isinstance(index, kinds)))
     values = [_computed(part, dtype, is_linear, plain) for part in parts]
     return operator(*values) if isinstance(index, sympy.Abs) else functools.reduce(operator, values)

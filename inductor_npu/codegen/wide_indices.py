@@ -27,15 +27,17 @@ _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 _POWERS = (sympy.Pow, functions.PowByNatural)
 _REMAINDERS = (functions.ModularIndexing, functions.Mod, functions.PythonMod)
-_MINIMUM = (functions.Min, sympy.Min)
-_MAXIMUM = (functions.Max, sympy.Max)
-_SUMS: tuple[tuple[Any, str], ...] = (
+# PyTorch's own, or SymPy's: torch 2.11 has both in indices.
+MINIMUM = (functions.Min, sympy.Min)
+MAXIMUM = (functions.Max, sympy.Max)
+OPERATORS: tuple[tuple[Any, str], ...] = (
     (sympy.Add, "add"),
     (sympy.Mul, "mul"),
-    (_MINIMUM, "minimum"),
-    (_MAXIMUM, "maximum"),
+    (MINIMUM, "minimum"),
+    (MAXIMUM, "maximum"),
+    (sympy.Abs, "abs"),
 )
-_STEPS = (sympy.Add, sympy.Mul, *_MINIMUM, *_MAXIMUM, sympy.Abs, *_POWERS)
+_STEPS = (sympy.Add, sympy.Mul, *MINIMUM, *MAXIMUM, sympy.Abs, *_POWERS)
 
 Holds = Callable[[sympy.Expr], bool]
 
@@ -120,7 +122,7 @@ def in_64_bits(
         if isinstance(part, _REMAINDERS):
             number = functions.FloorDiv(*part.args[:2]) if len(part.args) > 2 else part.args[0]
             return ops.remainder(computed(number), computed(part.args[-1]))
-        name = next((name for kinds, name in _SUMS if isinstance(part, kinds)), None)
+        name = next((name for kinds, name in OPERATORS if isinstance(part, kinds)), None)
         if name is None:
             return as_int64(part)
         return functools.reduce(getattr(ops, name), map(computed, joined(part)))

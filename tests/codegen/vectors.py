@@ -40,11 +40,11 @@ def divisions(text: str) -> list[Division]:
     function = [node for node in tree.body if isinstance(node, ast.FunctionDef)][-1]
     lines = text.splitlines()
     outside = [node for node in function.body if not isinstance(node, ast.For)]
-    loops = [node for node in function.body if isinstance(node, ast.For)]
+    # Each loop has its own axes: what is a vector in one may be walked in another.
+    sections = [[*outside, node] for node in function.body if isinstance(node, ast.For)] or [outside]
     found: dict[int, Division] = {}
-    for loop in loops or [None]:  # each has its own axes: what is a vector in one may be walked in another
+    for section in sections:
         ranks = _Ranks()
-        section = [*outside, loop] if loop is not None else outside
         while ranks.visit_all(section):  # again, for what a loop carries from one round to the next
             pass
         for node in (node for part in section for node in _in_order(part)):
