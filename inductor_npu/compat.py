@@ -559,13 +559,13 @@ def warn_about_versions() -> None:
         warnings.warn("inductor-npu: " + "; ".join(problems), NpuWarning, stacklevel=2)
 
 
-def discount_kernel() -> None:
-    """Takes the last kernel out of Inductor's count of generated kernels, which counts every object of its class: one
-    that writes a part of another is none of its own.
+def count_kernels(more: int) -> None:
+    """Corrects Inductor's count of generated kernels, which counts every object of its class that is made: one that
+    writes a part of another is none of its own, and the copy of another is one.
     """
     from torch._inductor import metrics
 
-    metrics.generated_kernel_count -= 1
+    metrics.generated_kernel_count += more
 
 
 def symbol_value(symbol: str) -> Any:

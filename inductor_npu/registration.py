@@ -32,6 +32,7 @@ def _register_once() -> None:
     # Hashes are Inductor's business, which nobody has imported before the backend is registered with `import torch`.
     since = 0.0 if "torch._inductor.codecache" in sys.modules else time.time()
     after_import("torch._dynamo.callback", functools.partial(_take_hashes_early, since))
+    after_import("torch._dynamo.callback", _collect_garbage_later)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", _register_device_interface)
@@ -52,6 +53,13 @@ def _take_hashes_early(since: float) -> None:
     from inductor_npu.cache import hashes
 
     hashes.take_early(since)
+
+
+def _collect_garbage_later() -> None:
+    """Compiling leaves little garbage, and looking for it takes long."""
+    from inductor_npu import garbage
+
+    garbage.wait_for_compiles()
 
 
 def _start_no_needless_pool() -> None:

@@ -145,5 +145,5 @@ class NpuComboKernel(EmittedKernel):
 def _part(features: SIMDKernelFeatures, shape: Shape) -> PartKernel:
     lengths = {axis.prefix: axis.length for axis in shape.axes.all}
     part = PartKernel(lengths, features=features, axes=shape.axes, plan=shape.plan, overwritten=shape.overwritten)
-    compat.discount_kernel()
+    compat.count_kernels(-1)
     return part

@@ -50,6 +50,9 @@ class EmittedKernel(TritonKernel):
         """The blocks that are arguments of the kernel, and their sizes."""
         return {}
 
+    # The source, once it is written; of loops like others (repetition.py) it is theirs.
+    source: str | None = None
+
     def tiled(self) -> list[Tiled]:
         """For each loop over tiles its axes; see `NpuGrid`."""
         raise NotImplementedError
@@ -69,13 +72,16 @@ class EmittedKernel(TritonKernel):
 
     def codegen_kernel(self, name: str | None = None) -> str:
         """Inductor's source, with this kernel's tiles among the metadata common to all."""
+        if self.source is not None:
+            return self.source
         # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
         own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         if not self.range_trees and not self.args.python_argdefs()[0]:
             # What asserts a constant has no arguments, and Inductor's launch of such a kernel is no Python.
             self.args.sizevars[sympy.S.One] = "unused"
-        return super().codegen_kernel(name)
+        self.source = super().codegen_kernel(name)
+        return self.source
 
     def call_kernel(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Inductor's launch, below a comment that says what it moves."""

@@ -39,7 +39,7 @@ class PieceKernel(NpuKernel):
         self.section, self.follows = loop.section, loop.follows
         lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
         super().__init__(lengths, features=kernel.features, axes=loop.section.axes, plan=loop.tile)
-        compat.discount_kernel()
+        compat.count_kernels(-1)
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):

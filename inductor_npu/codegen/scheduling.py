@@ -29,6 +29,7 @@ from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.fusion import Fusions, numels
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.piece_kernel import KernelInPieces
+from inductor_npu.codegen.repetition import Loops, WrittenKernels, loops_of_kernel
 from inductor_npu.codegen.shape import loops_of, shape_of
 from inductor_npu.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
@@ -74,6 +75,7 @@ class NpuScheduling(TritonScheduling):
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
         self._fusions = Fusions()
+        self._written = WrittenKernels()
 
     def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
@@ -100,6 +102,10 @@ class NpuScheduling(TritonScheduling):
         """No tiling of Inductor's: a kernel's own axes take its place."""
         return cls.create_tiling([numel], [reduction_numel]), None
 
+    # The loops that a kernel is written for at present, if they can be compared with others, and the kernel.
+    _loops: Loops | None = None
+    _kernel: NpuKernel
+
     # What part of the Unified Buffer tiles may fill, as estimated: a smaller one where the compiler disagrees. It may
     # do so by far: where elements lie apart, each takes a block of 32 bytes.
     _shares: tuple[float, ...] = tuple(FILLED / 2**halvings for halvings in range(7))
@@ -112,7 +118,10 @@ class NpuScheduling(TritonScheduling):
         tiles, where a smaller block of the same kernel is not enough.
         """
         generate = super().codegen_node_schedule
+        self._loops = loops_of_kernel(kernel_features)  # before a kernel is written, which changes them
         self._with_fitting_share(lambda: generate(kernel_features))
+        if self._loops is not None:
+            self._written.keep(self._loops, self._kernel)
 
     def _with_fitting_share(self, write: Callable[[], None]) -> None:
         """Calls `write` with smaller and smaller shares of the Unified Buffer until its kernel fits. Raises _WriteAgain
@@ -142,7 +151,9 @@ class NpuScheduling(TritonScheduling):
         """The one kernel that there is. Inductor's choices are for GPUs; one of them, for scans over long rows, has
         programs that wait for each other, which NPUs do not promise to work.
         """
-        return [self.kernel_type(*kernel_args, **kernel_kwargs)]
+        known = self._written.find(self._loops, kernel_features) if self._loops is not None else None
+        self._kernel = known or self.kernel_type(*kernel_args, **kernel_kwargs)
+        return [self._kernel]
 
     def kernel_type(
         self, tiling: Any, *, features: SIMDKernelFeatures, tiling_scores: Any = None, **_choices: Any
@@ -173,7 +184,9 @@ class NpuScheduling(TritonScheduling):
         return kernel_with(plan)
 
     def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
-        """As Inductor's; of a kernel in pieces each piece is written."""
+        """As Inductor's, if the kernel is not written yet; of a kernel in pieces each piece is written."""
+        if kernel.source is not None:
+            return
         if isinstance(kernel, KernelInPieces):
             node_schedule = kernel.schedule(node_schedule)
         super().codegen_node_schedule_with_kernel(node_schedule, kernel)
