@@ -39,6 +39,7 @@ from .division import (
     truncating_remainder,
 )
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
+from .gamma import lgamma
 from .gathering import gather, index_from_start
 from .int64 import (
     add_int64,
@@ -58,7 +59,7 @@ from .integers import power_of_integer, shift_left, shift_right, to_byte
 from .parts import frexp_exponent, frexp_mantissa, ldexp, nextafter
 from .random import normal, random_integers, random_integers_below, uniform
 from .rounding import copy_sign, fmod, remainder, round_to_even, truncate
-from .special import erfc, erfcx, erfinv, lgamma
+from .special import erfc, erfcx, erfinv
 from .trigonometric import acos, asin, atan, atan2, hypot, tan
 
 __all__ = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .logarithm import log_in_two, upper_half
 from .rounding import with_sign_of
 
 _SMALLEST = tl.constexpr(1.1754943508222875e-38)
@@ -104,9 +105,7 @@ def atanh(x: tl.tensor) -> tl.tensor:
     return with_sign_of(0.5 * log1p((magnitude + magnitude) / (1.0 - magnitude)), x)
 
 
-_SPLIT = tl.constexpr(-(2**12))  # the sign, the exponent and the upper 12 of 24 bits of an fp32
 _ROUND = tl.constexpr(1.5 * 2.0**23)
-_ROOT_HALF = tl.constexpr(0x3F3504F3)  # bits of sqrt(1/2)
 _LN_2_HIGH = tl.constexpr(0.693359375)  # 10 bits: exact times an exponent
 _LN_2_LOW = tl.constexpr(-2.12194440054690583e-4)
 
@@ -119,53 +118,9 @@ def _clamped(x: tl.tensor, limit: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
-def upper_half(x: tl.tensor) -> tl.tensor:
-    """`x` without its lower 12 bits: a product of two such numbers is exact. fp32."""
-    return (x.to(tl.int32, bitcast=True) & _SPLIT).to(tl.float32, bitcast=True)
-
-
-@triton.jit
-def _log_in_two(x: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """log(x) of a positive number as a sum of two, the first with 12 bits at most, good to some 2^-34.
-
-    With m = x / 2^e between sqrt(1/2) and sqrt(2), f = m - 1 and s = f / (2 + f): log(m) = 2 s + 2/3 s^3 + ..., where
-    2 s = f - f^2/2 + s (f^2/2 + ...) has its largest terms exact.
-    """
-    subnormal = x < _SMALLEST
-    bits = tl.where(subnormal, x * 16777216.0, x).to(tl.int32, bitcast=True) - _ROOT_HALF
-    exponent = (bits >> 23).to(tl.float32)
-    mantissa = ((bits & 0x7FFFFF) + _ROOT_HALF).to(tl.float32, bitcast=True)
-    exponent = tl.where(subnormal, exponent - 24.0, exponent)
-    f = mantissa - 1.0
-    s = f / (2.0 + f)
-    square = s * s
-    # 2 s^3/3 + 2 s^5/5 + ... = s * rest
-    rest = square * (2.0 / 11.0) + 2.0 / 9.0
-    rest = rest * square + 2.0 / 7.0
-    rest = rest * square + 2.0 / 5.0
-    rest = rest * square + 2.0 / 3.0
-    rest = rest * square
-    f_upper = upper_half(f)
-    f_lower = f - f_upper
-    half_upper = 0.5 * f_upper * f_upper  # exact
-    half_lower = 0.5 * f_lower * (f + f_upper)
-    small = s * (half_upper + half_lower + rest) - half_lower
-    # exponent * ln 2 + f - half_upper + small, largest first, each rounding error put back.
-    whole = exponent * _LN_2_HIGH
-    first = whole + f
-    lost = f - (first - whole)
-    second = first - half_upper
-    lost = lost + ((first - second) - half_upper)
-    lost = lost + (small + exponent * _LN_2_LOW)
-    total = second + lost
-    high = upper_half(total)
-    return high, (second - high) + lost
-
-
-@triton.jit
 def power(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     """`x ** y` as C's pow: exp(y log(x)), the logarithm and its product in two parts."""
-    high, low = _log_in_two(tl.abs(x))
+    high, low = log_in_two(tl.abs(x))
     exponent = _clamped(y, 1.0e30)
     upper = upper_half(exponent)
     product = upper * high  # exact
@@ -173,8 +128,8 @@ def power(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     # Beyond 110 the result has overflowed, or is 0.
     total = _clamped(product + rest, 110.0)
     times = (total * 1.4426950408889634 + _ROUND) - _ROUND
-    remaining = (_clamped(product, 150.0) - times * _LN_2_HIGH) - times * _LN_2_LOW
-    remaining = tl.where(tl.abs(total) >= 110.0, 0.0, remaining + rest)
+    remaining = (_clamped(product, 150.0) - times * _LN_2_HIGH) + (rest - times * _LN_2_LOW)
+    remaining = tl.where(tl.abs(total) >= 110.0, 0.0, remaining)
     half = (times * 0.5).to(tl.int32)
     other = times.to(tl.int32) - half
     scale = ((half + 127) << 23).to(tl.float32, bitcast=True)

@@ -1,14 +1,11 @@
-"""Error functions and the logarithm of the gamma function of fp32."""
+"""Error functions of fp32."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from .elementary import upper_half
-from .rounding import round_to_even
-
-_PI = tl.constexpr(3.141592653589793)
+from .logarithm import upper_half, without_last_bit
 
 
 @triton.jit
@@ -29,15 +26,41 @@ def _log_of_scaled_erfc(t: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
+def _erfc_beyond_half(z: tl.tensor) -> tl.tensor:
+    """erfc(z) for z from 0.47 to 10.5: exp(-z^2) P / (1 + 2 z), where P lies between 1.12 and 1.28.
+
+    What the roundings of z^2 and of the divisor have lost goes into P, before P itself is rounded.
+    """
+    upper = upper_half(z)
+    square = without_last_bit(z * z)
+    lost = (upper * upper - square) + (z - upper) * (z + upper)
+    twice = z + z
+    divisor = 1.0 + twice
+    lost = lost + (twice - (divisor - 1.0)) / divisor
+    t = (z - 2.0) / (z + 2.0)
+    series = t * -0.0012959413 + 0.00093991193
+    series = series * t + 0.00868103188
+    series = series * t - 0.00794342067
+    series = series * t - 0.0542162471
+    series = series * t + 0.164042011
+    series = series * t - 0.166030407
+    series = series * t - 0.0927635878
+    series = series * t
+    numerator = (series - (series + 1.27697837) * lost) + 1.27697837
+    return tl.exp(square * -1.0) * (numerator / divisor)
+
+
+@triton.jit
 def erfc(x: tl.tensor) -> tl.tensor:
     """1 - erf(x), with all digits where that is small."""
-    z = tl.minimum(tl.abs(x), 20.0, propagate_nan=tl.PropagateNan.ALL)
-    t = 1.0 / (1.0 + 0.5 * z)
-    # The square in two parts: exp would turn its rounding error into a relative one.
-    upper = upper_half(z)
-    rest = (z - upper) * (z + upper)
-    value = t * tl.exp(-upper * upper) * tl.exp(_log_of_scaled_erfc(t) - rest)
-    return tl.where(x < 0.0, 2.0 - value, value)
+    z = tl.minimum(tl.abs(x), 10.5, propagate_nan=tl.PropagateNan.ALL)
+    far = _erfc_beyond_half(z)
+    square = x * x
+    series = square * 0.00471799588 - 0.0267571863
+    series = series * square + 0.112828225
+    series = series * square - 0.376126081
+    series = series * square + 1.12837911
+    return tl.where(z < 0.47, 1.0 - series * x, tl.where(x < 0.0, 2.0 - far, far))
 
 
 @triton.jit
@@ -76,25 +99,3 @@ def erfinv(x: tl.tensor) -> tl.tensor:
     tail = tail * far + 2.83297682
     value = tl.where(w < 5.0, series, tail) * x
     return tl.where(tl.abs(x) == 1.0, x * float("inf"), value)
-
-
-@triton.jit
-def lgamma(x: tl.tensor) -> tl.tensor:
-    """log(abs(gamma(x))): Stirling's series from 3 on, below by gamma's recurrence, and by its reflection."""
-    magnitude = tl.abs(x)
-    small = magnitude < 3.0
-    above = tl.where(small, magnitude + 3.0, magnitude)
-    inverse = 1.0 / above
-    square = inverse * inverse
-    series = square * -5.952380952380953e-4 + 7.936507936507937e-4
-    series = series * square - 2.777777777777778e-3
-    series = series * square + 8.333333333333333e-2
-    value = (above - 0.5) * (tl.log(above) - 1.0) + (series * inverse + 0.4189385332046727)
-    steps = tl.where(small, magnitude * (magnitude + 1.0) * (magnitude + 2.0), 1.0)
-    value = value - tl.log(steps)
-    sine = tl.abs(tl.sin(_PI * (magnitude - round_to_even(magnitude))))
-    reflected = -1.0 * (tl.log(sine * (1.0 / _PI)) + tl.log(magnitude)) - value
-    infinite = float("inf")
-    value = tl.where(x < 0.0, reflected, value)
-    whole = (x <= 0.0) & (tl.floor(x) == x)
-    return tl.where(whole | (magnitude == infinite), infinite, value)
