@@ -74,15 +74,8 @@ BOUND = 2.0
 # Forms of our own for what Ascend's compiler has no vector code for; the C library's are beyond this in none.
 WIDER = {
     "tan": 3.5,
-    "asin": 3.0,
-    "sinh": 4.0,
-    "cosh": 3.0,
-    "acosh": 3.0,
     "erfc": 3.0,
-    "erfinv": 4.0,
     "i0": 6.0,
-    "atanh": 2.5,
-    "atan2": 2.5,
 }
 # PyTorch's decompositions: what they lose (where they cancel, underflow, or have -0.0) eager loses as well.
 AS_EAGER = ("log1p", "sigmoid", "logsigmoid", "silu", "gelu", "gelu (tanh)", "mish", "sinc", "i1", "logaddexp")

@@ -53,30 +53,34 @@ def tanh(x: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _half_exp(magnitude: tl.tensor) -> tl.tensor:
-    """exp(magnitude) / 2, which is finite a little further than exp is."""
-    root = tl.exp(0.5 * magnitude)
-    return (0.5 * root) * root
+def _halves_of_exp(magnitude: tl.tensor) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """exp(magnitude) / 2 as a sum of two, the first one exact, and exp(-magnitude) / 2.
+
+    exp(magnitude) itself would overflow too early. exp(1.387...) / 2 is 2 and what the small factor says, to 1e-11; the
+    difference is exact from 0.7 on.
+    """
+    power = tl.exp(magnitude - 1.3873825073242188)
+    return power + power, power * 0.0021774768829345703, 0.12486405 / power
 
 
 @triton.jit
 def sinh(x: tl.tensor) -> tl.tensor:
-    """(exp(x) - exp(-x)) / 2: below 1 its Taylor series."""
+    """(exp(x) - exp(-x)) / 2: below 1.75 a polynomial."""
     magnitude = tl.abs(x)
     square = x * x
-    series = square * (1.0 / 362880.0) + 1.0 / 5040.0
-    series = series * square + 1.0 / 120.0
-    series = series * square + 1.0 / 6.0
+    series = square * 2.94441315e-06 + 0.000197936184
+    series = series * square + 0.00833380036
+    series = series * square + 0.166666523
     series = series * square * magnitude + magnitude
-    half = _half_exp(magnitude)
-    return with_sign_of(tl.where(magnitude < 1.0, series, half - 0.25 / half), x)
+    large, small, inverse = _halves_of_exp(magnitude)
+    return with_sign_of(tl.where(magnitude < 1.75, series, large + (small - inverse)), x)
 
 
 @triton.jit
 def cosh(x: tl.tensor) -> tl.tensor:
     """(exp(x) + exp(-x)) / 2."""
-    half = _half_exp(tl.abs(x))
-    return half + 0.25 / half
+    large, small, inverse = _halves_of_exp(tl.abs(x))
+    return large + (small + inverse)
 
 
 @triton.jit
@@ -94,15 +98,31 @@ def acosh(x: tl.tensor) -> tl.tensor:
     """log(x + sqrt(x^2 - 1)); NaN below 1."""
     above = tl.where(x < 1.0, float("nan"), x - 1.0)
     bounded = tl.minimum(above, 1.0e4, propagate_nan=tl.PropagateNan.ALL)
-    near = log1p(bounded + tl.sqrt_rn(bounded * (bounded + 2.0)))
+    twice = bounded + bounded
+    square = bounded * bounded + twice
+    root = tl.sqrt_rn(square)
+    total = root + bounded
+    # What the sums have rounded away; the root is the larger one.
+    lost = 0.5 * (bounded * bounded - (square - twice)) / tl.maximum(root, _SMALLEST, propagate_nan=tl.PropagateNan.ALL)
+    lost = lost + (bounded - (total - root))
+    one_more = 1.0 + total
+    near = tl.log(one_more) + ((total - (one_more - 1.0)) + lost) / one_more
     return tl.where(x > 1.0e4, tl.log(x) + _LN_2, near)
 
 
 @triton.jit
 def atanh(x: tl.tensor) -> tl.tensor:
-    """log((1 + x) / (1 - x)) / 2; NaN beyond 1."""
+    """log((1 + x) / (1 - x)) / 2, below 0.5 a polynomial; NaN beyond 1."""
     magnitude = tl.abs(x)
-    return with_sign_of(0.5 * log1p((magnitude + magnitude) / (1.0 - magnitude)), x)
+    square = x * x
+    series = square * 0.176694319 + 0.0513560139
+    series = series * square + 0.118237861
+    series = series * square + 0.14222756
+    series = series * square + 0.200025186
+    series = series * square + 0.333333015
+    series = series * square * magnitude + magnitude
+    far = 0.5 * tl.log((1.0 + magnitude) / (1.0 - magnitude))
+    return with_sign_of(tl.where(magnitude < 0.5, series, far), x)
 
 
 _ROUND = tl.constexpr(1.5 * 2.0**23)

@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from .logarithm import upper_half, without_last_bit
+from .rounding import with_sign_of
 
 
 @triton.jit
@@ -77,25 +78,36 @@ def erfcx(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def erfinv(x: tl.tensor) -> tl.tensor:
-    """The inverse of erf; infinite at 1 and -1, NaN beyond (Giles, Approximating the erfinv function)."""
+    """The inverse of erf; infinite at 1 and -1, NaN beyond.
+
+    Polynomials of Giles' form (Approximating the erfinv function), of w = -log(1 - x^2) and of its root.
+    """
     w = -1.0 * tl.log((1.0 - x) * (1.0 + x))
-    near = w - 2.5
-    series = near * 2.81022636e-08 + 3.43273939e-07
-    series = series * near - 3.5233877e-06
-    series = series * near - 4.39150654e-06
-    series = series * near + 0.00021858087
-    series = series * near - 0.00125372503
-    series = series * near - 0.00417768164
-    series = series * near + 0.246640727
-    series = series * near + 1.50140941
+    near = w - 1.25
+    series = near * -8.79332429e-09 + 1.22154916e-07
+    series = series * near - 2.60723851e-07
+    series = series * near - 5.08296171e-06
+    series = series * near + 3.10580253e-05
+    series = series * near + 0.000143691635
+    series = series * near - 0.0022537082
+    series = series * near + 0.00251162238
+    series = series * near + 0.249519616
+    series = series * near
     far = tl.sqrt_rn(w) - 3.0
-    tail = far * -0.000200214257 + 0.000100950558
-    tail = tail * far + 0.00134934322
-    tail = tail * far - 0.00367342844
-    tail = tail * far + 0.00573950773
-    tail = tail * far - 0.0076224613
-    tail = tail * far + 0.00943887047
-    tail = tail * far + 1.00167406
-    tail = tail * far + 2.83297682
-    value = tl.where(w < 5.0, series, tail) * x
-    return tl.where(tl.abs(x) == 1.0, x * float("inf"), value)
+    tail = far * 0.000128974905 - 0.000318736507
+    tail = tail * far - 7.66289013e-05
+    tail = tail * far + 0.00149587612
+    tail = tail * far - 0.00358698913
+    tail = tail * far + 0.00568316225
+    tail = tail * far - 0.00763940765
+    tail = tail * far + 0.00944568682
+    tail = tail * far + 1.00167513
+    tail = tail * far
+    is_near = w < 5.0
+    series = tl.where(is_near, series, tail)
+    constant = tl.where(is_near, 1.1895616, 2.8329768)
+    factor = series + constant
+    lost = (series - (factor - constant)) - 2.5e-08  # which both constants are too large by
+    magnitude = tl.abs(x)
+    value = tl.where(magnitude == 1.0, float("inf"), factor * magnitude + lost * magnitude)
+    return with_sign_of(value, x)

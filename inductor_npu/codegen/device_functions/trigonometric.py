@@ -10,6 +10,7 @@ from .rounding import with_sign_of
 _PI = tl.constexpr(3.141592653589793)
 _PI_EXCESS = tl.constexpr(8.742278000372485e-08)  # what pi in fp32 is too large by
 _HALF_PI = tl.constexpr(1.5707963267948966)
+_HALF_PI_EXCESS = tl.constexpr(4.371139000186241e-08)  # and pi/2
 
 
 @triton.jit
@@ -38,7 +39,7 @@ def atan(x: tl.tensor) -> tl.tensor:
     magnitude = tl.abs(x)
     far = magnitude > 1.0
     angle = _atan_to_one(tl.where(far, 1.0 / magnitude, magnitude))
-    return with_sign_of(tl.where(far, _HALF_PI - angle, angle), x)
+    return with_sign_of(tl.where(far, _HALF_PI - (angle + _HALF_PI_EXCESS), angle), x)
 
 
 @triton.jit
@@ -51,18 +52,18 @@ def atan2(y: tl.tensor, x: tl.tensor) -> tl.tensor:
     # Both zero: an angle of 0. Both infinite: of pi/4.
     ratio = tl.where(smaller == larger, tl.where(larger == 0.0, 0.0, 1.0), smaller / larger)
     angle = _atan_to_one(tl.where(larger != larger, larger, ratio))
-    angle = tl.where(y_magnitude > x_magnitude, _HALF_PI - angle, angle)
+    angle = tl.where(y_magnitude > x_magnitude, _HALF_PI - (angle + _HALF_PI_EXCESS), angle)
     angle = tl.where(x.to(tl.int32, bitcast=True) < 0, _PI - (angle + _PI_EXCESS), angle)
     return with_sign_of(tl.abs(angle), y)
 
 
 @triton.jit
 def _asin_to_half(x: tl.tensor, square: tl.tensor) -> tl.tensor:
-    """asin(x) for x from 0 to 1/2, given its square (Cephes, asinf)."""
-    series = square * 4.2163199048e-2 + 2.4181311049e-2
-    series = series * square + 4.5470025998e-2
-    series = series * square + 7.4953002686e-2
-    series = series * square + 1.6666752422e-1
+    """asin(x) for x from 0 to 0.5415, given its square."""
+    series = square * 0.0477723517 + 0.0208182838
+    series = series * square + 0.0461586341
+    series = series * square + 0.0748981163
+    series = series * square + 0.166668862
     return series * square * x + x
 
 
@@ -70,10 +71,11 @@ def _asin_to_half(x: tl.tensor, square: tl.tensor) -> tl.tensor:
 def asin(x: tl.tensor) -> tl.tensor:
     """Inverse sine; NaN beyond 1."""
     magnitude = tl.abs(x)
-    far = magnitude > 0.5
+    far = magnitude > 0.5405  # beyond, the angle that is doubled is below 0.5
     square = tl.where(far, 0.5 * (1.0 - magnitude), x * x)
     angle = _asin_to_half(tl.where(far, tl.sqrt_rn(square), magnitude), square)
-    return with_sign_of(tl.where(far, _HALF_PI - (angle + angle), angle), x)
+    rest = _HALF_PI - ((angle + angle) + _HALF_PI_EXCESS)
+    return with_sign_of(tl.where(far, rest, angle), x)
 
 
 @triton.jit
