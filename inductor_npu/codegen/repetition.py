@@ -130,7 +130,7 @@ def _argument(argument: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
         return (float, argument.hex())
     if isinstance(argument, (bool, int)):
         return (type(argument), argument)
-    if not isinstance(argument, _PLAIN) or (isinstance(argument, str) and V.graph.try_get_buffer(argument)):
+    if not isinstance(argument, _PLAIN) or (isinstance(argument, str) and V.graph.try_get_buffer(argument) is not None):
         raise _NotTold
     return (type(argument), argument)
 
