@@ -75,7 +75,7 @@ BOUND = 2.0
 WIDER = {
     "tan": 3.5,
     "erfc": 3.0,
-    "i0": 6.0,
+    "i0": 3.25,
 }
 # PyTorch's decompositions: what they lose (where they cancel, underflow, or have -0.0) eager loses as well.
 AS_EAGER = ("log1p", "sigmoid", "logsigmoid", "silu", "gelu", "gelu (tanh)", "mish", "sinc", "i1", "logaddexp")

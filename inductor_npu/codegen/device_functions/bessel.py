@@ -13,6 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .logarithm import upper_half, without_last_bit
 from .rounding import with_sign_of
 
 _BORDER = tl.constexpr(5.0)
@@ -171,89 +172,100 @@ def bessel_y1(x: tl.tensor) -> tl.tensor:
     return tl.where(x <= _BORDER, near, _INVERSE_ROOT_OF_PI * tl.sqrt_rn(inverse) * waves)
 
 
-# Sums of Chebyshev polynomials of x / 2 with the coefficients of Cephes (i0f, i1f), by Clenshaw's recurrence.
+# The modified functions: up to 5 polynomials of x^2 whose terms are all positive, beyond, those of 1 / x in
+# I(x) = exp(x - 4) P / sqrt(x). The difference is exact, and the power of 4 in P lets the result overflow as late as it
+# should.
+
+
+@triton.jit
+def _square_in_two(x: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """x^2 as a sum of two."""
+    upper = upper_half(x)
+    square = without_last_bit(x * x)
+    return square, (upper * upper - square) + (x - upper) * (x + upper)
+
+
+@triton.jit
+def _lost_by_root(x: tl.tensor, root: tl.tensor, inverse: tl.tensor) -> tl.tensor:
+    """By how much of itself sqrt(x) is larger than `root`, its rounding, given 1 / x."""
+    upper = upper_half(root)
+    lower = root - upper
+    return (((x - upper * upper) - 2.0 * upper * lower) - lower * lower) * (0.5 * inverse)
 
 
 @triton.jit
 def _i0_near(x: tl.tensor) -> tl.tensor:
-    """exp(-z) I0(z) for z = 2 x + 4 up to 8."""
-    odd = x * -1.30002501e-08 + 6.04699502e-08
-    even = x * odd + 1.30002501e-08 - 2.67079385e-07
-    odd = x * even - odd + 1.11738754e-06
-    even = x * odd - even - 4.41673836e-06
-    odd = x * even - odd + 1.64484481e-05
-    even = x * odd - even - 5.75419501e-05
-    odd = x * even - odd + 0.000188502885
-    even = x * odd - even - 0.000576375575
-    odd = x * even - odd + 0.00163947562
-    even = x * odd - even - 0.00432431
-    odd = x * even - odd + 0.0105464604
-    even = x * odd - even - 0.0237374148
-    odd = x * even - odd + 0.0493052842
-    even = x * odd - even - 0.094901097
-    odd = x * even - odd + 0.171620902
-    even = x * odd - even - 0.304682672
-    return 0.5 * (x * even - odd - odd + 0.676795274)
+    """I0(x) for x up to 5; what is lost of x^2 counts by the derivative."""
+    square, lost = _square_in_two(x)
+    slope = square * 0.00247073825 + 0.0226864163
+    slope = slope * square + 0.256747365
+    series = square * 3.39776254e-12 + 4.33653807e-10
+    series = series * square + 6.85057415e-08
+    series = series * square + 6.77497201e-06
+    series = series * square + 0.000434061192
+    series = series * square + 0.0156249255
+    series = series * square + 0.25000006
+    return (series * square + slope * lost) + 1.0
 
 
 @triton.jit
-def _i0_far(x: tl.tensor) -> tl.tensor:
-    """exp(-z) sqrt(z) I0(z) for z = 32 / (x + 2) from 8 on."""
-    odd = x * 3.39623203e-09 + 2.26666899e-08
-    even = x * odd - 3.39623203e-09 + 2.04891859e-07
-    odd = x * even - odd + 2.89137052e-06
-    even = x * odd - even + 6.88975835e-05
-    odd = x * even - odd + 0.00336911648
-    return 0.5 * (x * odd - even - even + 0.804490411)
+def _i0_far(inverse: tl.tensor, lost: tl.tensor) -> tl.tensor:
+    """exp(4 - x) sqrt(x) I0(x) of 1 / x, for x from 5 on, less `lost` of it."""
+    series = inverse * -1427.38159 + 893.76825
+    series = series * inverse - 189.305191
+    series = series * inverse + 23.1784668
+    series = series * inverse + 0.470463663
+    series = series * inverse + 1.56043386
+    series = series * inverse + 2.72241044
+    series = series * inverse - 3.9e-07
+    return (series - (series + 21.7815113) * lost) + 21.7815113
 
 
 @triton.jit
 def _i1_near(x: tl.tensor) -> tl.tensor:
-    """exp(-z) I1(z) / z for z = 2 x + 4 up to 8."""
-    odd = x * 9.38153739e-09 - 4.44505913e-08
-    even = x * odd - 9.38153739e-09 + 2.00329475e-07
-    odd = x * even - odd - 8.56872026e-07
-    even = x * odd - even + 3.47025131e-06
-    odd = x * even - odd - 1.32731637e-05
-    even = x * odd - even + 4.78156511e-05
-    odd = x * even - odd - 0.000161760816
-    even = x * odd - even + 0.000512285956
-    odd = x * even - odd - 0.00151357245
-    even = x * odd - even + 0.00415642294
-    odd = x * even - odd - 0.0105640849
-    even = x * odd - even + 0.024726449
-    odd = x * even - odd - 0.0529459812
-    even = x * odd - even + 0.102643659
-    odd = x * even - odd - 0.176416518
-    return 0.5 * (x * odd - even - even + 0.252587186)
+    """I1(x) / x for x up to 5; what is lost of x^2 counts by the derivative."""
+    square, lost = _square_in_two(x)
+    slope = square * 0.000280161708 + 0.00427305466
+    slope = slope * square + 0.063363038
+    series = square * 2.06510048e-13 + 3.14534128e-11
+    series = series * square + 5.69362779e-09
+    series = series * square + 6.77733055e-07
+    series = series * square + 5.42558009e-05
+    series = series * square + 0.00260416092
+    series = series * square + 0.0625000075
+    return (series * square + slope * lost) + 0.5
 
 
 @triton.jit
-def _i1_far(x: tl.tensor) -> tl.tensor:
-    """exp(-z) sqrt(z) I1(z) for z = 32 / (x + 2) from 8 on."""
-    odd = x * -3.83538039e-09 - 2.63146885e-08
-    even = x * odd + 3.83538039e-09 - 2.51223624e-07
-    odd = x * even - odd - 3.88256481e-06
-    even = x * odd - even - 0.000110588939
-    odd = x * even - odd - 0.00976109749
-    return 0.5 * (x * odd - even - even + 0.778576235)
+def _i1_far(inverse: tl.tensor, lost: tl.tensor) -> tl.tensor:
+    """exp(4 - x) sqrt(x) I1(x) of 1 / x, for x from 5 on, less `lost` of it."""
+    series = inverse * 1569.82336 - 996.224792
+    series = series * inverse + 212.451324
+    series = series * inverse - 26.7014885
+    series = series * inverse - 0.941481709
+    series = series * inverse - 2.58613324
+    series = series * inverse - 8.16773891
+    series = series * inverse + 5.6e-07
+    return (series - (series + 21.7815094) * lost) + 21.7815094
 
 
 @triton.jit
 def bessel_i0(x: tl.tensor) -> tl.tensor:
-    """The modified Bessel function of the first kind, order 0."""
+    """The modified Bessel function of the first kind, order 0; NaN where `x` is infinite, as PyTorch's."""
     z = tl.abs(x)
-    near = _i0_near(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0)
-    divisor = tl.maximum(z, 8.0, propagate_nan=tl.PropagateNan.ALL)
-    far = _i0_far(32.0 / divisor - 2.0) / tl.sqrt_rn(divisor)
-    return tl.exp(0.5 * z) * tl.where(z <= 8.0, near, far) * tl.exp(0.5 * z)
+    divisor = tl.maximum(z, _BORDER, propagate_nan=tl.PropagateNan.ALL)
+    inverse = 1.0 / divisor
+    root = tl.sqrt_rn(divisor)
+    far = tl.exp(z - 4.0) * (_i0_far(inverse, _lost_by_root(divisor, root, inverse)) / root)
+    return tl.where(z <= _BORDER, _i0_near(z), far)
 
 
 @triton.jit
 def bessel_i1(x: tl.tensor) -> tl.tensor:
-    """The modified Bessel function of the first kind, order 1."""
+    """The modified Bessel function of the first kind, order 1; NaN where `x` is infinite, as PyTorch's."""
     z = tl.abs(x)
-    near = _i1_near(0.5 * tl.minimum(z, 8.0, propagate_nan=tl.PropagateNan.ALL) - 2.0) * z
-    divisor = tl.maximum(z, 8.0, propagate_nan=tl.PropagateNan.ALL)
-    far = _i1_far(32.0 / divisor - 2.0) / tl.sqrt_rn(divisor)
-    return with_sign_of(tl.exp(0.5 * z) * tl.where(z <= 8.0, near, far) * tl.exp(0.5 * z), x)
+    divisor = tl.maximum(z, _BORDER, propagate_nan=tl.PropagateNan.ALL)
+    inverse = 1.0 / divisor
+    root = tl.sqrt_rn(divisor)
+    far = tl.exp(z - 4.0) * (_i1_far(inverse, _lost_by_root(divisor, root, inverse)) / root)
+    return with_sign_of(tl.where(z <= _BORDER, _i1_near(z) * z, far), x)
