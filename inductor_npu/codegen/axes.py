@@ -125,6 +125,8 @@ class Axes:
 
     pointwise: list[Axis]
     reduction: list[Axis]
+    # How many elements all loops have together.
+    elements: sympy.Expr
 
     def __init__(
         self,
@@ -134,6 +136,7 @@ class Axes:
         whole_rows: bool = False,
         part: int | None = None,
     ) -> None:
+        self.elements = numel * reduction_numel
         self._part = "" if part is None else f"{part}_"
         self._simplified: dict[sympy.Expr, sympy.Expr] = {}
         self._cuts = Cuts(numel, reduction_numel, whole_rows)

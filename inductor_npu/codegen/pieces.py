@@ -44,6 +44,7 @@ class Piece(Axes):
 
     def __init__(self, whole: Axes, ranges: Ranges, joined: Sequence[tuple[Axis, Axis]] = ()) -> None:
         self.whole = whole
+        self.elements = whole.elements
         self.ranges = ranges
         self.joined = joined
         self._simplified: dict[sympy.Expr, sympy.Expr] = {}

@@ -31,6 +31,8 @@ from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
 from inductor_npu.codegen.trace import Symbols
 from inductor_npu.codegen.vector_text import vector_text
+from inductor_npu.codegen.wide_addresses import WideAddresses, may_be_in
+from inductor_npu.codegen.wide_indices import fits_int32
 from inductor_npu.tiling.plan import TilePlan
 
 AxisNames = tuple[str, ...]
@@ -42,7 +44,8 @@ class TileOverrides(NpuKernelOverrides):
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
         kernel = V.kernel
-        value = by_operators(expr, dtype, kernel.axes.lengths_in_indices, kernel.is_linear, kernel.index_value)
+        lengths = {**kernel.axes.lengths_in_indices, **kernel.limit_of_loaded}
+        value = by_operators(expr, dtype, lengths, kernel.is_linear, kernel.index_value)
         return kernel.index_value(expr, dtype) if value is None else value
 
     @classmethod
@@ -143,6 +146,9 @@ class TileKernel(EmittedKernel):
         super().__enter__()
         assert self.overrides is not None
         self.exit_stack.enter_context(V.set_ops_handler(TileOps(self, self.overrides())))
+        nodes = self.features.scheduler_nodes()
+        if may_be_in(nodes):
+            self.exit_stack.enter_context(V.set_ops_handler(WideAddresses(V.get_ops_handler(), nodes, self.axes)))
         if conditions.are_in(self.features):
             self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.known)))
         return self
@@ -270,7 +276,11 @@ class TileKernel(EmittedKernel):
 
     def bounds_where(self, difference: sympy.Expr, equality: bool) -> Bounds | None:
         walked = [axis.symbol for axis in self.axis_of.values() if axis.prefix not in self.plan.order]
-        return tile_ops.bounds_where(difference, equality, self.tile_symbols(), walked, self.axes.lengths)
+        bounds = tile_ops.bounds_where(difference, equality, self.tile_symbols(), walked, self.axes.lengths)
+        if bounds is None or self.index_dtype != "tl.int32":
+            return bounds
+        ends = [*bounds.low.values(), *bounds.high.values()]
+        return bounds if all(end.is_Integer or fits_int32(end, self.axes.lengths) for end in ends) else None
 
     def bounds_text(self, bounds: Bounds, among: Sequence[str]) -> list[str]:
         """A condition for each bound of an axis in `among`, each of the shape of `among`."""
@@ -412,6 +422,10 @@ class TileKernel(EmittedKernel):
         """Whether something is stored at addresses that are loaded."""
         return any(write.is_indirect() for node in self.features.scheduler_nodes() for write in node.read_writes.writes)
 
+    def holds(self, index: sympy.Expr) -> bool:
+        """Whether int32 holds `index`, of sizes and loaded indices."""
+        return fits_int32(index, self.limit_of_loaded)
+
     # -- indices as values ---------------------------------------------------------------------------------------------
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
@@ -428,6 +442,8 @@ class TileKernel(EmittedKernel):
         chips have no arithmetic for these.
         """
         index = self.prepare_indexing(expr)
+        if index in self.limit_of_loaded and not self.holds(index):
+            return self.cse.varname_map[str(index)]
         names = [axis for axis in self.axis_of.values() if axis.symbol in index.free_symbols]
         loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
         axes = self.in_tile_order(
@@ -444,8 +460,10 @@ class TileKernel(EmittedKernel):
         number = in_float64(index) if is_fraction and dtype == torch.float64 else index
         is_divided = not loaded and affine(index, self.tile_symbols()).nonlinear
         text = self._text_on_tile(index, expanded) if is_divided else self._text_of_index(number, expanded)
+        if index.is_Integer and not self.holds(index):
+            own_dtype = torch.int64
         if not axes:
-            text = f"tl.full([], {text}, {triton_type(dtype) if is_fraction else self.index_dtype})"
+            text = f"tl.full([], {text}, {triton_type(dtype if is_fraction else own_dtype)})"
         if is_fraction or dtype not in (torch.int32, torch.int64, own_dtype):
             text, own_dtype = f"({text}).to({triton_type(dtype)})", dtype
         value = self.cse.generate(self.compute, text, dtype=own_dtype, shape=self.shape_of(axes))

@@ -142,7 +142,13 @@ class TileOps(CSEProxy):
         elements are stored one by one, the scalar core, which does all that, has 64.
         """
         is_tile = bool(self.kernel.axes_of(var.shape)) and self.kernel.index_dtype == "tl.int32"
-        if is_tile and wrap_neg and not self.kernel.stores_by_index and var.bounds.lower < 0 <= var.bounds.upper:
+        if (
+            is_tile
+            and wrap_neg
+            and self.kernel.holds(sympy.sympify(size))
+            and not self.kernel.stores_by_index
+            and var.bounds.lower < 0 <= var.bounds.upper
+        ):
             text = f"device_functions.index_from_start({var}, {self.kernel.index_to_str(sympy.sympify(size))})"
             var = self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.int32, shape=var.shape)
             wrap_neg = False

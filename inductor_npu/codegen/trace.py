@@ -17,6 +17,7 @@ from inductor_npu.codegen.axes import Affine, Axes, affine
 from inductor_npu.codegen.index_values import by_operators
 from inductor_npu.codegen.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, bounds_where, difference_of
 from inductor_npu.codegen.vector_text import is_vector_text
+from inductor_npu.codegen.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 Symbols = frozenset[sympy.Symbol]
@@ -121,7 +122,7 @@ class Trace:
 def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lambda tracer: tracer) -> Trace:
     """Runs the bodies of `nodes` on `axes`; `handler` may put a handler of operators before the one that traces."""
     tracer = _Tracer(axes)
-    with V.set_ops_handler(handler(tracer)):
+    with V.set_ops_handler(handler(WideAddresses(tracer, nodes, axes) if may_be_in(nodes) else tracer)):
         for node in nodes:
             node._body(*axes.index_variables(node.get_ranges()))
     return tracer.finish()
@@ -260,7 +261,8 @@ class _Tracer(DefaultHandler):
         return constant
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        value = by_operators(expr, dtype, self.axes.lengths_in_indices, self._is_linear, self._index_value)
+        lengths = {**self.axes.lengths_in_indices, **self.limits}
+        value = by_operators(expr, dtype, lengths, self._is_linear, self._index_value)
         return self._index_value(expr, dtype) if value is None else value
 
     def _index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:

@@ -1,4 +1,4 @@
-"""Indices that are values and do not fit int32, such as `arange(9) * 10**9`.
+"""Indices that do not fit int32: values such as `arange(9) * 10**9`, and parts of addresses (wide_addresses.py).
 
 A kernel writes indices in its type of indices, which has all addresses: int32 for most. A value has the bits of its own
 dtype, and Inductor joins what is computed of indices to one expression: where int32 does not hold that, it is computed
@@ -8,7 +8,7 @@ by operators on int64, as any other int64, of such parts as int32 holds.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -16,7 +16,6 @@ import torch
 from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.virtualized import ops
 from torch.utils._sympy import functions
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.axes import affine
 from inductor_npu.codegen.spans import bounds
@@ -27,6 +26,7 @@ _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 _POWERS = (sympy.Pow, functions.PowByNatural)
 _REMAINDERS = (functions.ModularIndexing, functions.Mod, functions.PythonMod)
+_DIVISIONS = (functions.FloorDiv, *_REMAINDERS)
 # PyTorch's own, or SymPy's: torch 2.11 has both in indices.
 MINIMUM = (functions.Min, sympy.Min)
 MAXIMUM = (functions.Max, sympy.Max)
@@ -37,30 +37,63 @@ OPERATORS: tuple[tuple[Any, str], ...] = (
     (MAXIMUM, "maximum"),
     (sympy.Abs, "abs"),
 )
+_WRAPPING = (sympy.Add, sympy.Mul, *_POWERS)
 _STEPS = (sympy.Add, sympy.Mul, *MINIMUM, *MAXIMUM, sympy.Abs, *_POWERS)
+_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 Holds = Callable[[sympy.Expr], bool]
 
 
 def is_wide(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any]) -> bool:
-    """Whether `index`, a value of type `dtype`, is to be computed in int64. `lengths` are those of the axes.
+    """Whether `index`, a value of type `dtype`, is to be computed in int64. `lengths` are those of the axes, and of
+    what loaded indices index.
 
-    An index that is loaded lies within what it indexes; a size has the type in which the kernel is given it.
+    A size, or an index that is loaded, has the type in which the kernel is given it; a number is written in its own.
+    What is divided has 64 bits in any type: numbers of 32 that are picked by an index of 64 are one expression with it.
     """
-    if dtype in _NARROW or not index.is_integer or index.is_Symbol:
+    if not index.is_integer or index.is_Symbol or index.is_Integer:
         return False
-    if any(symbol_is_type(symbol, (SymT.TMP, SymT.INDIRECT)) for symbol in index.free_symbols):
-        return False
+    if dtype in _NARROW:
+        return not _fit(_arguments(index, _DIVISIONS), lengths)
     return not fits_int32(index, lengths)
 
 
 def fits_int32(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
     """Whether int32 holds `index`, and what in it is divided or compared. Sums and products may wrap on the way."""
-    if not _is_small(index, lengths):
-        return False
-    nodes = sympy.preorder_traversal(index)
-    divided = (node for node in nodes if node.args and not isinstance(node, (sympy.Add, sympy.Mul, *_POWERS)))
-    return all(_is_small(part, lengths) for node in divided for part in node.args)
+    return _is_small(index, lengths) and fits_within(index, lengths)
+
+
+def fits_within(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
+    """Whether int32 holds the numbers in `index`, and what in it is divided or compared."""
+    return is_plain(index) or (_has_small_numbers(index) and _fit(_arguments(index), lengths))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_plain(index: sympy.Expr) -> bool:
+    """Whether `index` is made of numbers that int32 holds by sums and products alone."""
+    return _has_small_numbers(index) and not _arguments(index)
+
+
+def _has_small_numbers(index: sympy.Expr) -> bool:
+    return all(abs(int(number)) <= _LARGEST for number in index.atoms(sympy.Integer))
+
+
+def _arguments(index: sympy.Expr, kinds: Any = None) -> list[sympy.Expr]:
+    """The arguments of functions in `index`, of all that do not wrap as sums and products do, or of these `kinds`."""
+    nodes = (node for node in sympy.preorder_traversal(index) if node.args)
+    chosen = (node for node in nodes if (isinstance(node, kinds) if kinds else not isinstance(node, _WRAPPING)))
+    return [part for node in chosen for part in node.args if isinstance(part, sympy.Expr)]
+
+
+def _fit(parts: Sequence[sympy.Expr], lengths: Mapping[sympy.Symbol, Any]) -> bool:
+    return all(_is_small(part, lengths) for part in parts)
+
+
+def limit_of(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> sympy.Integer | None:
+    """A number of int32 that `index`, which is never negative, is always below; None if none is known."""
+    known = {symbol: int(n) for symbol, n in lengths.items() if isinstance(n, (int, sympy.Integer))}
+    found = bounds(index, known) if index.free_symbols <= known.keys() else None
+    return sympy.Integer(found[1] + 1) if found is not None and found[0] >= 0 and found[1] < _LARGEST else None
 
 
 def _is_small(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
@@ -122,10 +155,16 @@ def in_64_bits(
         if isinstance(part, _REMAINDERS):
             number = functions.FloorDiv(*part.args[:2]) if len(part.args) > 2 else part.args[0]
             return ops.remainder(computed(number), computed(part.args[-1]))
+        if isinstance(part, functions.Where):
+            return ops.where(holds(part.args[0]), *map(computed, part.args[1:]))
         name = next((name for kinds, name in OPERATORS if isinstance(part, kinds)), None)
         if name is None:
             return as_int64(part)
         return functools.reduce(getattr(ops, name), map(computed, joined(part)))
+
+    def holds(condition: Any) -> Any:
+        """The comparison `condition` of indices."""
+        return getattr(ops, _COMPARISONS[condition.rel_op])(computed(condition.lhs), computed(condition.rhs))
 
     def joined(part: sympy.Expr) -> list[sympy.Expr]:
         """The arguments of `part`; of a sum, its small linear terms as one."""
