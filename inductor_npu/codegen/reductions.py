@@ -240,9 +240,12 @@ class Reductions(TileKernel):
 
     def _flat_position(self) -> CSEVariable:
         position = self.index_value(sum(axis.symbol * axis.stride for axis in self.axes.reduction), torch.int32)
-        if all(isinstance(axis.stride, (int, sympy.Integer)) for axis in self.axes.reduction):
+        are_known = all(isinstance(axis.stride, (int, sympy.Integer)) for axis in self.axes.reduction)
+        if self.index_dtype == "tl.int32" and are_known:
             return position
-        # A stride that is an argument may be one of 64 bits.
+        if V.graph.sizevars.statically_known_lt(_NOT_REACHED, self.features.reduction_numel):
+            return position  # of 64 bits, with which the kernel does not compile
+        # A stride that is an argument may be one of 64 bits, as all indices are where a tensor is that large.
         return self._generate(f"{position}.to(tl.int32)", torch.int32, position.shape)
 
     # -- variance -----------------------------------------------------------------------------------------------------
