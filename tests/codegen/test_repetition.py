@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
 import pytest
@@ -12,6 +12,13 @@ from inductor_npu.codegen.npu_kernel import NpuKernel
 from tests.codegen.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
 from tests.models.zoo import MODELS, build
+
+
+@pytest.fixture(autouse=True)
+def every_graph_is_compiled() -> Iterator[None]:
+    """A graph from Inductor's cache, left there by another test or an earlier run, would write no kernel."""
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield
 
 
 def block(x: torch.Tensor, w: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
