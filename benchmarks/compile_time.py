@@ -11,34 +11,40 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# Imports of the compiler are measured by themselves: a warm start is compared with a cold one without them.
+# Imports of the compiler are measured by themselves; `modules` are imported with it, and those that the first call
+# imports nevertheless are told.
 PROGRAM = """
-    import json, sys, time
+    import importlib, json, sys, time
     import torch
     from benchmarks.compiled import compiled_cases
     from benchmarks.timing import synchronize
     import inductor_npu
-    name, device, more = sys.argv[1:]
+    name, device, more, *modules = sys.argv[1:]
     case = next(case for case in compiled_cases() if case.name == name)
     run = case.make(device, int(more))
     start = time.perf_counter()
     import torch._inductor.compile_fx
     if device == "npu":
         import triton
+    for module in modules:
+        importlib.import_module(module)
     imported = time.perf_counter()
+    before = set(sys.modules)
     with inductor_npu.record_compile_times() as times:
         run()
         synchronize(device)
     done = time.perf_counter()
-    print(json.dumps({"imports": imported - start, "first_call": done - imported, **times.to_json()}))
+    seconds = {"imports": imported - start, "first_call": done - imported}
+    files = [name for name, module in list(sys.modules.items()) if name not in before and module.__spec__ is not None]
+    print(json.dumps({**seconds, **times.to_json(), "modules": files}))
 """
 PHASES_OF = ("minilm forward + backward", "resnet forward + backward")  # these cases' phases are shown
 
 
 @dataclass(frozen=True)
 class Start:
-    """One process: seconds of the compiler's imports and of the first call, kernels compiled and found, and seconds in
-    each phase of compiling.
+    """One process: seconds of the compiler's imports and of the first call, kernels compiled and found, seconds in each
+    phase of compiling, and which modules the first call imported.
     """
 
     imports: float
@@ -46,6 +52,7 @@ class Start:
     kernels_compiled: int
     kernels_found: int
     phases: dict[str, float]
+    modules: tuple[str, ...]
 
     @property
     def seconds(self) -> float:
@@ -71,7 +78,9 @@ class CompileTime:
 
     @property
     def warm_ratio(self) -> float:
-        """What part of a cold start a warm one takes; without imports."""
+        """What part of a cold start a warm one takes. Of the warm one no import counts, of the cold one only what its
+        first call imports.
+        """
         return self.warm.first_call / self.cold.first_call
 
     def to_json(self) -> dict[str, Any]:
@@ -85,10 +94,12 @@ def measure(name: str, has_layers: bool, repeats: int, device: str = "npu") -> C
     """
     cold, warm, inductor = [], [], []
     another: list[int] = []
+    modules: tuple[str, ...] = ()
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             cold.append(_start(name, device, folder))
-            warm.append(_start(name, device, folder))
+            modules = modules or _start(name, device, folder).modules
+            warm.append(_start(name, device, folder, modules=modules))
             if has_layers and not another:
                 another.append(_start(name, device, folder, more=1).kernels_compiled)
         with tempfile.TemporaryDirectory() as folder:
@@ -97,18 +108,21 @@ def measure(name: str, has_layers: bool, repeats: int, device: str = "npu") -> C
         raise RuntimeError(f"{name!r} is not compiled cold: all kernels came from a cache")
     if any(start.kernels_compiled for start in warm):
         raise RuntimeError(f"{name!r} does not start warm: kernels were compiled again")
-    return CompileTime(name, _best(cold), _best(warm), _best(inductor), another[0] if another else None)
+    quickest = min(warm, key=lambda start: start.first_call)
+    return CompileTime(name, _best(cold), quickest, _best(inductor), another[0] if another else None)
 
 
 def _best(starts: list[Start]) -> Start:
     return min(starts, key=lambda start: start.seconds)
 
 
-def _start(name: str, device: str, folder: str, more: int = 0) -> Start:
-    caches = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": f"{folder}/triton"}
+def _start(name: str, device: str, folder: str, more: int = 0, modules: tuple[str, ...] = ()) -> Start:
+    settings = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": f"{folder}/triton"}
+    if device == "cpu":
+        settings["INDUCTOR_NPU_PROVIDER"] = "none"  # stock Inductor, as it is without this package
     finished = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), name, device, str(more)],
-        env={**os.environ, **caches, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0", "INDUCTOR_NPU_CACHE": "on"},
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), name, device, str(more), *modules],
+        env={**os.environ, **settings, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0", "INDUCTOR_NPU_CACHE": "on"},
         capture_output=True,
         text=True,
         check=False,
@@ -117,4 +131,5 @@ def _start(name: str, device: str, folder: str, more: int = 0) -> Start:
         raise RuntimeError(f"compiling {name!r} for {device} failed:\n{finished.stderr[-2000:]}")
     told = json.loads(finished.stdout.splitlines()[-1])
     phases = {phase["phase"]: phase["seconds"] for phase in told["phases"]}
-    return Start(told["imports"], told["first_call"], told["kernels_compiled"], told["kernels_found"], phases)
+    seconds = told["imports"], told["first_call"]
+    return Start(*seconds, told["kernels_compiled"], told["kernels_found"], phases, tuple(told["modules"]))
