@@ -207,15 +207,16 @@ def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
     assert dtype is not None, "operands of a shift are integers"
     bits, constant = dtype.itemsize * 8, value_of(amount)
     if constant is not None:
+        whole = as_int64(a) if dtype is torch.int64 else a
         if not 0 <= constant < bits:
             if sign == "<<":
-                return f"{a} * 0"
+                return f"{whole} * 0"
             constant = bits - 1
         if dtype is torch.int32 or not is_tile(a):
-            return f"({a} {sign} {constant})"
+            return f"({whole} {sign} {constant})"
         if fits_int32(a) and (sign == ">>" or within(_bounds("*", a, 2**constant), INT32.min, INT32.max) or bits < 32):
             return from_int32(f"{as_int32(a)} {sign} {min(constant, 31)}", dtype)
-        return f"({a} {sign} {constant})"
+        return f"({whole} {sign} {constant})"
     if (is_tile(a) or is_tile(amount)) and (dtype is torch.int32 or bits < 32):
         return from_int32(f"device_functions.{function}({as_int32(a)}, {as_int32(amount)})", dtype)
     return f"({a} {sign} {amount})"

@@ -104,8 +104,10 @@ def as_int32(x: Operand) -> str:
 
 
 def as_int64(x: Operand) -> str:
-    """Text of integer `x` for a function of `device_functions` that takes int64."""
-    return f"{x}" if isinstance(x, CSEVariable) else f"tl.full([], {int(x)}, tl.int64)"
+    """Text of integer `x` as int64; an index may be a variable of int32."""
+    if not isinstance(x, CSEVariable):
+        return f"tl.full([], {int(x)}, tl.int64)"
+    return f"{x}" if x.dtype is torch.int64 else f"{x}.to(tl.int64)"
 
 
 def as_fp32(x: Operand) -> str:

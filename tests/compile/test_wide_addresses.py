@@ -35,6 +35,17 @@ def products_with_sizes(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor,
     return x[(i * (size * LARGE)) % 9], x[(i * size**9) % size], x[(i * LARGE + size) % 9]
 
 
+def shifts_and_bits(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """No expression of indices has these: they are operators, on indices that int32 holds."""
+    return (
+        x[(i << 32) >> 32],
+        x[(i ^ 3) << 40 >> 40 & 7],
+        x[(i & 7) * 1000003 * 1000003 % 9],
+        x[(i | 8) * LARGE * LARGE // LARGE % 9],
+        x[-(i & 7) * LARGE % 9],
+    )
+
+
 def rows(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
     table = x[:, None] * x[:5] + 0.5
     return (
@@ -64,6 +75,7 @@ def stores(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
         remainders,
         remainders_of_what_int32_has_not,
         remainders_of_powers,
+        shifts_and_bits,
         smaller_ones,
         products_with_sizes,
         rows,
@@ -77,7 +89,17 @@ def test_addresses_of_indices(fn: Callable[..., tuple[torch.Tensor, ...]], dynam
 
 
 @pytest.mark.parametrize(
-    "fn", [remainders, remainders_of_what_int32_has_not, smaller_ones, products_with_sizes, rows, gathers, stores]
+    "fn",
+    [
+        remainders,
+        remainders_of_what_int32_has_not,
+        shifts_and_bits,
+        smaller_ones,
+        products_with_sizes,
+        rows,
+        gathers,
+        stores,
+    ],
 )
 def test_addresses_of_loaded_indices(fn: Callable[..., tuple[torch.Tensor, ...]]) -> None:
     check(fn, torch.arange(9) + 1.0, torch.randperm(9))
