@@ -59,6 +59,7 @@ def measure(arguments: argparse.Namespace, report: Report, console: Console) -> 
         for case in run_time.cases(arguments.only):
             work.append((case.name, lambda case=case: _add_run_time(report, case, arguments)))
     if "compile" in arguments.parts:
+        compile_time.write_byte_code()
         for compiled in compiled_cases():
             if arguments.only in compiled.name:
                 name = f"compile {compiled.name}"

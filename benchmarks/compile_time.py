@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -39,8 +40,8 @@ PROGRAM = """
         synchronize(device)
     done = time.perf_counter()
     seconds = {"imports": imported - start, "first_call": done - imported}
-    files = [name for name, module in list(sys.modules.items()) if name not in before and module.__spec__ is not None]
-    print(json.dumps({**seconds, **times.to_json(), "modules": files}))
+    imports = [name for name, module in list(sys.modules.items()) if name not in before and module.__spec__ is not None]
+    print(json.dumps({**seconds, **times.to_json(), "modules": imports}))
 """
 PHASES_OF = ("minilm forward + backward", "resnet forward + backward")  # these cases' phases are shown
 
@@ -92,11 +93,15 @@ class CompileTime:
         return {**asdict(self), "ratio": self.ratio, "warm_ratio": self.warm_ratio}
 
 
+def write_byte_code() -> None:
+    """Compiles this package's Python files, as pip does when it installs it."""
+    compileall.compile_dir(Path(inductor_npu.__file__).parent, quiet=1)
+
+
 def measure(name: str, has_layers: bool, repeats: int, device: str = "npu") -> CompileTime:
     """The smaller of `repeats` starts of each kind, taking turns. Raises RuntimeError if a program fails, or if a start
     was not what it should be: a cold one compiled no kernel, or a warm one compiled one.
     """
-    compileall.compile_dir(Path(inductor_npu.__file__).parent, quiet=1)  # as pip does when it installs a package
     cold, warm, inductor = [], [], []
     another: list[int] = []
     modules: tuple[str, ...] = ()
@@ -113,12 +118,11 @@ def measure(name: str, has_layers: bool, repeats: int, device: str = "npu") -> C
         raise RuntimeError(f"{name!r} is not compiled cold: all kernels came from a cache")
     if any(start.kernels_compiled for start in warm):
         raise RuntimeError(f"{name!r} does not start warm: kernels were compiled again")
-    quickest = min(warm, key=lambda start: start.first_call)
-    return CompileTime(name, _best(cold), quickest, _best(inductor), another[0] if another else None)
-
-
-def _best(starts: list[Start]) -> Start:
-    return min(starts, key=lambda start: start.seconds)
+    shortest = operator.attrgetter("seconds")
+    quickest = min(warm, key=operator.attrgetter("first_call"))
+    return CompileTime(
+        name, min(cold, key=shortest), quickest, min(inductor, key=shortest), another[0] if another else None
+    )
 
 
 def _start(name: str, device: str, folder: str, more: int = 0, modules: tuple[str, ...] = ()) -> Start:

@@ -1,13 +1,22 @@
-"""What tests of generated code with Ascend's compiler need."""
+"""What tests of generated code need: every graph compiled, and Ascend's compiler."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from inductor_npu.ascend.environment import AscendEnvironment, find_environment
+
+
+@pytest.fixture
+def every_graph_is_compiled() -> Iterator[None]:
+    """A graph from Inductor's cache, left there by another test or an earlier run, would write no kernel."""
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield
 
 
 @pytest.fixture

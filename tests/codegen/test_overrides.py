@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import mpmath
 import pytest
@@ -23,13 +23,7 @@ SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 INTEGERS = [*SIGNED, torch.uint8]
 N = 3000
 
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Iterator[None]:
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(force_disable_caches=True):
-        yield
+pytestmark = pytest.mark.usefixtures("every_graph_is_compiled")
 
 
 def floats(*others: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from unittest.mock import patch
 
 import pytest
@@ -13,12 +13,7 @@ from tests.codegen.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
 from tests.models.zoo import MODELS, build
 
-
-@pytest.fixture(autouse=True)
-def every_graph_is_compiled() -> Iterator[None]:
-    """A graph from Inductor's cache, left there by another test or an earlier run, would write no kernel."""
-    with torch._inductor.config.patch(force_disable_caches=True):
-        yield
+pytestmark = pytest.mark.usefixtures("every_graph_is_compiled")
 
 
 def block(x: torch.Tensor, w: torch.Tensor, scale: float = 1.0) -> torch.Tensor:

@@ -69,38 +69,25 @@ def stores(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return zeros.scatter(0, place, x), zeros.index_add(0, (i * LARGE) % 9, x), zeros.index_copy(0, place, x), written
 
 
-@pytest.mark.parametrize(
-    "fn",
-    [
-        remainders,
-        remainders_of_what_int32_has_not,
-        remainders_of_powers,
-        shifts_and_bits,
-        smaller_ones,
-        products_with_sizes,
-        rows,
-        gathers,
-        stores,
-    ],
-)
+OF_ANY_INDICES = [
+    remainders,
+    remainders_of_what_int32_has_not,
+    shifts_and_bits,
+    smaller_ones,
+    products_with_sizes,
+    rows,
+    gathers,
+    stores,
+]
+
+
+@pytest.mark.parametrize("fn", [*OF_ANY_INDICES, remainders_of_powers])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_addresses_of_indices(fn: Callable[..., tuple[torch.Tensor, ...]], dynamic: bool) -> None:
     check(lambda x: fn(x, torch.arange(x.shape[0], device=x.device)), torch.arange(9) + 1.0, dynamic=dynamic)
 
 
-@pytest.mark.parametrize(
-    "fn",
-    [
-        remainders,
-        remainders_of_what_int32_has_not,
-        shifts_and_bits,
-        smaller_ones,
-        products_with_sizes,
-        rows,
-        gathers,
-        stores,
-    ],
-)
+@pytest.mark.parametrize("fn", OF_ANY_INDICES)
 def test_addresses_of_loaded_indices(fn: Callable[..., tuple[torch.Tensor, ...]]) -> None:
     check(fn, torch.arange(9) + 1.0, torch.randperm(9))
 
