@@ -25,13 +25,16 @@ class Provider:
     `package` is the module that must be importable; `raw_stream` names the function `(device index) -> int` that
     gives the handle of the current stream and `empty_strided` the function `(sizes, strides, dtype) -> Tensor` that
     allocates on the current device with the least overhead (None: use torch.empty_strided). Both as
-    "module:function", so that generated code can import them directly.
+    "module:function", so that generated code can import them directly. `compile_only_driver` names, as "module:class",
+    a driver of Triton with a class method `activate` that makes it the driver of a forked process, which compiles but
+    never touches the device (None: processes that compile are not forked; see codegen/lookahead.py).
     """
 
     name: str
     package: str
     raw_stream: str
     empty_strided: str | None = None
+    compile_only_driver: str | None = None
 
     def is_installed(self) -> bool:
         """Whether the provider's package can be imported (it is not imported to find out)."""
@@ -44,6 +47,7 @@ SIMULATOR = Provider(
     "inductor_npu",
     "inductor_npu.simulator.device:get_raw_stream",
     "inductor_npu.simulator.device:empty_strided",
+    "inductor_npu.simulator.triton_backend.compile_only:CompileOnlyDriver",
 )
 PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR)}
 NO_PROVIDER = "none"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import json
 import pickle
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -32,6 +34,10 @@ from inductor_npu.switches import is_on
 ON, OFF, MUST_HIT = "on", "off", "must-hit"
 # In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.
 COUNTERS = "inductor_npu_kernel_cache"
+# In `Entry.about` of what a child compiled for its parent: both have this name, until the parent forks again.
+FAMILY = "family"
+_family: str | None = None
+_of_children: set[str] = set()  # the digests of such entries that were counted
 
 
 def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -> Any:
@@ -54,11 +60,43 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
     with store.once(key):
         kernel = _find(name, source, key)
         if kernel is None:
-            counters[COUNTERS]["miss"] += 1
-            misses.remember(key, name)
+            _count_miss(key, name)
             kernel = _compile(compile_kernel)
             kernel.when_chosen(functools.partial(_keep, key, name))
     return kernel
+
+
+def expect_children() -> None:
+    """To be called before this process forks children that compile for it (`compile_for_parent`)."""
+    global _family
+    _family = uuid.uuid4().hex
+    _of_children.clear()
+
+
+def compile_for_parent(name: str, source: str, compile_kernel: Callable[[], Any]) -> None:
+    """Puts the kernel called `name` in the generated module `source` into the cache if it is not there, in a child of
+    the process that will ask for it. `compile_kernel` gives an NpuAutotuner that need not be ready to run. Raises what
+    it raises.
+    """
+    store, key = kernel_store(), key_of(name, source)
+    if store.has(key):
+        return
+    with store.once(key):
+        if not store.has(key):
+            _keep(key, name, compile_kernel(), {FAMILY: _family or ""})
+
+
+def _is_from_child(entry: Entry) -> bool:
+    """Whether a child of this process made `entry`; says so once."""
+    if _family is None or entry.about.get(FAMILY) != _family or entry.key.digest in _of_children:
+        return False
+    _of_children.add(entry.key.digest)
+    return True
+
+
+def _count_miss(key: Key, name: str) -> None:
+    counters[COUNTERS]["miss"] += 1
+    misses.remember(key, name)
 
 
 def _compile(compile_kernel: Callable[[], Any]) -> Any:
@@ -125,8 +163,12 @@ def _find(name: str, source: str, key: Key) -> Any | None:
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is compiled again, with a warning
         store.discard(key, f"{type(error).__name__}: {error}")
         return None
-    counters[COUNTERS]["hit"] += 1
-    record.count_kernel("found")
+    if _is_from_child(entry):  # which is a part of this compile
+        _count_miss(key, name)
+        record.count_kernel("compiled")
+    else:
+        counters[COUNTERS]["hit"] += 1
+        record.count_kernel("found")
     artifact.record(entry)
     return kernel
 
@@ -150,11 +192,11 @@ def _revive(name: str, source: str, content: bytes) -> Any:
     return kernel
 
 
-def _keep(key: Key, name: str, kernel: Any) -> None:
-    """Stores `kernel`, an NpuAutotuner of which one choice of blocks is left."""
+def _keep(key: Key, name: str, kernel: Any, more: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Stores `kernel`, an NpuAutotuner of which one choice of blocks is left, with `more` facts."""
     if kernel.inductor_meta.get("store_cubin"):
         return  # Inductor wants all stages of such a kernel, and an entry has the last one only
-    about = {NAME: name, GENERATED_WITH: json.dumps(generated_with())}
+    about = {NAME: name, GENERATED_WITH: json.dumps(generated_with()), **more}
     entry = Entry(key, kernel.packed(), about)
     kernel_store().write(entry)
     artifact.record(entry)

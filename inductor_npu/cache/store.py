@@ -94,6 +94,10 @@ class Store:
         self._touch(path)
         return entry
 
+    def has(self, key: Key) -> bool:
+        """Whether there is an entry of `key`, which may be damaged."""
+        return self._path(key.kind, key.digest).exists()
+
     def discard(self, key: Key, reason: str) -> None:
         """Forgets the entry of `key`, whose content turned out to be unusable, with a warning, once."""
         path = self._path(key.kind, key.digest)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
+from torch._inductor.codecache import _load_triton_kernel_from_source
 
 from inductor_npu.cache import kernels
 from inductor_npu.compile_time.phases import Phase, timed
@@ -58,6 +59,24 @@ def compile_in_process(name: str, source: str) -> Exception | None:
         return failure
     CompiledTritonKernels.save(source, _CompiledKernel(kernel))
     return None
+
+
+def compile_into_cache(name: str, source: str) -> Exception | None:
+    """Compiles the kernel called `name` in `source` for another process, which finds it in the compile cache: this one
+    does not load it. Returns None, or the exception that made it impossible.
+    """
+    try:
+        with _quiet_about_failure():
+            kernels.compile_for_parent(name, source, functools.partial(_compiled_only, name, source))
+    except Exception as failure:  # noqa: BLE001 - handed to the caller
+        return failure
+    return None
+
+
+def _compiled_only(name: str, source: str) -> Any:
+    kernel = _load_triton_kernel_from_source(name, source)
+    kernel.precompile(warm_cache_only=True)
+    return kernel
 
 
 @contextmanager

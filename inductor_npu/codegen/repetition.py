@@ -25,13 +25,25 @@ from torch.utils._ordered_set import OrderedSet
 from inductor_npu import compat
 
 if TYPE_CHECKING:
+    from inductor_npu.codegen.axes import Axes
     from inductor_npu.codegen.npu_kernel import NpuKernel
+    from inductor_npu.tiling.plan import TilePlan
 
 # Operations with the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
 # What an operation may be given that its equals can be told from, beside numbers.
 _PLAIN = (str, torch.dtype, torch.device, sympy.Basic, type(None))
 _SETS_OF_BUFFERS = ("must_keep_buffers", "store_buffer_names", "removed_buffers", "inplaced_to_remove", "mutations")
+# What writing makes of a kernel, and who launches it needs.
+_MADE_BY_WRITING = (
+    "args",
+    "inductor_meta",
+    "inplace_update_buffers",
+    "inside_reduction",
+    "source",
+    "triton_meta",
+    *_SETS_OF_BUFFERS,
+)
 
 
 class _NotTold(Exception):
@@ -50,33 +62,78 @@ class Loops:
 class WrittenKernels:
     """The kernels of a graph that are written, by their loops."""
 
-    _kernels: dict[Hashable, tuple[NpuKernel, tuple[str, ...]]] = field(default_factory=dict)
+    _kernels: dict[Hashable, tuple[NpuKernel | PackedKernel, tuple[str, ...]]] = field(default_factory=dict)
 
-    def keep(self, loops: Loops, kernel: NpuKernel) -> None:
-        """Keeps `kernel`, which has been written for `loops`, for others like them."""
-        if not kernel.args.workspace_args:
-            self._kernels.setdefault(loops.key, (kernel, loops.buffers))
+    def keep(self, loops: Loops, kernel: NpuKernel) -> bool:
+        """Keeps `kernel`, which has been written for `loops`, for others like them; whether none was kept before."""
+        if kernel.args.workspace_args or loops.key in self._kernels:
+            return False
+        self._kernels[loops.key] = kernel, loops.buffers
+        return True
+
+    def add(self, loops: Loops, kernel: PackedKernel) -> None:
+        """Keeps what another process has written for `loops`."""
+        self._kernels.setdefault(loops.key, (kernel, loops.buffers))
 
     def find(self, loops: Loops, features: SIMDKernelFeatures) -> NpuKernel | None:
         """The kernel of earlier loops like these of `features`, with the buffers of these; None if there is none."""
         if loops.key not in self._kernels:
             return None
         kernel, buffers = self._kernels[loops.key]
+        if isinstance(kernel, PackedKernel):
+            kernel = kernel.unpacked(features)
+            self._kernels[loops.key] = kernel, buffers
+            if buffers == loops.buffers:
+                return kernel
+            compat.count_kernels(-1)  # a copy of it is what is used
         return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
 
 
-def loops_of_kernel(features: SIMDKernelFeatures) -> Loops | None:
-    """The loops of `features`, as they are before a kernel is written for them; None if they cannot be compared."""
+@dataclass(frozen=True)
+class PackedKernel:
+    """A written kernel as one process sends it to another one: its axes and plan, and what writing has made of it."""
+
+    axes: Axes
+    plan: TilePlan
+    made: dict[str, Any]
+
+    @classmethod
+    def of(cls, kernel: NpuKernel) -> PackedKernel:
+        """`kernel`, which is written."""
+        return cls(kernel.axes, kernel.plan, {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
+
+    def unpacked(self, features: SIMDKernelFeatures) -> NpuKernel:
+        """The kernel, whose loops are like those of `features`."""
+        from inductor_npu.codegen.npu_kernel import NpuKernel
+
+        lengths = {axis.prefix: axis.length for axis in self.axes.all}
+        kernel = NpuKernel(lengths, features=features, axes=self.axes, plan=self.plan)
+        kernel.__dict__.update(self.made)
+        return kernel
+
+
+def loops_of_kernel(features: SIMDKernelFeatures) -> Loops:
+    """The loops of `features`, as they are before a kernel is written for them. Those that cannot be compared with
+    others are equal to themselves only, in another process that compiles the same graph.
+    """
     numbers: dict[str, int] = {}
     try:
         schedule = tuple(_entry(entry, numbers) for entry in features.node_schedule)
         in_place = _written_in_place(features, numbers)
         buffers = tuple(_buffer(name) for name in numbers)
     except _NotTold:
-        return None
+        return _by_name(features)
     lifetimes = _lifetimes(features)
     key = (features.numel, features.reduction_numel, schedule, in_place, buffers, lifetimes)
     return Loops(key, tuple(numbers))
+
+
+def _by_name(features: SIMDKernelFeatures) -> Loops:
+    """The loops of `features` by their names, and what else decides their kernel."""
+    names = tuple(entry if not hasattr(entry, "_body") else entry.get_name() for entry in features.node_schedule)
+    accessed = sorted({dep.name for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()})
+    removed = tuple(name for name in accessed if name in V.graph.removed_buffers)
+    return Loops((names, tuple(_decided_in_place(features).items()), removed, _lifetimes(features)), ())
 
 
 # -- loops ------------------------------------------------------------------------------------------------------------
@@ -171,13 +228,18 @@ class _Decisions:
         self.inplace_update_buffers: dict[str, str] = {}
 
 
-def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+def _decided_in_place(features: SIMDKernelFeatures) -> Mapping[str, str]:
     """The buffers that take the memory of others, and these."""
     decisions = _Decisions()
     with V.set_kernel_handler(decisions):
         for node in NodeScheduleMarker.only_nodes(features.node_schedule):
             node.decide_inplace_update()
-    pairs = decisions.inplace_update_buffers.items()
+    return decisions.inplace_update_buffers
+
+
+def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+    """The same, by their numbers."""
+    pairs = _decided_in_place(features).items()
     if any(name not in numbers for pair in pairs for name in pair):
         raise _NotTold
     return tuple((numbers[new], numbers[old]) for new, old in pairs)

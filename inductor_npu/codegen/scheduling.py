@@ -27,6 +27,7 @@ from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, tu
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.fusion import Fusions, numels
+from inductor_npu.codegen.lookahead import Lookahead
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.piece_kernel import KernelInPieces
 from inductor_npu.codegen.repetition import Loops, WrittenKernels, loops_of_kernel
@@ -76,6 +77,16 @@ class NpuScheduling(TritonScheduling):
         super().__init__(scheduler)
         self._fusions = Fusions()
         self._written = WrittenKernels()
+        self._compile: Callable[[str, str], Exception | None] = compile_in_process
+        self._lookahead = Lookahead(self)
+
+    def compile_for_others(
+        self, written: WrittenKernels, compile_kernel: Callable[[str, str], Exception | None]
+    ) -> None:
+        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not), in a
+        process that was forked to do so.
+        """
+        self._written, self._compile, self._lookahead = written, compile_kernel, Lookahead(self)
 
     def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
@@ -91,9 +102,10 @@ class NpuScheduling(TritonScheduling):
 
     def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
         """As Inductor's, without its analysis of how tiles should lie on a GPU: see `get_tiling_and_scores`."""
-        nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
-        if nodes:
-            self._codegen_nodes(nodes)
+        with self._lookahead.compiling(node):
+            nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
+            if nodes:
+                self._codegen_nodes(nodes)
 
     @classmethod
     def get_tiling_and_scores(
@@ -102,8 +114,8 @@ class NpuScheduling(TritonScheduling):
         """No tiling of Inductor's: a kernel's own axes take its place."""
         return cls.create_tiling([numel], [reduction_numel]), None
 
-    # The loops that a kernel is written for at present, if they can be compared with others, and the kernel.
-    _loops: Loops | None = None
+    # The loops that a kernel is written for at present, and the kernel.
+    _loops: Loops
     _kernel: NpuKernel
 
     # What part of the Unified Buffer tiles may fill, as estimated: a smaller one where the compiler disagrees. It may
@@ -120,8 +132,7 @@ class NpuScheduling(TritonScheduling):
         generate = super().codegen_node_schedule
         self._loops = loops_of_kernel(kernel_features)  # before a kernel is written, which changes them
         self._with_fitting_share(lambda: generate(kernel_features))
-        if self._loops is not None:
-            self._written.keep(self._loops, self._kernel)
+        self._written.keep(self._loops, self._kernel)
 
     def _with_fitting_share(self, write: Callable[[], None]) -> None:
         """Calls `write` with smaller and smaller shares of the Unified Buffer until its kernel fits. Raises _WriteAgain
@@ -151,7 +162,8 @@ class NpuScheduling(TritonScheduling):
         """The one kernel that there is. Inductor's choices are for GPUs; one of them, for scans over long rows, has
         programs that wait for each other, which NPUs do not promise to work.
         """
-        known = self._written.find(self._loops, kernel_features) if self._loops is not None else None
+        self._lookahead.receive(self._written)
+        known = self._written.find(self._loops, kernel_features)
         self._kernel = known or self.kernel_type(*kernel_args, **kernel_kwargs)
         return [self._kernel]
 
@@ -201,13 +213,14 @@ class NpuScheduling(TritonScheduling):
         """One kernel for many loops over different tensors, as far as that pays; a combo kernel that does not compile
         becomes a kernel for each of its loops.
         """
-        for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
-            try:
-                self._with_fitting_share(partial(self._codegen_combo, group))
-            except _WriteAgain as error:
-                log.debug("%s; one kernel for each of its loops", error)
-                for features in group:
-                    self._with_fitting_share(partial(self._codegen_combo, [features]))
+        with self._lookahead.compiling(combo_kernel_node):
+            for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
+                try:
+                    self._with_fitting_share(partial(self._codegen_combo, group))
+                except _WriteAgain as error:
+                    log.debug("%s; one kernel for each of its loops", error)
+                    for features in group:
+                        self._with_fitting_share(partial(self._codegen_combo, [features]))
         self.free_buffers_in_scheduler()
 
     def _combo_groups(self, nodes: Sequence[BaseSchedulerNode]) -> list[list[SIMDKernelFeatures]]:
@@ -297,7 +310,7 @@ class NpuScheduling(TritonScheduling):
         a warning; with config.strict the error is raised.
         """
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
-        failure = compile_in_process(subs_name, src_code)
+        failure = self._compile(subs_name, src_code)
         smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
         if failure is not None and (isinstance(kernel, NpuComboKernel) or smaller is not None):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}

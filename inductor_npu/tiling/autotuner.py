@@ -140,11 +140,14 @@ class NpuAutotuner(stock.CachingAutotuner):
         return bool(self.inductor_meta.get("coordinate_descent_tuning"))
 
     def packed(self) -> bytes:
-        """This kernel with its one choice of blocks, in the form in which Inductor's compile workers send kernels."""
-        (launcher,) = self.launchers
+        """This kernel with its one choice of blocks, in the form in which Inductor's compile workers send kernels. It
+        need not be ready to run.
+        """
         results = self.compile_results
+        chosen = [launcher.config for launcher in self.launchers] or [result.config for result in results]
+        (config,) = chosen
         before = self.prepare_for_pickle()
-        self.compile_results = [result for result in results if result.config is launcher.config]
+        self.compile_results = [result for result in results if result.config is config]
         try:
             return pickle.dumps(self)
         finally:

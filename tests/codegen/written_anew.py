@@ -30,12 +30,12 @@ def every_repetition_written_anew() -> Iterator[Repetitions]:
         known = find(self, loops, features)
         waiting[:] = [] if known is None else [known]
 
-    def compare_and_keep(self: WrittenKernels, loops: Any, kernel: Any) -> None:
+    def compare_and_keep(self: WrittenKernels, loops: Any, kernel: Any) -> bool:
         for known in waiting:
             found.taken += 1
             found.differences += list(_differences(known, kernel))
         waiting.clear()
-        keep(self, loops, kernel)
+        return keep(self, loops, kernel)
 
     with patch.multiple(WrittenKernels, find=find_but_write, keep=compare_and_keep):
         yield found

@@ -60,6 +60,11 @@ class NpuUtils:
         with timed(Phase.LINKING):
             entry = load_function(file.object_code, file.entry, runtime.runtime_symbols())
         function = runtime.register_kernel(name, entry, file.scratch_bytes, file.work_per_program, list(file.messages))
+        return self.loaded(entry, function)
+
+    @staticmethod
+    def loaded(entry: int, function: int) -> tuple[int, ...]:
+        """What Triton wants of a loaded kernel: see `load_binary`."""
         threads = (UNLIMITED_THREADS,) if _asks_for_threads() else ()
         return entry, function, 0, 0, *threads
 
@@ -153,7 +158,7 @@ class NpuDriver(DriverBase):
         from .launcher import make_launcher
         from .observer import observed
 
-        _check_buffers(metadata, self._npu)
+        check_buffers(metadata, self._npu)
         launcher = make_launcher(_runtime().KernelLauncher, src)
         if hasattr(metadata, "accesses"):  # compiled with checks
             from .checked_launch import checked
@@ -162,7 +167,8 @@ class NpuDriver(DriverBase):
         return observed(launcher, src)
 
 
-def _check_buffers(metadata: Any, target: NpuTarget) -> None:
+def check_buffers(metadata: Any, target: NpuTarget) -> None:
+    """Raises UnifiedBufferExceededError if the kernel of `metadata` needs more on-chip memory than `target` has."""
     for name, required, limit in (
         ("the Unified Buffer", metadata.shared, target.unified_buffer),
         ("the dot accumulator buffer L0C", metadata.l0c, target.l0c),
