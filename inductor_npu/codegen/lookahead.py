@@ -51,8 +51,8 @@ log = logging.getLogger(__name__)
 
 # A fork takes 30 ms and both processes then copy the memory that they change: for fewer loops it does not pay.
 FEWEST_LOOPS = 6
-# More children hardly help: this process writes what none of them has written yet.
-MOST_CHILDREN = 3
+# A ResNet's training step, whose compile takes 25.5 s, took 22.7 with one child, 19.9 with two and 19.7 with three.
+MOST_CHILDREN = 2
 
 
 class Lookahead:
