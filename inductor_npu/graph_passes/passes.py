@@ -22,6 +22,7 @@ from inductor_npu.graph_passes import (
     narrow_accumulation,
     pool_gradients,
     repeated_masks,
+    shared_masks,
     shared_numbers,
     short_gathers,
     short_scatters,
@@ -53,6 +54,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="repeated_masks",
         reason="masks of attention that every layer makes of constants of its own are one",
         apply=repeated_masks.apply,
+    ),
+    # After repeated_masks, which makes several masks one.
+    GraphPass(
+        name="shared_masks",
+        reason="a mask that several layers of attention take is stored once, not for each of them",
+        apply=shared_masks.apply,
     ),
     GraphPass(
         name="batch_products",

@@ -1,0 +1,55 @@
+"""A mask that several layers of attention take is stored once.
+
+Inductor hands the library's attention stored operands only (`sdpa_constraint` in torch's _inductor/lowering.py): a mask
+that is a handful of operators, or that lies expanded in memory, is stored for each call, also where all layers take the
+same one. Each layer would cost as much memory as the whole mask, and the kernel that stores them all would be another
+for each number of layers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import torch
+from torch._prims_common import make_contiguous_strides_for
+
+from inductor_npu.graph_passes.nodes import called, is_on_npu, writes
+
+_MASKS = ("attn_bias", "attn_mask")
+
+
+def apply(graph: torch.fx.Graph) -> int:
+    """Has each mask of `graph` that several calls of attention take stored for all of them. Returns how many masks."""
+    calls: dict[torch.fx.Node, list[torch.fx.Node]] = defaultdict(list)
+    # What comes after a change in place may read something else in the same memory.
+    for node in itertools.takewhile(lambda node: not writes(node), graph.nodes):
+        mask = _mask_of(node)
+        if mask is not None and mask.op != "placeholder" and _is_stored_contiguously(mask.meta["val"]):
+            calls[mask].append(node)
+    shared = {mask: users for mask, users in calls.items() if len(users) > 1}
+    for mask, users in shared.items():
+        strides = make_contiguous_strides_for(mask.meta["val"].shape)
+        with graph.inserting_before(users[0]):  # a clone would be computed, and stored, for each of its users
+            stored = called(graph, torch.ops.prims.inductor_force_stride_order.default, mask, strides)
+        for user in users:
+            user.replace_input_with(mask, stored)
+    return len(shared)
+
+
+def _mask_of(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The mask that `node` takes if it calls the library's attention on `npu`."""
+    if not isinstance(node.target, torch._ops.OpOverload) or "scaled_dot_product" not in node.target.name():
+        return None
+    for argument, operand in zip(node.target._schema.arguments, node.args, strict=False):
+        if argument.name in _MASKS and isinstance(operand, torch.fx.Node) and is_on_npu(operand.meta["val"]):
+            return operand
+    return None
+
+
+def _is_stored_contiguously(mask: torch.Tensor) -> bool:
+    """Whether Inductor stores `mask`, whose size is known, with its elements one after the other."""
+    if not all(isinstance(size, int) for size in mask.shape):
+        return False
+    lies_expanded = any(stride == 0 and size != 1 for size, stride in zip(mask.shape, mask.stride(), strict=True))
+    return lies_expanded or mask.is_contiguous()
