@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import pickle
 import uuid
 from collections.abc import Callable, Mapping
@@ -34,9 +35,10 @@ from inductor_npu.switches import is_on
 ON, OFF, MUST_HIT = "on", "off", "must-hit"
 # In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.
 COUNTERS = "inductor_npu_kernel_cache"
-# In `Entry.about` of what a child compiled for its parent: both have this name, until the parent forks again.
+# In `Entry.about` of what a child compiled for its parent: the name that both have.
 FAMILY = "family"
 _family: str | None = None
+_parent: int | None = None
 _of_children: set[str] = set()  # the digests of such entries that were counted
 
 
@@ -68,9 +70,9 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
 
 def expect_children() -> None:
     """To be called before this process forks children that compile for it (`compile_for_parent`)."""
-    global _family
-    _family = uuid.uuid4().hex
-    _of_children.clear()
+    global _family, _parent
+    if _parent != os.getpid():  # which may have been forked itself, by a user's program
+        _family, _parent = uuid.uuid4().hex, os.getpid()
 
 
 def compile_for_parent(name: str, source: str, compile_kernel: Callable[[], Any]) -> None:
