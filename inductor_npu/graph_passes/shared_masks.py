@@ -14,7 +14,7 @@ from collections import defaultdict
 import torch
 from torch._prims_common import make_contiguous_strides_for
 
-from inductor_npu.graph_passes.nodes import called, is_on_npu, writes
+from inductor_npu.graph_passes.nodes import called, in_place_of, is_on_npu, writes
 
 _MASKS = ("attn_bias", "attn_mask")
 
@@ -30,7 +30,7 @@ def apply(graph: torch.fx.Graph) -> int:
     shared = {mask: users for mask, users in calls.items() if len(users) > 1}
     for mask, users in shared.items():
         strides = make_contiguous_strides_for(mask.meta["val"].shape)
-        with graph.inserting_before(users[0]):  # a clone would be computed, and stored, for each of its users
+        with in_place_of(users[0]):  # a clone would be computed, and stored, for each of its users
             stored = called(graph, torch.ops.prims.inductor_force_stride_order.default, mask, strides)
         for user in users:
             user.replace_input_with(mask, stored)
