@@ -35,11 +35,12 @@ from inductor_npu.switches import is_on
 ON, OFF, MUST_HIT = "on", "off", "must-hit"
 # In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.
 COUNTERS = "inductor_npu_kernel_cache"
-# In `Entry.about` of what a child compiled for its parent: the name that both have.
+# In `Entry.about` of what a child compiled for its parent: a name that both have, another one for each graph.
 FAMILY = "family"
-_family: str | None = None
+_family = ""
+# The families of this process, and the digests of those of their entries that were counted.
+_families: dict[str, set[str]] = {}
 _parent: int | None = None
-_of_children: set[str] = set()  # the digests of such entries that were counted
 
 
 def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -> Any:
@@ -72,7 +73,9 @@ def expect_children() -> None:
     """To be called before this process forks children that compile for it (`compile_for_parent`)."""
     global _family, _parent
     if _parent != os.getpid():  # which may have been forked itself, by a user's program
-        _family, _parent = uuid.uuid4().hex, os.getpid()
+        _families.clear()
+    _family, _parent = uuid.uuid4().hex, os.getpid()
+    _families[_family] = set()
 
 
 def compile_for_parent(name: str, source: str, compile_kernel: Callable[[], Any]) -> None:
@@ -85,14 +88,15 @@ def compile_for_parent(name: str, source: str, compile_kernel: Callable[[], Any]
         return
     with store.once(key):
         if not store.has(key):
-            _keep(key, name, compile_kernel(), {FAMILY: _family or ""})
+            _keep(key, name, compile_kernel(), {FAMILY: _family})
 
 
 def _is_from_child(entry: Entry) -> bool:
     """Whether a child of this process made `entry`; says so once."""
-    if _family is None or entry.about.get(FAMILY) != _family or entry.key.digest in _of_children:
+    counted = _families.get(entry.about.get(FAMILY, ""))
+    if counted is None or entry.key.digest in counted:
         return False
-    _of_children.add(entry.key.digest)
+    counted.add(entry.key.digest)
     return True
 
 
