@@ -38,9 +38,8 @@ COUNTERS = "inductor_npu_kernel_cache"
 # In `Entry.about` of what a child compiled for its parent: a name that both have, another one for each graph.
 FAMILY = "family"
 _family = ""
-# The families of this process, and the digests of those of their entries that were counted.
-_families: dict[str, set[str]] = {}
-_parent: int | None = None
+# By process, which may have been forked by a user's program, and family: the digests of its entries that were counted.
+_counted: dict[tuple[int, str], set[str]] = {}
 
 
 def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -> Any:
@@ -71,11 +70,9 @@ def find_or_compile(name: str, source: str, compile_kernel: Callable[[], Any]) -
 
 def expect_children() -> None:
     """To be called before this process forks children that compile for it (`compile_for_parent`)."""
-    global _family, _parent
-    if _parent != os.getpid():  # which may have been forked itself, by a user's program
-        _families.clear()
-    _family, _parent = uuid.uuid4().hex, os.getpid()
-    _families[_family] = set()
+    global _family
+    _family = uuid.uuid4().hex
+    _counted[os.getpid(), _family] = set()
 
 
 def compile_for_parent(name: str, source: str, compile_kernel: Callable[[], Any]) -> None:
@@ -93,7 +90,7 @@ def compile_for_parent(name: str, source: str, compile_kernel: Callable[[], Any]
 
 def _is_from_child(entry: Entry) -> bool:
     """Whether a child of this process made `entry`; says so once."""
-    counted = _families.get(entry.about.get(FAMILY, ""))
+    counted = _counted.get((os.getpid(), entry.about.get(FAMILY, "")))
     if counted is None or entry.key.digest in counted:
         return False
     counted.add(entry.key.digest)

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import logging
 import mmap
 import os
+import pkgutil
 import signal
 import sys
 import warnings
@@ -243,8 +243,7 @@ class _SentKernels(WrittenKernels):
 def _leave_the_parent_alone() -> None:
     """Gives up what the child has of its parent's: the device, signals, output."""
     _Child.is_this = True
-    module, name = (providers.current_provider().compile_only_driver or "").split(":")
-    getattr(importlib.import_module(module), name).activate()
+    pkgutil.resolve_name(providers.current_provider().compile_only_driver or "").activate()
     gc.disable()
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():

@@ -4,6 +4,7 @@ To plan and to write a kernel takes tens of milliseconds; to see that its loops 
 Loops are the same if they do the same operations with the same constants at the same indices of buffers that are alike
 (layout, type, alignment, whether they outlive the kernel, which are written in place of which); buffers are numbered in
 the order in which they are met. What cannot be told from that is written anew: loaded indices, scans, mutated buffers.
+A process that was forked to compile ahead (lookahead.py) sends what it has written of those, too: its loops are these.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +20,7 @@ def _npu() -> Any:
 
 
 def _load_raw_stream() -> Callable[[int], int]:
-    module, function = providers.current_provider().raw_stream.split(":")
-    return getattr(importlib.import_module(module), function)
+    return pkgutil.resolve_name(providers.current_provider().raw_stream)
 
 
 class NpuInterface(DeviceInterface):

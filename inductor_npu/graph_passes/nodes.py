@@ -4,6 +4,7 @@ that Inductor traced do.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,6 +88,13 @@ def memory_of(node: torch.fx.Node) -> frozenset[torch.fx.Node]:
     if not is_view(node):
         return frozenset([node])
     return frozenset().union(*map(memory_of, node.all_input_nodes))
+
+
+def before_writes(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
+    """The nodes before the first that changes a tensor in place: what comes after it may read something else in the
+    same memory.
+    """
+    return itertools.takewhile(lambda node: not writes(node), graph.nodes)
 
 
 def writes(node: torch.fx.Node) -> bool:

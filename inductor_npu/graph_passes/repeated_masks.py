@@ -7,13 +7,12 @@ the library's attention gets a copy for each layer.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable
 from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import is_on_npu, is_view, writes
+from inductor_npu.graph_passes.nodes import before_writes, is_on_npu, is_view, writes
 
 _aten = torch.ops.aten
 
@@ -25,8 +24,7 @@ def apply(graph: torch.fx.Graph) -> int:
     known: dict[Hashable, torch.fx.Node] = {}
     masks: set[torch.fx.Node] = set()  # and views of them
     removed = 0
-    # What comes after a change in place may read something else in the same memory.
-    for node in list(itertools.takewhile(lambda node: not writes(node), graph.nodes)):
+    for node in list(before_writes(graph)):
         if not (_is_mask(node) or (is_view(node) and not masks.isdisjoint(node.all_input_nodes))) or _leaves(node):
             continue
         first = known.setdefault((node.target, *map(_key, _operands(node))), node)

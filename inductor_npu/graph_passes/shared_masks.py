@@ -8,13 +8,12 @@ for each number of layers.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 
 import torch
 from torch._prims_common import make_contiguous_strides_for
 
-from inductor_npu.graph_passes.nodes import called, in_place_of, is_on_npu, writes
+from inductor_npu.graph_passes.nodes import before_writes, called, in_place_of, is_on_npu
 
 _MASKS = ("attn_bias", "attn_mask")
 
@@ -22,8 +21,7 @@ _MASKS = ("attn_bias", "attn_mask")
 def apply(graph: torch.fx.Graph) -> int:
     """Has each mask of `graph` that several calls of attention take stored for all of them. Returns how many masks."""
     calls: dict[torch.fx.Node, list[torch.fx.Node]] = defaultdict(list)
-    # What comes after a change in place may read something else in the same memory.
-    for node in itertools.takewhile(lambda node: not writes(node), graph.nodes):
+    for node in before_writes(graph):
         mask = _mask_of(node)
         if mask is not None and mask.op != "placeholder" and _is_stored_contiguously(mask.meta["val"]):
             calls[mask].append(node)
