@@ -49,10 +49,10 @@ def _activate(provider: Provider) -> None:
     global _active
     import torch
 
-    from inductor_npu import compat, registration
+    from inductor_npu import registration, versions
 
-    compat.warn_about_versions()
-    if torch.__version__ < compat.TESTED_TORCH[0]:
+    versions.warn_about_versions()
+    if torch.__version__ < versions.TESTED_TORCH[0]:
         return  # said by the warning; older releases lack hooks that the device cannot do without
     if provider is SIMULATOR:
         _install_simulator()

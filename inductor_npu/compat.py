@@ -10,23 +10,14 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-import importlib.metadata
-import re
-import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
-from inductor_npu.errors import NpuWarning
-
 DEVICE = "npu"
 # Numbers of 4 bytes in a block of 32 bytes, the least that an NPU moves at a time.
 _PARTS_IN_A_BLOCK = 8
-
-TESTED_TORCH = ((2, 11), (2, 13))
-TESTED_TRITON = ((3, 2), (3, 6))
 
 
 @dataclass(frozen=True)
@@ -324,6 +315,22 @@ def _reshape_where_it_may_help() -> None:
     Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
 
 
+def _leave_layouts_of_convolutions() -> None:
+    from torch import ops
+    from torch._inductor import config
+    from torch._inductor.graph import GraphLowering
+
+    decide = GraphLowering.decide_layout_opt
+
+    def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
+        convolutions = gm.graph.find_nodes(op="call_function", target=ops.aten.convolution.default)
+        if any(node.meta["val"].device.type == "npu" for node in convolutions):
+            return config.force_layout_optimization
+        return decide(gm, is_inference=is_inference)
+
+    GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
+
+
 def _visit_loops_once() -> None:
     from triton.compiler.code_generator import CodeGenerator
 
@@ -485,6 +492,15 @@ PATCHES: tuple[Patch, ...] = (
         apply=_reshape_where_it_may_help,
     ),
     Patch(
+        symbol="torch._inductor.graph.GraphLowering.decide_layout_opt",
+        reason="convolutions get their operands channels last, by what was measured on GPUs, and their gradients do "
+        "not. The library of an NPU has formats of its own, and each turn is a kernel more: a ResNet's training step "
+        "moved three times the bytes. config.force_layout_optimization still asks for it.",
+        torch_versions="2.11 to 2.13",
+        when="torch._inductor.graph",
+        apply=_leave_layouts_of_convolutions,
+    ),
+    Patch(
         symbol="triton.compiler.code_generator.CodeGenerator",
         reason="_find_carries visits the body of a loop only to find the variables that a round hands to the next, so "
         "that loops within loops are visited four times, eight times. A body that assigns no variable from outside, as "
@@ -502,61 +518,6 @@ PATCHES: tuple[Patch, ...] = (
         apply=_record_compile_times,
     ),
 )
-
-
-def _parse(version: str) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", version)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-def _text(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"
-
-
-def version_problems(torch_version: str, triton_version: str | None) -> list[str]:
-    """What is outside the tested range, one sentence each, saying what to do. `triton_version` is None where Triton
-    is not installed.
-    """
-    problems = []
-    low, high = TESTED_TORCH
-    if not low <= _parse(torch_version) <= high:
-        problems.append(
-            f"torch {torch_version} is outside the tested range {_text(low)} to {_text(high)}; "
-            f"install torch=={_text(high)}.*"
-        )
-    low, high = TESTED_TRITON
-    if triton_version is None:
-        problems.append(
-            f"Triton is not installed, so torch.compile cannot generate code for npu; install triton=={_text(high)}.*"
-        )
-    elif not low <= _parse(triton_version) <= high:
-        problems.append(
-            f"triton {triton_version} is outside the tested range {_text(low)} to {_text(high)}; "
-            f"install triton=={_text(high)}.*"
-        )
-    return problems
-
-
-def installed_triton() -> tuple[str, str] | None:
-    """Distribution and version of the Triton that is installed under any of its names, None without one. Does not
-    import it.
-    """
-    for name in ("triton-ascend", "triton", "pytorch-triton"):
-        try:
-            return name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
-
-
-@functools.cache
-def warn_about_versions() -> None:
-    """Gives one warning that names the tested range if torch or Triton is outside it."""
-    torch_version = sys.modules["torch"].__version__
-    triton = installed_triton()
-    problems = version_problems(torch_version, triton and triton[1])
-    if problems:
-        warnings.warn("inductor-npu: " + "; ".join(problems), NpuWarning, stacklevel=2)
 
 
 def count_kernels(more: int) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from inductor_npu import compat, providers
+from inductor_npu import providers, versions
 from inductor_npu.errors import NpuError
 
 # What decides what code is generated, as files and folders of the package.
@@ -86,7 +86,7 @@ def hash_files(root: Path, paths: Sequence[Path]) -> str:
 
 
 def _triton() -> str:
-    return " ".join(compat.installed_triton() or ("none",))
+    return " ".join(versions.installed_triton() or ("none",))
 
 
 def _provider() -> str:

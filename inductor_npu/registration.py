@@ -109,6 +109,7 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
+    from inductor_npu.graph_passes import stored
     from inductor_npu.graph_passes.passes import NpuGraphPasses
 
     register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
@@ -117,3 +118,4 @@ def _register_codegen() -> None:
     )
     boundaries.register()
     complex_copies.register()
+    stored.register()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import inductor_npu
-from inductor_npu import compat, identity, providers
+from inductor_npu import identity, providers, versions
 from tests.processes import run_python
 
 PACKAGE = Path(inductor_npu.__file__).parent
@@ -93,7 +93,7 @@ def test_sources_that_cannot_be_read_are_never_found_again(tmp_path: Path) -> No
 
 def test_triton(monkeypatch: Patch) -> None:
     before = identity.generation_fields()
-    monkeypatch.setattr(compat, "installed_triton", lambda: ("triton", "9.9.9"))
+    monkeypatch.setattr(versions, "installed_triton", lambda: ("triton", "9.9.9"))
     assert changed_fields(before) == ["triton"]
 
 

@@ -76,6 +76,15 @@ class NpuKernelOverrides(TritonKernelOverrides):
     bounds are not those that Inductor would propagate.
     """
 
+    @staticmethod
+    def _shaped_constant(value: Any, dtype: torch.dtype, shape: Any) -> str:
+        """The literal -0.0 is 0 to Triton, which torch 2.13 knows and earlier versions do not."""
+        computed = upcast_compute_type(dtype)
+        if value == 0 and math.copysign(1.0, value) < 0 and computed in (torch.float32, torch.float64):
+            bits = computed.itemsize * 8
+            return f"tl.full({shape}, {1 << bits - 1:#x}, tl.uint{bits}).to({triton_type(computed)}, bitcast=True)"
+        return TritonKernelOverrides._shaped_constant(value, dtype, shape)
+
     @classmethod
     def constant(cls, value: bool | float | int, dtype: torch.dtype) -> CSEVariable:
         """A single number: it folds into the instruction, whatever the shape of the other operand."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -101,9 +102,13 @@ class NpuScheduling(TritonScheduling):
     can_fuse_horizontal = can_fuse
 
     def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
-        """As Inductor's, without its analysis of how tiles should lie on a GPU: see `get_tiling_and_scores`."""
+        """As Inductor's, without its analysis of how tiles should lie on a GPU: see `get_tiling_and_scores`. Loops come
+        in the order of the graph: that in which they were fused depends on the rest of it, and would make different
+        kernels of equal layers.
+        """
         with self._lookahead.compiling(node):
             nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
+            nodes.sort(key=operator.attrgetter("min_order"))
             if nodes:
                 self._codegen_nodes(nodes)
 

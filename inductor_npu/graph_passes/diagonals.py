@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_and
 
-from inductor_npu.graph_passes.nodes import called, convert, in_place_of, is_on_npu, is_view, memory_of
+from inductor_npu.graph_passes.nodes import called, convert, in_place_of, is_on_npu, is_pointwise, is_view, memory_of
 
 _aten = torch.ops.aten
 _iota = torch.ops.prims.iota.default
@@ -90,19 +90,14 @@ def _is_done_in_place(node: torch.fx.Node) -> bool:
         return False
     if any(each.op in ("placeholder", "get_attr") for each in memory_of(tensor)):
         return _is_new_value_of_an_input(node)
-    return len(tensor.users) == 1 and not all(map(_is_pointwise, node.users))
+    return len(tensor.users) == 1 and not all(map(is_pointwise, node.users))
 
 
 def _is_fused(node: torch.fx.Node) -> bool:
     """Whether Inductor computes what `node` does in the loop that reads it."""
     if is_view(node):
         return all(map(_is_fused, node.all_input_nodes))
-    return node.target in _IN_LOOPS or _is_pointwise(node)
-
-
-def _is_pointwise(node: torch.fx.Node) -> bool:
-    target = node.target
-    return isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
+    return node.target in _IN_LOOPS or is_pointwise(node)
 
 
 def _is_new_value_of_an_input(node: torch.fx.Node) -> bool:

@@ -73,6 +73,11 @@ def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.
     return called(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)
 
 
+def is_pointwise(node: torch.fx.Node) -> bool:
+    """Whether `node` computes each element of its result from the elements of its operands at the same place."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+
+
 def is_view(node: torch.fx.Node) -> bool:
     """Whether what `node` computes may lie in the memory of one of its operands."""
     target = node.target

@@ -22,6 +22,7 @@ from inductor_npu.graph_passes import (
     narrow_accumulation,
     pool_gradients,
     repeated_masks,
+    shared_gradients,
     shared_masks,
     shared_numbers,
     short_gathers,
@@ -102,6 +103,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="shared_numbers",
         reason="parts of a concatenation that are made of numbers are computed where it is read, not stored for others",
         apply=shared_numbers.apply,
+    ),
+    GraphPass(
+        name="shared_gradients",
+        reason="a gradient that a batch norm adds up, and later loops need, is stored where fewer bytes move then",
+        apply=shared_gradients.apply,
     ),
     # After short_scatters, which leaves fewer operators that write.
     GraphPass(

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import before_writes, is_on_npu, is_view, writes
+from inductor_npu.graph_passes.nodes import before_writes, is_on_npu, is_pointwise, is_view, writes
 
 _aten = torch.ops.aten
 
@@ -44,11 +44,9 @@ def _leaves(node: torch.fx.Node) -> bool:
 
 def _is_mask(node: torch.fx.Node) -> bool:
     """Whether `node` makes a tensor on `npu` element by element, with a constant."""
-    target = node.target
     return (
-        isinstance(target, torch._ops.OpOverload)
-        and torch.Tag.pointwise in target.tags
-        and torch.Tag.nondeterministic_seeded not in target.tags
+        is_pointwise(node)
+        and torch.Tag.nondeterministic_seeded not in node.target.tags
         and is_on_npu(node.meta.get("val"))
         and any(_is_constant(operand) for operand in _operands(node))
     )

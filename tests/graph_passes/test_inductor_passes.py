@@ -49,12 +49,18 @@ IMAGE = torch.randn(2, 8, 12, 12)
 def test_freezing_folds_batch_norm_into_the_convolution(activation: bool) -> None:
     """What is left of a norm is the bias, added in one kernel with the activation."""
     model = ConvolutionAndNorm(activation=activation)
-    in_rows = {"layout_optimization": False}
-    before = calls(model, IMAGE, **in_rows)
+    before = calls(model, IMAGE)
     torch._dynamo.utils.counters.clear()
-    after = calls(model, IMAGE, freezing=True, **in_rows)
+    after = calls(model, IMAGE, freezing=True)
     assert torch._dynamo.utils.counters["inductor"]["binary_folding_conv"] > 0
     assert before == after == {"convolution": 1, KERNEL: 1}
+
+
+def test_convolutions_take_their_operands_as_they_lie() -> None:
+    """Unless it is asked for in so many words: then the image and the weight are turned first, each by a kernel."""
+    model = ConvolutionAndNorm()
+    assert calls(model, IMAGE) == {"convolution": 1, KERNEL: 1}
+    assert calls(model, IMAGE, force_layout_optimization=True) == {"convolution": 1, KERNEL: 3}
 
 
 def test_freezing_leaves_the_model_as_it_was() -> None:
@@ -113,7 +119,7 @@ def test_bias_and_activation_of_a_convolution_are_one_kernel() -> None:
         return F.relu(F.conv2d(x, w, b))
 
     inputs = IMAGE, torch.randn(16, 8, 3, 3), torch.randn(16)
-    assert calls(layer, *inputs, layout_optimization=False) == {"convolution": 1, KERNEL: 1}
+    assert calls(layer, *inputs) == {"convolution": 1, KERNEL: 1}
 
 
 @needs_torch("2.13", "leaves it a batch")

@@ -139,7 +139,8 @@ def test_numbers_without_axes_are_written() -> None:
 
 def test_indices_of_64_bits_are_compared_in_32() -> None:
     _, (module, *_) = run_and_get_code(torch.compile(add), *(each.to("npu") for each in operands(torch.float32)))
-    assert ".to(tl.int32)" in module
+    # PyTorch before 2.13 lets indices of a gather count from the end.
+    assert ".to(tl.int32)" in module or "device_functions.index_from_start" in module
     assert "tl.int64" not in module.split("def triton_", 1)[1].split("async_compile.wait")[0]
 
 

@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -143,6 +144,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
           at::Tensor()};
 }
 
+// What attention_backward gives, to those who trace: PyTorch before 2.13 does not say.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward_meta(
+    const at::Tensor& /*grad_out*/, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& /*bias*/, std::array<bool, 4> /*mask*/, const at::Tensor& /*out*/,
+    const at::Tensor& /*logsumexp*/, const at::Tensor& /*cum_seq_q*/, const at::Tensor& /*cum_seq_k*/,
+    c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double /*dropout_p*/, bool /*is_causal*/,
+    const at::Tensor& /*seed*/, const at::Tensor& /*offset*/, std::optional<double> /*scale*/) {
+  return {at::empty_like(query), at::empty_like(key), at::empty_like(value), at::Tensor()};
+}
+
 // --- Dropout ---------------------------------------------------------------------------------------------------------
 
 // The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
@@ -257,6 +268,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
+}
+
+TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  const char* name = "_scaled_dot_product_fused_attention_overrideable_backward";
+  const auto known = c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + name).c_str(), "");
+  if (!known.hasKernelForDispatchKey(c10::DispatchKey::Meta)) {
+    m.impl(name, attention_backward_meta);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+"""Which versions of torch and Triton are tested, and one warning for any other."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import re
+import sys
+import warnings
+
+from inductor_npu.errors import NpuWarning
+
+TESTED_TORCH = ((2, 11), (2, 13))
+TESTED_TRITON = ((3, 2), (3, 6))
+
+
+def version_problems(torch_version: str, triton_version: str | None) -> list[str]:
+    """What is outside the tested range, one sentence each, saying what to do. `triton_version` is None where Triton
+    is not installed.
+    """
+    problems = []
+    low, high = TESTED_TORCH
+    if not low <= _parse(torch_version) <= high:
+        problems.append(
+            f"torch {torch_version} is outside the tested range {_text(low)} to {_text(high)}; "
+            f"install torch=={_text(high)}.*"
+        )
+    low, high = TESTED_TRITON
+    if triton_version is None:
+        problems.append(
+            f"Triton is not installed, so torch.compile cannot generate code for npu; install triton=={_text(high)}.*"
+        )
+    elif not low <= _parse(triton_version) <= high:
+        problems.append(
+            f"triton {triton_version} is outside the tested range {_text(low)} to {_text(high)}; "
+            f"install triton=={_text(high)}.*"
+        )
+    return problems
+
+
+def installed_triton() -> tuple[str, str] | None:
+    """Distribution and version of the Triton that is installed under any of its names, None without one. Does not
+    import it.
+    """
+    for name in ("triton-ascend", "triton", "pytorch-triton"):
+        try:
+            return name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+@functools.cache
+def warn_about_versions() -> None:
+    """Gives one warning that names the tested range if torch or Triton is outside it."""
+    torch_version = sys.modules["torch"].__version__
+    triton = installed_triton()
+    problems = version_problems(torch_version, triton and triton[1])
+    if problems:
+        warnings.warn("inductor-npu: " + "; ".join(problems), NpuWarning, stacklevel=2)
+
+
+def _parse(version: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
