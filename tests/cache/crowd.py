@@ -16,6 +16,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -36,6 +38,23 @@ from inductor_npu.errors import NpuWarning
 from tests.cache.conftest import forget
 from tests.cache.findings import Findings, as_if_later
 
+
+def _network(x: torch.Tensor) -> torch.Tensor:
+    """As many kernels as make processes that compile ahead worth their while (inductor_npu/codegen/lookahead.py)."""
+    softmax, gelu, norm = partial(torch.softmax, dim=-1), torch.nn.functional.gelu, torch.nn.functional.normalize
+    between = (
+        lambda x: softmax(x, -1),
+        torch.sin,
+        gelu,
+        lambda x: norm(x, dim=-1),
+        lambda x: x - x.amax(0),
+        torch.tanh,
+    )
+    for compute in between:
+        x = compute(x @ (x.t() @ x) / x.numel())
+    return x
+
+
 PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "softmax": lambda x: torch.softmax(x, -1) * 2,
     "normalised": lambda x: (x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True) + 1e-5),
@@ -45,11 +64,13 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "running": lambda x: torch.cumsum(x, -1),
     "selected": lambda x: torch.where(x > 0, x.exp(), x - 1).sum(-1),
     "joined": lambda x: torch.cat([x, x.flip(-1) * 2], -1),
+    "network": _network,
 }
 SIZES = ((5, 7), (33, 40), (64, 129), (3, 1000), (128, 16), (17, 256), (40, 33))
 # A part of what all programs need, so that something is evicted whenever somebody prunes.
 LIMIT = 100_000
 ENDING_SECONDS = 600
+LINGERING_SECONDS = 60  # what a process that compiles ahead may need to see that its parent is gone
 _GRAPHS_ANEW = 0.3  # how often a process looks for kernels only, and generates the graph anew
 
 _context = multiprocessing.get_context("forkserver")
@@ -59,16 +80,17 @@ _context.set_forkserver_preload([__name__])
 def compile_together(folder: Path, processes: int, seconds: float, kills: int, seed: int = 0) -> Findings:
     """Lets `processes` compile, prune, clear and verify in `folder` for `seconds`; `kills` times one of them is killed
     at a random moment, and another takes its place. Nothing may fail, warn or be wrong, neither meanwhile nor for the
-    process that comes after.
+    process that comes after; and no process may be left.
     """
     chance = random.Random(seed)
     reports = folder / "reports"
     reports.mkdir(parents=True)
     until = time.time() + seconds
     numbers = iter(range(10**9))
+    all_ended, alive = _context.Pipe(duplex=False)  # each process, and those that it forks, holds its end
 
     def begin() -> Any:
-        worker = _context.Process(target=_work, args=(folder / "caches", reports, next(numbers), until))
+        worker = _context.Process(target=_work, args=(folder / "caches", reports, next(numbers), until, alive))
         with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):  # which a forked process could not open
             worker.start()
         return worker
@@ -88,11 +110,14 @@ def compile_together(folder: Path, processes: int, seconds: float, kills: int, s
         if worker.exitcode != 0:
             wrong.append(f"a process ended with {worker.exitcode}")
             worker.kill()
-    after = _context.Process(target=_work, args=(folder / "caches", reports, next(numbers), 0.0))
+    after = _context.Process(target=_work, args=(folder / "caches", reports, next(numbers), 0.0, alive))
     after.start()
     after.join(ENDING_SECONDS)
     if after.exitcode != 0:
         wrong.append(f"the process that came after ended with {after.exitcode}")
+    alive.close()
+    if not all_ended.poll(LINGERING_SECONDS):
+        wrong.append("a process that compiles ahead was left")
     found = Findings(wrong, {"processes": processes, "seconds": round(seconds), "kills": kills})
     _add_reports(found, reports)
     return found
@@ -111,8 +136,10 @@ def _add_reports(found: Findings, reports: Path) -> None:
     found.done.update(sums)
 
 
-def _work(caches: Path, reports: Path, seed: int, until: float) -> None:
-    """One process of the crowd; with `until` past, the one that comes after it: then each program once."""
+def _work(caches: Path, reports: Path, seed: int, until: float, alive: Connection) -> None:
+    """One process of the crowd; with `until` past, the one that comes after it: then each program once. It holds
+    `alive` until it ends.
+    """
     os.environ.update(
         TORCHINDUCTOR_CACHE_DIR=str(caches), TRITON_CACHE_DIR=str(caches / "triton"), INDUCTOR_NPU_SIM_THREADS="1"
     )
@@ -121,7 +148,7 @@ def _work(caches: Path, reports: Path, seed: int, until: float) -> None:
     chance = random.Random(seed)
     with (
         (reports / str(seed)).open("w", buffering=1) as report,
-        inductor_config.patch(force_disable_caches=False, compile_threads=1),
+        inductor_config.patch(force_disable_caches=False, compile_threads=3),
         warnings.catch_warnings(record=True) as told,
     ):
         warnings.simplefilter("always", NpuWarning)
