@@ -16,7 +16,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -41,15 +40,8 @@ from tests.cache.findings import Findings, as_if_later
 
 def _network(x: torch.Tensor) -> torch.Tensor:
     """As many kernels as make processes that compile ahead worth their while (inductor_npu/codegen/lookahead.py)."""
-    softmax, gelu, norm = partial(torch.softmax, dim=-1), torch.nn.functional.gelu, torch.nn.functional.normalize
-    between = (
-        lambda x: softmax(x, -1),
-        torch.sin,
-        gelu,
-        lambda x: norm(x, dim=-1),
-        lambda x: x - x.amax(0),
-        torch.tanh,
-    )
+    functions = torch.nn.functional
+    between = (torch.sin, functions.gelu, functions.normalize, functions.silu, torch.tanh, functions.softplus)
     for compute in between:
         x = compute(x @ (x.t() @ x) / x.numel())
     return x
