@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from tests.simulator.device.npu_process import run_on_npu
+
 
 def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, device="npu", dtype=torch.float64, requires_grad=True)
@@ -98,3 +100,36 @@ def test_optimizers_step_as_on_the_cpu(optimizer: type[torch.optim.Optimizer], o
             stepper.step()
         results.append([parameter.detach().cpu() for parameter in model.parameters()])
     torch.testing.assert_close(results[1], results[0])
+
+
+def test_python_ends_after_the_backward_passes_that_still_run() -> None:
+    # CPython ends threads that want its lock after its own end, and with them the process (abort).
+    finished = run_on_npu("""
+        import threading, time, torch
+        begun = threading.Event()
+        def slow_hook(gradient):
+            begun.set()
+            time.sleep(0.5)
+        a = torch.ones(3, device="npu", requires_grad=True)
+        b = a * 2
+        b.register_hook(slow_hook)
+        threading.Thread(target=lambda: b.sum().backward(), daemon=True).start()
+        begun.wait()
+    """)
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_python_does_not_wait_for_ever_for_a_backward_pass() -> None:
+    finished = run_on_npu("""
+        import threading, time, torch
+        begun = threading.Event()
+        def endless_hook(gradient):
+            begun.set()
+            time.sleep(1000)
+        a = torch.ones(3, device="npu", requires_grad=True)
+        b = a * 2
+        b.register_hook(endless_hook)
+        threading.Thread(target=lambda: b.sum().backward(), daemon=True).start()
+        begun.wait()
+    """)
+    assert finished.stderr.startswith("inductor-npu: at exit, a backward pass on npu still runs")

@@ -5,6 +5,7 @@
 
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <cstdio>
 #include <vector>
 
@@ -183,10 +184,21 @@ void add_kernel_functions(py::module_& m) {
       "Makes a kernel in this process launchable; returns its handle, valid until the process ends.");
 }
 
-// Queued work may run code that Python's end takes away, and may have failed without anybody having looked.
+constexpr std::chrono::seconds kLongestPassAtExit{10};  // as long as PyTorch waits for its threads
+
+// Backward passes and queued work may run code that Python's end takes away, and work may have failed without anybody
+// having looked.
 void drain_at_exit() {
   if (!is_open()) {
     return;
+  }
+  try {
+    const py::gil_scoped_release without_lock;
+    if (!finish_backward_passes(kLongestPassAtExit)) {
+      std::fprintf(stderr, "inductor-npu: at exit, a backward pass on npu still runs; Python ends without it\n");
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "inductor-npu: at exit, cannot wait for backward passes on npu: %s\n", error.what());
   }
   for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
     try {

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -88,6 +89,12 @@ bool is_pinned_pointer(const void* pointer);
 // Pinned memory at `pointer` (with its DataPtr's context) is not reused before `stream` has done the work queued so
 // far.
 bool record_pinned_use(void* pointer, void* context, c10::Stream stream);
+
+// --- Autograd (backward_passes.cpp) ----------------------------------------------------------------------------------
+
+// Waits until PyTorch's threads for this device have done the backward passes given to them so far and have let go of
+// them. The caller must not hold Python's lock. False if that took longer than `limit`.
+bool finish_backward_passes(std::chrono::seconds limit);
 
 // --- Observation (observer.cpp) --------------------------------------------------------------------------------------
 
