@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -331,6 +333,25 @@ def _leave_layouts_of_convolutions() -> None:
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
 
 
+def _keep_hash_of_triton() -> None:
+    import triton
+    from triton.runtime import cache
+
+    take = getattr(cache, "triton_key", None)
+    if take is None or take.cache_info().currsize:  # somebody had it before us: nobody knows of which files
+        return
+    since = time.time()
+
+    @functools.cache
+    @functools.wraps(take)
+    def triton_key() -> str:
+        from inductor_npu.cache import hashes
+
+        return hashes.kept(triton, lambda: take().encode(), since).decode()
+
+    cache.triton_key = triton_key
+
+
 def _visit_loops_once() -> None:
     from triton.compiler.code_generator import CodeGenerator
 
@@ -361,6 +382,20 @@ def _may_assign(statements: list[ast.stmt], names: set[str]) -> bool:
         part.id in names if isinstance(part, ast.Name) else isinstance(part, (ast.Attribute, ast.Subscript))
         for part in stored
     )
+
+
+def _name_functions_for_logs_only() -> None:
+    from torch._dynamo import output_graph, symbolic_convert
+
+    original = symbolic_convert.get_funcname
+    logs = (output_graph.trace_call_log, symbolic_convert.trace_call_log, symbolic_convert.trace_source_log)
+
+    @functools.wraps(original)
+    def get_funcname(filename: str, lineno: int) -> str | None:
+        is_told = any(log.isEnabledFor(logging.DEBUG) for log in logs)
+        return original(filename, lineno) if is_told else None
+
+    symbolic_convert.get_funcname = get_funcname
 
 
 def _record_compile_times() -> None:
@@ -501,6 +536,14 @@ PATCHES: tuple[Patch, ...] = (
         apply=_leave_layouts_of_convolutions,
     ),
     Patch(
+        symbol="triton.runtime.cache",
+        reason="triton_key reads Triton's library, 400 MB, in each process that compiles or only loads what was "
+        "compiled. It asks our cache first, which keeps it while the files are as they were.",
+        torch_versions="2.11 to 2.13; Triton 3.6, earlier versions that lack the function are left alone",
+        when="triton.runtime.cache",
+        apply=_keep_hash_of_triton,
+    ),
+    Patch(
         symbol="triton.compiler.code_generator.CodeGenerator",
         reason="_find_carries visits the body of a loop only to find the variables that a round hands to the next, so "
         "that loops within loops are visited four times, eight times. A body that assigns no variable from outside, as "
@@ -508,6 +551,15 @@ PATCHES: tuple[Patch, ...] = (
         torch_versions="2.11 to 2.13; Triton 3.6, earlier versions that lack the method are left alone",
         when="triton.compiler.code_generator",
         apply=_visit_loops_once,
+    ),
+    Patch(
+        symbol="torch._dynamo.symbolic_convert.get_funcname",
+        reason="for each operator that it traces Dynamo works out the name of the function that calls it, which only "
+        "TORCH_LOGS=trace_call and trace_source show, from the tokens of that file: a tenth of a warm start. Names "
+        "are looked for where one of the two is on.",
+        torch_versions="2.11 to 2.13",
+        when="torch._dynamo.symbolic_convert",
+        apply=_name_functions_for_logs_only,
     ),
     Patch(
         symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",

@@ -10,7 +10,7 @@ import torch
 from inductor_npu import compat
 from tests.processes import run_python
 
-MOST_PATCHES = 17
+MOST_PATCHES = 19
 
 
 def test_number_of_patches_is_bounded() -> None:
@@ -108,6 +108,33 @@ def test_layouts_of_convolutions_are_still_decided_by_the_speed_of_gpus() -> Non
         _without_our_package(f"{source}\nprint('DEFAULT_MULTIPLIER' in {body}, 'backend_for' in {body})")
         == "True False"
     )
+
+
+NAMED = (
+    "import torch\nfrom torch._dynamo import funcname_cache\n"
+    "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\nprint(len(funcname_cache.cache) > 0)"
+)
+
+
+def test_functions_are_still_named_for_logs_that_are_off() -> None:
+    """When Dynamo names the function that calls an operator only in the lines of a log, the patch can go."""
+    assert _without_our_package(NAMED) == "True"
+
+
+def test_functions_are_named_for_logs_that_are_on() -> None:
+    assert run_python(NAMED).lines()[-1] == "False"
+    finished = run_python(NAMED, TORCH_LOGS="trace_call")
+    assert finished.lines()[-1] == "True"
+    assert "TRACE FX call" in finished.stderr
+
+
+def test_triton_still_reads_its_library_in_each_process() -> None:
+    """When Triton knows its own version without that, the patch can go."""
+    from triton.runtime import cache
+
+    if not hasattr(cache, "triton_key"):
+        pytest.skip("this Triton has the function elsewhere")
+    assert "libtriton" in inspect.getsource(cache.triton_key)
 
 
 def test_triton_still_visits_a_loop_twice() -> None:

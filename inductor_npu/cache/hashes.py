@@ -1,17 +1,19 @@
 """The hashes of torch's and Triton's files, which keys of kernels and graphs have in them: there before needed.
 
-That of torch's files, thousands of small ones, is kept (`library_hashes`) and given to torch when the first compile
-begins. Another thread would gain nothing: it and the one that traces would wait for each other at each file. That of
-Triton's library, one file of 400 MB, is taken by another thread beside Dynamo's tracing. torch 2.13 can do so
-(`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself; versions without it take it where it
-is asked for.
+Both are kept (`library_hashes`) for the next process. Torch's, of thousands of small files, is given to torch when the
+first compile begins. Where nobody has kept it, it is taken there and then: another thread would gain nothing, as it and
+the one that traces would wait for each other at each file. Triton's, of a library of 400 MB, comes from its own
+function (compat.py has that look here first), which another thread calls beside Dynamo's tracing: torch 2.13 can do so
+(`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from inductor_npu.cache import library_hashes
@@ -45,7 +47,8 @@ def _once(since: float) -> None:
 
 
 def prepare(since: float) -> None:
-    """Begins to take Triton's hash, and has torch's kept or given to torch; unless caches are off."""
+    """Gives torch the hash of its files, and begins to take Triton's; unless caches are off."""
+    import torch
     from torch._inductor import codecache, config
     from torch._inductor.runtime import triton_compat
 
@@ -54,25 +57,26 @@ def prepare(since: float) -> None:
     prefetch = getattr(getattr(codecache, "triton_key", None), "prefetch", None)
     if prefetch is not None and triton_compat.HAS_TRITON:
         prefetch()
-    keep_torch_key(since)
+    # A torch that cannot be given its hash takes it by itself where it needs it, as without us.
+    if hasattr(getattr(codecache, "torch_key", None), "set"):
+        with suppress(RuntimeError, AssertionError):  # it has it, taken in this process (2.11: AssertionError)
+            codecache.torch_key.set(kept(torch, codecache.torch_key, since))
 
 
-def keep_torch_key(since: float) -> None:
-    """Gives torch the hash of its files if an earlier process kept it; else keeps it, where that is safe."""
-    import torch
-    from torch._inductor import codecache
-
+def kept(library: ModuleType, take: Callable[[], bytes], since: float) -> bytes:
+    """The hash of the files of `library`: what an earlier process kept; else what `take` gives, kept where that is
+    safe. Before `since` (seconds of the epoch) nobody in this process can have taken it.
+    """
     from inductor_npu import config
 
-    # A torch that cannot be given its hash takes it by itself where it needs it, as without us.
-    if config.cache == "off" or not hasattr(getattr(codecache, "torch_key", None), "set"):
-        return
-    key = library_hashes.key_of(Path(torch.__file__).parent, str(torch.__version__), since)
-    if key is None:
-        return
-    entry = kernel_store().read(key)
-    if entry is None:
-        kernel_store().write(Entry(key, codecache.torch_key()))
-        return
-    with suppress(RuntimeError, AssertionError):  # torch has it already, taken in this process (2.11: AssertionError)
-        codecache.torch_key.set(entry.content)
+    if config.cache == "off":
+        return take()
+    assert library.__file__ is not None
+    key = library_hashes.key_of(Path(library.__file__).parent, str(library.__version__), since)
+    entry = None if key is None else kernel_store().read(key)
+    if entry is not None:
+        return entry.content
+    taken = take()
+    if key is not None:
+        kernel_store().write(Entry(key, taken))
+    return taken
