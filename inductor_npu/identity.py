@@ -19,7 +19,17 @@ from inductor_npu import providers, versions
 from inductor_npu.errors import NpuError
 
 # What decides what code is generated, as files and folders of the package.
-_GENERATING = ("codegen", "compat.py", "device_interface", "graph_passes", "target", "tiling")
+_GENERATING = (
+    "codegen",
+    "compat.py",
+    "config.py",
+    "device_interface",
+    "graph_passes",
+    "providers.py",
+    "registration.py",
+    "target",
+    "tiling",
+)
 # The embedded NPU's compiler: a kernel that it refuses is written in another way.
 _COMPILER = ("simulator/triton_backend",)
 _DEVICE_FUNCTIONS = ("codegen/device_functions",)

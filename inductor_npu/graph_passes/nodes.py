@@ -15,6 +15,13 @@ from torch._inductor.virtualized import V
 
 convert = torch.ops.prims.convert_element_type.default
 _aten = torch.ops.aten
+_REDUCTIONS = (
+    _aten.sum.dim_IntList,
+    _aten.mean.dim,
+    _aten.var_mean.correction,
+    _aten.amax.default,
+    _aten.amin.default,
+)
 
 # What Inductor names kernels by, and where their comments and errors say that an operator is from.
 _ORIGIN = ("original_aten", "stack_trace", "nn_module_stack", "source_fn_stack", "fwd_source_fn_stack", "from_node")
@@ -84,6 +91,15 @@ def is_view(node: torch.fx.Node) -> bool:
     return isinstance(target, torch._ops.OpOverload) and any(
         result.alias_info is not None for result in target._schema.returns
     )
+
+
+def is_reduction_of_rows(node: torch.fx.Node) -> bool:
+    """Whether `node` is a sum, a mean, a variance or an extremum over the last axes of its operand."""
+    if node.target not in _REDUCTIONS:
+        return False
+    rank = node.args[0].meta["val"].ndim
+    axes = {axis % rank for axis in node.args[1]} if rank and len(node.args) > 1 and node.args[1] else set(range(rank))
+    return axes == set(range(rank - len(axes), rank))
 
 
 def memory_of(node: torch.fx.Node) -> frozenset[torch.fx.Node]:

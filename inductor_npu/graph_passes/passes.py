@@ -22,6 +22,7 @@ from inductor_npu.graph_passes import (
     narrow_accumulation,
     pool_gradients,
     repeated_masks,
+    residual_sums,
     shared_gradients,
     shared_masks,
     shared_numbers,
@@ -108,6 +109,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="shared_gradients",
         reason="a gradient that a batch norm adds up, and later loops need, is stored where fewer bytes move then",
         apply=shared_gradients.apply,
+    ),
+    GraphPass(
+        name="residual_sums",
+        reason="a sum that a norm and the next sum take is stored where fewer bytes move then",
+        apply=residual_sums.apply,
     ),
     # After short_scatters, which leaves fewer operators that write.
     GraphPass(

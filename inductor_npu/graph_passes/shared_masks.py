@@ -11,27 +11,33 @@ from __future__ import annotations
 from collections import defaultdict
 
 import torch
+from torch._inductor.ir import get_stride_order
 from torch._prims_common import make_contiguous_strides_for
 
 from inductor_npu.graph_passes.nodes import before_writes, called, in_place_of, is_on_npu
+
+_aten = torch.ops.aten
 
 _MASKS = ("attn_bias", "attn_mask")
 
 
 def apply(graph: torch.fx.Graph) -> int:
     """Has each mask of `graph` that several calls of attention take stored for all of them. Returns how many masks."""
-    calls: dict[torch.fx.Node, list[torch.fx.Node]] = defaultdict(list)
+    calls: dict[torch.fx.Node, list[tuple[torch.fx.Node, torch.fx.Node]]] = defaultdict(list)
     for node in before_writes(graph):
-        mask = _mask_of(node)
-        if mask is not None and mask.op != "placeholder" and _is_stored_contiguously(mask.meta["val"]):
-            calls[mask].append(node)
-    shared = {mask: users for mask, users in calls.items() if len(users) > 1}
+        taken = _mask_of(node)
+        if taken is None:
+            continue
+        mask = _copied_contiguously(taken) or taken
+        if mask.op != "placeholder" and (mask is not taken or _is_stored_contiguously(mask.meta["val"])):
+            calls[mask].append((node, taken))
+    shared = {mask: users for mask, users in calls.items() if len(users) > 1 and _is_known(mask.meta["val"])}
     for mask, users in shared.items():
         strides = make_contiguous_strides_for(mask.meta["val"].shape)
-        with in_place_of(users[0]):  # a clone would be computed, and stored, for each of its users
+        with in_place_of(users[0][0]):  # a clone would be computed, and stored, for each of its users
             stored = called(graph, torch.ops.prims.inductor_force_stride_order.default, mask, strides)
-        for user in users:
-            user.replace_input_with(mask, stored)
+        for user, taken in users:
+            user.replace_input_with(taken, stored)
     return len(shared)
 
 
@@ -45,9 +51,18 @@ def _mask_of(node: torch.fx.Node) -> torch.fx.Node | None:
     return None
 
 
+def _copied_contiguously(mask: torch.fx.Node) -> torch.fx.Node | None:
+    """What `mask` is a contiguous copy of, if it is one: some models make one for each layer."""
+    is_copy = mask.target is _aten.clone.default and mask.kwargs.get("memory_format") is torch.contiguous_format
+    return mask.args[0] if is_copy else None
+
+
 def _is_stored_contiguously(mask: torch.Tensor) -> bool:
-    """Whether Inductor stores `mask`, whose size is known, with its elements one after the other."""
-    if not all(isinstance(size, int) for size in mask.shape):
-        return False
-    lies_expanded = any(stride == 0 and size != 1 for size, stride in zip(mask.shape, mask.stride(), strict=True))
-    return lies_expanded or mask.is_contiguous()
+    """Whether Inductor stores `mask` with its elements one after the other: it does so where those of the last axis do
+    not lie closest together, as in an expanded or a turned mask.
+    """
+    return _is_known(mask) and (mask.is_contiguous() or get_stride_order(mask.stride())[-1] != 0)
+
+
+def _is_known(mask: torch.Tensor) -> bool:
+    return all(isinstance(size, int) for size in (*mask.shape, *mask.stride()))

@@ -47,7 +47,7 @@ def stores(function: Callable[..., torch.Tensor], passes: str = "all") -> int:
     return module.count("tl.store(")
 
 
-@pytest.mark.parametrize("mask_of", [expanded, computed])
+@pytest.mark.parametrize("mask_of", [expanded, computed, turned])
 def test_one_more_layer_stores_no_further_mask(mask_of: Callable[[torch.Tensor], torch.Tensor]) -> None:
     assert stores(layers(2, mask_of)) == stores(layers(5, mask_of)) == 1
     assert stores(layers(5, mask_of), "none") > 1
@@ -57,8 +57,16 @@ def test_a_mask_of_one_call_is_left_to_inductor() -> None:
     assert stores(layers(1)) == stores(layers(1), "none")
 
 
-def test_a_turned_mask_is_left_to_inductor() -> None:
-    assert stores(layers(3, turned)) == stores(layers(3, turned), "none")
+def test_contiguous_copies_of_one_mask_are_one() -> None:
+    """T5 makes one for each layer."""
+
+    def network(x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        mask = turned(tokens)
+        for _ in range(4):
+            x = F.scaled_dot_product_attention(x, x, x, attn_mask=mask.contiguous())
+        return x
+
+    assert stores(network) == 1
 
 
 def test_different_masks_stay_different() -> None:
