@@ -85,7 +85,8 @@ def test_gradients(dynamic: bool) -> None:
 
 
 def test_a_mask_with_a_gradient() -> None:
-    check(layers(3), X.clone().requires_grad_(), TOKENS.clone().requires_grad_(), backward=True)
+    """Sums that cancel: in float32 eager's own are a thousand units of the last place off."""
+    check(layers(3), X.double().requires_grad_(), TOKENS.double().requires_grad_(), backward=True)
 
 
 def test_a_mask_that_is_changed_afterwards() -> None:
