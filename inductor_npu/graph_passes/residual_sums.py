@@ -27,6 +27,8 @@ def apply(graph: torch.fx.Graph) -> int:
 
 
 def _should_be_stored(node: torch.fx.Node) -> bool:
+    if len(node.users) == 1 and not any(map(is_view, node.users)):
+        return False  # if anything is stored it is what the one loop computes that takes `node`
     others = _loops_beside(node, _norm_of(node))
     return others > 0 and moves_fewer_bytes(node, 1 + others)
 
@@ -35,14 +37,15 @@ def _norm_of(node: torch.fx.Node) -> set[torch.fx.Node]:
     """What a kernel computes that reduces the rows of `node`: the reductions, what only leads to them, and what goes on
     with their results. Empty where there is none.
     """
-    alone = [node]  # what is computed of `node` and of nothing else, operands before those that take them
+    alone, known = [node], {node}  # what is computed of `node` alone, operands before those that take them
     reductions = set()
     for each in alone:
         for user in each.users:
             if is_reduction_of_rows(user):
                 reductions.add(user)
-            elif _is_fused(user) and user not in alone and set(alone).issuperset(user.all_input_nodes):
+            elif _is_fused(user) and user not in known and known.issuperset(user.all_input_nodes):
                 alone.append(user)
+                known.add(user)
     norm, waiting = set(reductions), list(reductions)
     while waiting:
         new = [user for user in waiting.pop().users if _is_fused(user) and user not in norm]
