@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,10 @@ def test_another_directory_has_the_same_hashes(copied: Path) -> None:
     [
         ("codegen/scheduling.py", ["code generation"]),
         ("compat.py", ["code generation"]),
+        ("config.py", ["code generation"]),
         ("device_interface/interface.py", ["code generation"]),
+        ("providers.py", ["code generation"]),
+        ("registration.py", ["code generation"]),
         ("target/ascend.py", ["code generation"]),
         ("tiling/plan.py", ["code generation", "launching"]),
         ("codegen/device_functions/__init__.py", ["code generation", "device functions"]),
@@ -86,6 +90,44 @@ def test_a_file_that_moves_is_another_source(copied: Path) -> None:
 def test_sources_that_cannot_be_read_are_never_found_again(tmp_path: Path) -> None:
     missing = [tmp_path / "missing.py"]
     assert identity.hash_files(tmp_path, missing) != identity.hash_files(tmp_path, missing)
+
+
+# What the code generator imports of this package beside what is hashed, and why no generated code follows it.
+DECIDES_NO_CODE = {
+    "cache": "keeps what was generated under keys that say all that decided it",
+    "compile_time": "measures",
+    "errors.py": "what is raised is not kept",
+    "explanation": "tells what was done",
+    "garbage.py": "decides when memory is freed",
+    "identity.py": "the hash itself: another way to take it gives other keys",
+    "import_hooks.py": "decides when something is registered, not what",
+    "switches.py": "reads variables that are in the keys",
+}
+
+
+def test_a_change_of_any_source_that_decides_code_is_another_key() -> None:
+    """Whoever adds a module to the code generator adds it to the hash, or says here why not."""
+    parts = [PACKAGE / part for part in (*identity._GENERATING, *identity._COMPILER)]
+    assert all(part.exists() for part in parts)
+    imported = {path for part in parts for file in identity._sources(part) for path in imported_by(file)}
+    unhashed = {path.relative_to(PACKAGE) for path in imported if not any(map(path.is_relative_to, parts))}
+    assert {path.parts[0] for path in unhashed} <= DECIDES_NO_CODE.keys()
+
+
+def imported_by(file: Path) -> Iterator[Path]:
+    """The files of this package that `file` imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            path = PACKAGE.parent.joinpath(*name.split("."))
+            found = [each for each in (path.with_suffix(".py"), path / "__init__.py") if each.exists()]
+            if name.startswith("inductor_npu.") and found:
+                yield found[0]
 
 
 # ---- versions and settings

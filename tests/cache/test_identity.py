@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,51 +114,6 @@ def test_a_miss_names_the_field(field: str, tmp_path: Path) -> None:
     told = explain(store, key, "triton_poi_0", {})
     assert f"differs in {field} ({key.fields.get(field, 'absent')} here, of another kind there)" in told
     assert told.count(" here, ") == 1
-
-
-# ---- sources
-
-# What the code generator imports of this package beside what is hashed, and why no generated code follows it.
-DECIDES_NO_CODE = {
-    "cache": "keeps what was generated under keys that say all that decided it",
-    "compile_time": "measures",
-    "errors.py": "what is raised is not kept",
-    "explanation": "tells what was done",
-    "garbage.py": "decides when memory is freed",
-    "identity.py": "the hash itself: another way to take it gives other keys",
-    "import_hooks.py": "decides when something is registered, not what",
-    "switches.py": "reads variables that are in the keys",
-}
-
-
-def test_a_change_of_any_source_that_decides_code_is_another_key() -> None:
-    """Whoever adds a module to the code generator adds it to the hash, or says here why not."""
-    root = Path(identity.__file__).parent
-    parts = [root / part for part in (*identity._GENERATING, *identity._COMPILER)]
-    assert all(part.exists() for part in parts)
-    imported = {path for part in parts for file in _files(part) for path in _imported_by(file, root)}
-    unhashed = {path.relative_to(root) for path in imported if not any(path.is_relative_to(part) for part in parts)}
-    assert {path.parts[0] for path in unhashed} <= DECIDES_NO_CODE.keys()
-
-
-def _files(part: Path) -> list[Path]:
-    return sorted(part.rglob("*.py")) if part.is_dir() else [part]
-
-
-def _imported_by(file: Path, root: Path) -> Iterator[Path]:
-    """The files of this package that `file` imports, wherever in it."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        for name in names:
-            path = root.parent.joinpath(*name.split("."))
-            found = [each for each in (path.with_suffix(".py"), path / "__init__.py") if each.exists()]
-            if name.startswith("inductor_npu.") and found:
-                yield found[0]
 
 
 # ---- graphs
