@@ -90,7 +90,11 @@ def caches(tmp_path: Path) -> dict[str, str]:
     folders = (Path(module.__file__).parent for module in (torch, triton))
     if any(library_hashes.key_of(folder, "", time.time()) is None for folder in folders):
         pytest.skip("torch or Triton was installed a moment ago, or its file system does not say when files changed")
-    return {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # a minute of C++, for later compiles that there are none of
+    }
 
 
 def _reads(caches: dict[str, str], before: str = "", device: str = "npu", **environment: str) -> tuple[int, str]:
