@@ -13,8 +13,8 @@ from collections.abc import Hashable
 
 import torch
 
-from inductor_npu.graph_passes.nodes import before_writes, is_on_npu, is_pointwise, is_reduction_of_rows, is_view
-from inductor_npu.graph_passes.stored import moves_fewer_bytes, store
+from inductor_npu.graph_passes.nodes import is_pointwise, is_reduction_of_rows, is_view
+from inductor_npu.graph_passes.stored import moves_fewer_bytes, store_those
 
 _aten = torch.ops.aten
 
@@ -23,12 +23,7 @@ _SUMS = "sums over outer axes"
 
 def apply(graph: torch.fx.Graph) -> int:
     """Stores values of `graph` that sums over outer axes take, where that moves fewer bytes. Returns how many."""
-    count = 0
-    for node in list(before_writes(graph)):
-        if is_pointwise(node) and is_on_npu(node.meta["val"]) and _should_be_stored(node):
-            store(graph, node)
-            count += 1
-    return count
+    return store_those(graph, _should_be_stored)
 
 
 def _should_be_stored(node: torch.fx.Node) -> bool:

@@ -6,7 +6,7 @@ Inductor decides for itself which values are stored, one by one as it makes loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sympy
@@ -14,7 +14,7 @@ import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V
 
-from inductor_npu.graph_passes.nodes import called, in_place_of, is_pointwise, is_view
+from inductor_npu.graph_passes.nodes import before_writes, called, in_place_of, is_on_npu, is_pointwise, is_view
 
 _aten = torch.ops.aten
 
@@ -38,8 +38,19 @@ def _lower(value: Any) -> Any:
     return value
 
 
-def store(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Has what `node` computes stored, for all that take it."""
+def store_those(graph: torch.fx.Graph, should_be_stored: Callable[[torch.fx.Node], bool]) -> int:
+    """Has those values of `graph` stored that are computed element by element on `npu`, before anything is changed in
+    place, and of which `should_be_stored` says so, in their order. Returns how many.
+    """
+    count = 0
+    for node in list(before_writes(graph)):
+        if is_pointwise(node) and is_on_npu(node.meta["val"]) and should_be_stored(node):
+            _store(graph, node)
+            count += 1
+    return count
+
+
+def _store(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     users = list(node.users)
     with in_place_of(node.next):
         value = called(graph, stored, node)
