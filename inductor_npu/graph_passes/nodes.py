@@ -15,13 +15,8 @@ from torch._inductor.virtualized import V
 
 convert = torch.ops.prims.convert_element_type.default
 _aten = torch.ops.aten
-_REDUCTIONS = (
-    _aten.sum.dim_IntList,
-    _aten.mean.dim,
-    _aten.var_mean.correction,
-    _aten.amax.default,
-    _aten.amin.default,
-)
+# Sums, means and extrema, whose second argument names axes (`named_axes`).
+REDUCTIONS = (_aten.amax.default, _aten.sum.dim_IntList, _aten.mean.dim, _aten.amin.default)
 
 # What Inductor names kernels by, and where their comments and errors say that an operator is from.
 _ORIGIN = ("original_aten", "stack_trace", "nn_module_stack", "source_fn_stack", "fwd_source_fn_stack", "from_node")
@@ -95,11 +90,18 @@ def is_view(node: torch.fx.Node) -> bool:
 
 def is_reduction_of_rows(node: torch.fx.Node) -> bool:
     """Whether `node` is a sum, a mean, a variance or an extremum over the last axes of its operand."""
-    if node.target not in _REDUCTIONS:
+    if node.target not in (*REDUCTIONS, _aten.var_mean.correction):
         return False
     rank = node.args[0].meta["val"].ndim
-    axes = {axis % rank for axis in node.args[1]} if rank and len(node.args) > 1 and node.args[1] else set(range(rank))
+    axes = named_axes(node) or set(range(rank))
     return axes == set(range(rank - len(axes), rank))
+
+
+def named_axes(reduction: torch.fx.Node) -> set[int]:
+    """The axes of its operand that `reduction` names, counted from the first; none where it takes all unnamed."""
+    rank = reduction.args[0].meta["val"].ndim
+    named = reduction.args[1] if len(reduction.args) > 1 else None
+    return {axis % rank for axis in named} if rank and named else set()
 
 
 def memory_of(node: torch.fx.Node) -> frozenset[torch.fx.Node]:

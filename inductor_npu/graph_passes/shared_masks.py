@@ -29,9 +29,11 @@ def apply(graph: torch.fx.Graph) -> int:
         if taken is None:
             continue
         mask = _copied_contiguously(taken) or taken
-        if mask.op != "placeholder" and (mask is not taken or _is_stored_contiguously(mask.meta["val"])):
+        if mask.op == "placeholder" or not _is_known(mask.meta["val"]):
+            continue
+        if mask is not taken or _is_stored_contiguously(mask.meta["val"]):
             calls[mask].append((node, taken))
-    shared = {mask: users for mask, users in calls.items() if len(users) > 1 and _is_known(mask.meta["val"])}
+    shared = {mask: users for mask, users in calls.items() if len(users) > 1}
     for mask, users in shared.items():
         strides = make_contiguous_strides_for(mask.meta["val"].shape)
         with in_place_of(users[0][0]):  # a clone would be computed, and stored, for each of its users
@@ -58,11 +60,12 @@ def _copied_contiguously(mask: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def _is_stored_contiguously(mask: torch.Tensor) -> bool:
-    """Whether Inductor stores `mask` with its elements one after the other: it does so where those of the last axis do
-    not lie closest together, as in an expanded or a turned mask.
+    """Whether Inductor stores `mask`, whose sizes are known, with its elements one after the other: it does so where
+    those of the last axis do not lie closest together, as in an expanded or a turned mask.
     """
-    return _is_known(mask) and (mask.is_contiguous() or get_stride_order(mask.stride())[-1] != 0)
+    return mask.is_contiguous() or get_stride_order(mask.stride())[-1] != 0
 
 
 def _is_known(mask: torch.Tensor) -> bool:
+    """Whether the sizes and strides of `mask` are numbers."""
     return all(isinstance(size, int) for size in (*mask.shape, *mask.stride()))

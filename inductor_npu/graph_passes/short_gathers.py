@@ -13,12 +13,21 @@ from typing import Any
 
 import torch
 
-from inductor_npu.graph_passes.nodes import along, called, counted, filled, from_start, in_place_of, is_on_npu
+from inductor_npu.graph_passes.nodes import (
+    REDUCTIONS,
+    along,
+    called,
+    counted,
+    filled,
+    from_start,
+    in_place_of,
+    is_on_npu,
+    named_axes,
+)
 from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
 from inductor_npu.tiling.limits import WHOLE_COMPARISON_32
 
 _aten = torch.ops.aten
-_REDUCTIONS = (_aten.amax.default, _aten.sum.dim_IntList, _aten.mean.dim, _aten.amin.default)
 
 # The longest row for which comparing all of it takes no more cycles than loading one element of it by its index.
 LONGEST_ROW = INDIRECT_CYCLES * WHOLE_COMPARISON_32 // (PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES)
@@ -65,12 +74,7 @@ def _of_this_shape(rows: torch.fx.Node) -> Iterator[torch.fx.Node]:
 
 def _is_reduced(node: torch.fx.Node, dim: int) -> bool:
     """Whether something is computed of all of a row of `node`."""
-    dims = node.meta["val"].dim()
-    return any(
-        user.target in _REDUCTIONS and [axis % dims for axis in user.args[1:2][0]] == [dim]
-        for user in node.users
-        if len(user.args) > 1 and user.args[1]
-    )
+    return any(user.target in REDUCTIONS and named_axes(user) == {dim} for user in node.users)
 
 
 def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
