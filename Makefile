@@ -1,15 +1,17 @@
 # Every target prepares what it needs in .venv; nothing has to be installed before but Python 3.10 to 3.12 and a C++ compiler.
 #
 #   make demo    a real model, real weights, real text, compiled for device npu; then training
-#   make test    the test suite
+#   make test         what a change is tried with: minutes
+#   make test-full    every test
+#   make test-part PART=3/8   share 3 of 8 of what make test leaves out
+#   make test-ascend  the tests that depend on Ascend's compiler or its Triton; makes .venv-ascend too
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
 #   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
 #   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
-#   make ascend-env    .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
-#   make test-ascend   the tests that depend on Triton, and those of Ascend's compiler, in .venv-ascend
+#   make ascend-env   .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
 #
 # Settings: make PYTHON=python3.12 TORCH=2.12.0 ...
 
@@ -28,25 +30,24 @@ READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
 DEVICE_SOURCES := $(wildcard inductor_npu/simulator/device/csrc/*) inductor_npu/simulator/device/build.py
 STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
-TEST := $(STRICT) $(PY) -m pytest -q
+# TIMES=FILE keeps what each test takes; `python -m tests.processor_time FILE` prints the slowest.
+TIMES ?=
+PYTEST := -m pytest -q $(if $(TIMES),--times $(abspath $(TIMES)))
+TEST := $(STRICT) $(PY) $(PYTEST)
 # A process that crashes ends the run: given to a new one, the rest of its file can leave pytest-xdist waiting for ever.
 PARALLEL := -n $(JOBS) --dist loadfile --max-worker-restart 0
+# Which share `make test-part` runs (tests/tiers.py).
+PART ?=
 
 ASCEND_PY := $(ASCEND_VENV)/bin/python
 ASCEND_READY := $(ASCEND_VENV)/.ready-torch-$(TORCH)
 ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
-# Left out is what knows nothing of Triton (`make test` has run it with the same torch and the same C++ library), what
-# compares times, which are those of this project's code, with limits, and what looks at graphs or at many operators rather
-# than at Triton; and the corpus, whose table is that of the newest Triton.
-ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/device --ignore=tests/target --ignore=tests/tools \
-	--ignore=tests/test_makefile.py --ignore=tests/test_readme.py --ignore=tests/corpus --ignore=tests/graph_passes \
-	--ignore=tests/explanation --ignore=tests/opinfo --ignore=tests/fuzz --ignore=tests/precision \
-	--ignore=tests/programs/test_no_fallback.py --ignore=tests/programs/test_recompiles.py \
-	--ignore=tests/programs/test_aliases_and_mutation.py --ignore=tests/programs/test_graph_breaks.py \
-	--ignore=tests/programs/test_custom_operators.py --ignore=tests/programs/test_autograd_functions.py \
-	--ignore=tests/programs/test_transforms.py
+ASCEND_TEST := $(STRICT) $(ASCEND_PY) $(PYTEST)
+# What depends on which Triton is installed. That kernels are written alike with both is said by the golden ones.
+TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py tests/compile/test_user_kernels.py \
+	tests/programs/test_kernels_in_programs.py tests/tiling/test_launcher.py tests/models tests/test_triton_features.py
 
-.PHONY: setup demo test lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
+.PHONY: setup demo test test-full test-part test-ascend lint bench corpus opinfo fuzz stress ascend-env clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -85,15 +86,26 @@ $(ASCEND_DEVICE): $(ASCEND_READY) $(DEVICE_SOURCES)
 demo: setup
 	@$(PY) -m examples.demo
 
-# Fast tests first; those that compare a time with a limit run last, alone.
 test: setup
-	$(TEST) $(PARALLEL) -m "not slow and not budget"
-	$(TEST) $(PARALLEL) -m "slow and not budget and not sweep"
+	$(TEST) $(PARALLEL) --quick
+
+# Tests that compare a time with a limit run last, alone.
+test-full: setup
+	$(TEST) $(PARALLEL) -m "not budget and not sweep"
 	$(TEST) -m budget
 
-test-ascend: ascend-env
-	$(ASCEND_TEST) $(PARALLEL) -m "not slow and not budget"
-	$(ASCEND_TEST) $(PARALLEL) -m "slow and not budget and not sweep"
+# Whether PART is one is asked before anything is set up. A share may hold no test of time: pytest then exits with 5.
+test-part:
+	@$(PYTHON) tests/part.py "$(PART)" >/dev/null
+	@$(MAKE) --no-print-directory setup
+	$(TEST) $(PARALLEL) --part "$(PART)" -m "not budget and not sweep"
+	$(TEST) --part "$(PART)" -m budget || test $$? -eq 5
+
+# First those that ask Ascend's compiler, from the environment in which kernels are made for it; then, with its Triton,
+# those that depend on which Triton there is.
+test-ascend: setup ascend-env
+	$(TEST) $(PARALLEL) -m "ascend and not slow and not sweep"
+	$(ASCEND_TEST) $(PARALLEL) --quick $(TRITON_TESTS)
 
 lint: $(READY)
 	$(PY) -m ruff check .

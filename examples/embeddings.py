@@ -21,15 +21,20 @@ TOLERANCE = 2e-6  # embeddings have length 1; float32 sums in another order diff
 
 
 class SentenceEncoder(torch.nn.Module):
-    """Token ids and mask [batch, tokens] -> one vector of length 1 for each sentence [batch, 384]."""
+    """Token ids and mask [batch, tokens] -> one vector of length 1 for each sentence [batch, 384].
 
-    def __init__(self, folder: Path) -> None:
+    `layers` keeps the first so many of the model's six (None: all).
+    """
+
+    def __init__(self, folder: Path, layers: int | None = None) -> None:
         super().__init__()
         from transformers import AutoModel
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()
         self.bert = AutoModel.from_pretrained(folder).eval()
+        if layers is not None:
+            del self.bert.encoder.layer[layers:]
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The mean of each sentence's token vectors, padding left out, scaled to length 1."""
@@ -59,14 +64,14 @@ def model_folder() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def embed(device: str, sentences: list[str]) -> Embedded:
-    """Embeds `sentences` in eager on the CPU and compiled on `device`."""
+def embed(device: str, sentences: list[str], layers: int | None = None) -> Embedded:
+    """Embeds `sentences` in eager on the CPU and compiled on `device`, by the first `layers` layers (None: all)."""
     from transformers import AutoTokenizer
 
     folder = model_folder()
     batch = AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
     ids, mask = batch["input_ids"], batch["attention_mask"]
-    encoder = SentenceEncoder(folder)
+    encoder = SentenceEncoder(folder, layers)
     with torch.no_grad():
         with OperatorCounter() as counter:
             expected = encoder(ids, mask)

@@ -15,13 +15,19 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def plan_of(target: str, environment: Path) -> str:
     """The commands of `make target` where its virtual environment, `environment`, does not exist yet."""
-    command = ["make", "--dry-run", "--no-print-directory", target, f"VENV={environment}"]
+    command = ["make", "--dry-run", "--no-print-directory", target, f"VENV={environment}", "PART=3/8"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(
     ("target", "work"),
-    [("demo", "-m examples.demo"), ("test", "-m pytest"), ("bench", "-m benchmarks")],
+    [
+        ("demo", "-m examples.demo"),
+        ("test", "-m pytest"),
+        ("test-full", "-m pytest"),
+        ("test-part", "-m pytest"),
+        ("bench", "-m benchmarks"),
+    ],
 )
 def test_each_target_sets_up_what_it_needs_first(target: str, work: str, tmp_path: Path) -> None:
     plan = plan_of(target, tmp_path / "venv")
@@ -44,9 +50,27 @@ def test_lint_runs_linter_formatter_type_checker_and_house_rules(tmp_path: Path)
         assert step in plan
 
 
-def test_the_tests_run_strict(tmp_path: Path) -> None:
-    runs = [line for line in plan_of("test", tmp_path / "venv").splitlines() if "-m pytest" in line]
+@pytest.mark.parametrize("target", ["test", "test-full", "test-part", "test-ascend"])
+def test_the_tests_run_strict(target: str, tmp_path: Path) -> None:
+    runs = [line for line in plan_of(target, tmp_path / "venv").splitlines() if "-m pytest" in line]
     assert runs and all("INDUCTOR_NPU_STRICT=1" in line for line in runs)
+
+
+def test_the_full_tests_leave_out_only_what_is_run_by_hand(tmp_path: Path) -> None:
+    runs = [line for line in plan_of("test-full", tmp_path / "venv").splitlines() if "-m pytest" in line]
+    assert [line.partition(" -m ")[2].partition(" -m ")[2] for line in runs] == ['"not budget and not sweep"', "budget"]
+    assert not any(option in line for line in runs for option in ("--quick", "--part", "--ignore", "-k"))
+
+
+def test_a_part_that_does_not_exist_is_one_line_before_anything_is_set_up(tmp_path: Path) -> None:
+    for part in ("PART=9/8", "PART="):
+        command = ["make", "--no-print-directory", "test-part", f"VENV={tmp_path / 'venv'}", part]
+        finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert finished.returncode != 0
+        assert [line for line in finished.stderr.splitlines() if not line.startswith("make")] == [
+            f"PART is K/N, share K of N, such as 3/8, with 1 <= K <= N; it is {part[5:]!r}"
+        ]
+        assert not finished.stdout and not (tmp_path / "venv").exists()
 
 
 def test_everything_that_make_installs_is_pinned() -> None:
@@ -56,8 +80,9 @@ def test_everything_that_make_installs_is_pinned() -> None:
 
 
 def test_continuous_integration_lints_and_tests() -> None:
-    lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert {"make lint", "make test", "make test-ascend"} <= set(lines)
+    script = (ROOT / ".ci" / "run").read_text()
+    for command in ("make lint", "make test ", "make test-ascend", "make test-part PART="):
+        assert command in script
 
 
 def test_the_environment_of_ascends_compiler_has_the_same_pins() -> None:
@@ -69,8 +94,8 @@ def test_the_environment_of_ascends_compiler_has_the_same_pins() -> None:
     assert not any(line.startswith("triton=") or line == "triton" for line in lines)
 
 
-def test_tests_with_ascends_triton_leave_out_nothing_that_needs_triton(tmp_path: Path) -> None:
+def test_what_is_run_with_ascends_triton_exists(tmp_path: Path) -> None:
     plan = plan_of("test-ascend", tmp_path / "venv")
-    for folder in ("compile", "models", "simulator/triton_backend", "tiling", "ascend"):
-        assert (ROOT / "tests" / folder).is_dir()
-        assert f"--ignore=tests/{folder}" not in plan
+    (line,) = (line for line in plan.splitlines() if "tests/test_triton_features.py" in line)
+    paths = [word for word in line.split() if word.startswith("tests/")]
+    assert len(paths) > 5 and all((ROOT / path).exists() for path in paths)

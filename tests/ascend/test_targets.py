@@ -22,6 +22,7 @@ def spec_of(hivm: str) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r'#dlti\.dl_entry<"(\w+)", (\d+) : i32>', hivm)}
 
 
+@pytest.mark.slow
 def test_facts_are_those_of_the_compilers_target_spec(ascend: AscendEnvironment, own_cache: Path, tmp_path: Path):
     (compiled,) = compile_kernels([ADD], "Ascend910B3")
     bishengir = BishengIR(ascend.programs, tmp_path)

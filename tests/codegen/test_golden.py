@@ -9,7 +9,7 @@ import torch
 
 from tests.codegen.golden_programs import FOLDER, PROGRAMS, TORCH, emitted, kept
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.quick]
 
 ACCEPT = "python -m tests.codegen.accept_golden"
 

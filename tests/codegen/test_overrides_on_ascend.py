@@ -11,7 +11,7 @@ import torch
 from inductor_npu.ascend.environment import AscendEnvironment
 from tests.codegen.on_ascend import assert_vector_and_right
 
-pytestmark = [pytest.mark.ascend, pytest.mark.compiled]
+pytestmark = [pytest.mark.ascend, pytest.mark.compiled, pytest.mark.slow]
 
 N = 2000
 INF, NAN = float("inf"), float("nan")

@@ -10,7 +10,7 @@ import torch
 from inductor_npu.ascend.environment import AscendEnvironment
 from tests.codegen.on_ascend import assert_vector_and_right
 
-pytestmark = [pytest.mark.ascend, pytest.mark.compiled]
+pytestmark = [pytest.mark.ascend, pytest.mark.compiled, pytest.mark.slow]
 
 
 def integers(dtype: torch.dtype, *shape: int) -> torch.Tensor:

@@ -45,6 +45,7 @@ def test_agreement_counts_trials() -> None:
 
 
 @pytest.mark.ascend
+@pytest.mark.slow
 def test_both_checks_agree_on_a_fixed_sample() -> None:
     kernels = compare(kernels_of(SAMPLE, DEFAULT_TARGET, jobs=2, every=1), DEFAULT_TARGET, jobs=2)
     trials = [trial for kernel in kernels for trial in kernel.trials]

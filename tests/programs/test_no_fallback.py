@@ -31,7 +31,10 @@ def documented() -> dict[str, set[str]]:
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 @pytest.mark.parametrize(
     "program",
-    [pytest.param(each, id=name, marks=[pytest.mark.slow] if each.slow else []) for name, each in PROGRAMS.items()],
+    [
+        pytest.param(each, id=name, marks=pytest.mark.slow if each.slow else pytest.mark.quick)
+        for name, each in PROGRAMS.items()
+    ],
 )
 def test_values_and_what_is_left_to_eager(program: Program) -> None:
     with inductor_npu.record_explanation() as recorded:

@@ -86,6 +86,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Collected
     return folder, collect(folder, launch_good_kernels)
 
 
+@pytest.mark.slow
 def test_good_kernels_of_every_kind_agree(good: tuple[Path, list[CollectedKernel]], ascend: AscendEnvironment) -> None:
     folder, collected = good
     seen: list[int] = []

@@ -1,0 +1,105 @@
+"""pytest plugin: what each test takes of the processor, its child processes included.
+
+A test without the marker `slow` that takes more than `LIMIT` seconds fails: `make test` stays one that people run. One
+that pays for its process's first import of Inductor or Triton is not measured, since any test may come first. Where the
+limit is passed, the speed of this host at that moment is measured too, and on a slower one the limit is longer.
+
+`--times FILE` appends a line of JSON for each test: its node id, seconds of processor time, seconds by the clock.
+`python -m tests.processor_time FILE` prints the slowest.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+LIMIT = 5.0
+# Modules that a test loads when it is the first of its process to compile: two thousand. Others load some dozens.
+FIRST_COMPILE = 200
+# What `_known_work` takes on the host for which LIMIT was chosen (AMD EPYC of 2024, Python 3.11).
+KNOWN_WORK_SECONDS = 0.049
+
+_taken = pytest.StashKey[float]()
+_exempt = ("slow", "sweep", "budget")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("tiers").addoption("--times", metavar="FILE", type=Path, help="append what each test takes")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[_taken] = 0.0
+    began = time.perf_counter()
+    try:
+        return (yield)
+    finally:
+        file = item.config.getoption("--times")
+        if file is not None:
+            line = [item.nodeid, round(item.stash[_taken], 3), round(time.perf_counter() - began, 3)]
+            with file.open("a") as times:
+                times.write(json.dumps(line) + "\n")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    began, _ = _now()
+    try:
+        return (yield)
+    finally:
+        item.stash[_taken] += _now()[0] - began
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    began, modules = _now()
+    try:
+        result = yield
+    finally:
+        ended, modules_then = _now()
+        item.stash[_taken] += ended - began
+    first = modules_then - modules >= FIRST_COMPILE
+    if not first and not any(item.get_closest_marker(name) for name in _exempt):
+        _hold_to_the_limit(ended - began)
+    return result
+
+
+def _hold_to_the_limit(seconds: float) -> None:
+    if seconds > LIMIT and seconds > (limit := LIMIT * max(1.0, _known_work() / KNOWN_WORK_SECONDS)):
+        pytest.fail(
+            f"took {seconds:.1f} s of processor time, its children included; a test without the marker `slow` may take "
+            f"{limit:.1f} s on this host. Make it cheaper (several cases in one compiled function, no product of "
+            f"parameters), or mark it `slow`.",
+            pytrace=False,
+        )
+
+
+def _now() -> tuple[float, int]:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages), len(sys.modules)
+
+
+def _known_work() -> float:
+    """Seconds of processor time for a fixed amount of Python."""
+    began = time.process_time()
+    sum(number * number for number in range(1_000_000))
+    return time.process_time() - began
+
+
+def print_slowest(file: Path, count: int = 30) -> None:
+    """Prints the `count` tests of `file`, as `--times` writes it, that took most of the processor."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines.sort(key=lambda line: line[1], reverse=True)
+    print(f"{len(lines)} tests, {sum(line[1] for line in lines) / 60:.1f} minutes of processor time. The slowest:")
+    for node_id, seconds, by_the_clock in lines[:count]:
+        print(f"{seconds:8.1f} s  ({by_the_clock:.1f} s by the clock)  {node_id}")
+
+
+if __name__ == "__main__":
+    print_slowest(Path(sys.argv[1]))
