@@ -4,6 +4,7 @@
 #   make test         what a change is tried with: minutes
 #   make test-full    every test
 #   make test-part PART=3/8   share 3 of 8 of what make test leaves out
+#   make coverage     which lines of the package the tests run
 #   make test-ascend  the tests that depend on Ascend's compiler or its Triton; makes .venv-ascend too
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
@@ -47,7 +48,7 @@ ASCEND_TEST := $(STRICT) $(ASCEND_PY) $(PYTEST)
 TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py tests/compile/test_user_kernels.py \
 	tests/programs/test_kernels_in_programs.py tests/tiling/test_launcher.py tests/models tests/test_triton_features.py
 
-.PHONY: setup demo test test-full test-part test-ascend lint bench corpus opinfo fuzz stress ascend-env clean
+.PHONY: setup demo test test-full test-part test-ascend coverage lint bench corpus opinfo fuzz stress ascend-env clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -100,6 +101,11 @@ test-part:
 	@$(MAKE) --no-print-directory setup
 	$(TEST) $(PARALLEL) --part "$(PART)" -m "not budget and not sweep"
 	$(TEST) --part "$(PART)" -m budget || test $$? -eq 5
+
+# Which lines the tests run, and for each line which tests (tools/mutations.py reads that); ARGS=--quick for `make test`.
+coverage: setup
+	$(TEST) $(PARALLEL) -m "not budget and not sweep" --cov --cov-context=test --cov-report= $(ARGS)
+	$(PY) -m coverage report --skip-covered --sort=miss
 
 # First those that ask Ascend's compiler, from the environment in which kernels are made for it; then, with its Triton,
 # those that depend on which Triton there is.
