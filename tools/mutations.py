@@ -113,14 +113,14 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 @dataclass(frozen=True)
-class Tests:
+class Covering:
     """Which tests run which line, and what each takes."""
 
     by_line: dict[str, dict[int, list[str]]]  # path from the root: line: node ids
     seconds: dict[str, float]
 
     @classmethod
-    def read(cls, coverage_file: Path, times: Path | None) -> Tests:
+    def read(cls, coverage_file: Path, times: Path | None) -> Covering:
         data = coverage.CoverageData(str(coverage_file))
         data.read()
         by_line: dict[str, dict[int, list[str]]] = {}
@@ -141,7 +141,7 @@ class Tests:
         return sorted(tests, key=lambda test: (self.seconds.get(test, 0.0), test))
 
 
-def draw(tests: Tests, count: int, seed: int) -> list[Mutation]:
+def draw(tests: Covering, count: int, seed: int) -> list[Mutation]:
     """`count` mutations of lines that some test runs: a file by its number of such lines, then a place in it."""
     choose = random.Random(seed)
     covered = {
@@ -203,7 +203,7 @@ def main(
     only_list: Annotated[bool, typer.Option(help="Print the mutations and run nothing.")] = False,
 ) -> None:
     """Mutates the package and prints which mutations the tests kill."""
-    tests = Tests.read(coverage_file, times)
+    tests = Covering.read(coverage_file, times)
     mutations = draw(tests, count, seed)
     if only_list:
         print(*mutations, sep="\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import random
 
-from tools.mutations import Tests, draw, mutations_of
+from tools.mutations import Covering, draw, mutations_of
 
 SOURCE = '''"""A text with 1 < 2."""
 
@@ -42,7 +42,7 @@ def test_texts_and_what_stands_in_them_are_left() -> None:
 
 
 def test_the_same_seed_draws_the_same_mutations_of_lines_that_tests_run() -> None:
-    tests = Tests({"tools/mutations.py": {number: ["a test"] for number in range(60, 110)}}, {})
+    tests = Covering({"tools/mutations.py": {number: ["a test"] for number in range(60, 110)}}, {})
     first, again, other = draw(tests, 5, 1), draw(tests, 5, 1), draw(tests, 5, 2)
     assert [str(each) for each in first] == [str(each) for each in again] != [str(each) for each in other]
     assert len({str(each) for each in first}) == 5
