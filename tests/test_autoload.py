@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inductor_npu.simulator.device import build
-from tests.processes import run_python
+from tests.processes import run_forked, run_python
 
 # Prints what of torch's state a device from outside can change.
 STATE = """
@@ -27,7 +27,7 @@ UNASKED = {"INDUCTOR_NPU_PROVIDER": ""}
 @functools.cache
 def untouched() -> str:
     """What STATE prints on this machine where our entry point does not run."""
-    (line,) = run_python(STATE, **WITHOUT_AUTOLOAD).lines()
+    (line,) = run_forked(STATE, **WITHOUT_AUTOLOAD).lines()
     return line
 
 
@@ -38,7 +38,7 @@ def test_import_torch_brings_the_device() -> None:
 
 
 def test_import_torch_imports_neither_inductor_nor_dynamo_nor_triton() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import sys, torch
         print(sorted({".".join(name.split(".")[:2]) for name in sys.modules} & {"torch._inductor", "torch._dynamo"}))
@@ -49,7 +49,7 @@ def test_import_torch_imports_neither_inductor_nor_dynamo_nor_triton() -> None:
 
 
 def test_import_torch_opens_no_device_and_starts_no_thread() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import os, threading
         import torch
@@ -74,7 +74,7 @@ def test_import_torch_opens_no_device_and_starts_no_thread() -> None:
 )
 def test_the_first_use_of_the_device_may_be_any(use: str) -> None:
     build.build()  # once on a machine; what a process finds built, it loads with torch
-    assert run_python(f"import torch; {use}; print('fine')").lines() == ["fine"]
+    assert run_forked(f"import torch; {use}; print('fine')").lines() == ["fine"]
 
 
 @pytest.mark.budget
@@ -97,7 +97,7 @@ def test_import_torch_takes_at_most_150_ms_more() -> None:
 
 
 def test_torch_compile_needs_no_import_of_ours() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
         x = torch.linspace(-3, 3, 1000, device="npu")
@@ -109,9 +109,9 @@ def test_torch_compile_needs_no_import_of_ours() -> None:
     assert finished.lines() == ["npu:0"]
 
 
-@pytest.mark.parametrize("first", ["torch._inductor", "torch._inductor.codecache", "torch._dynamo", "triton", "torch"])
+@pytest.mark.parametrize("first", ["torch._inductor", "torch._inductor.codecache", "torch._dynamo", "triton"])
 def test_torch_compile_works_whatever_was_imported_first(first: str) -> None:
-    finished = run_python(
+    finished = run_forked(
         f"""
         import torch
         import {first}
@@ -124,13 +124,13 @@ def test_torch_compile_works_whatever_was_imported_first(first: str) -> None:
 
 
 def test_provider_none_leaves_torch_alone() -> None:
-    finished = run_python(STATE, INDUCTOR_NPU_PROVIDER="none")
+    finished = run_forked(STATE, INDUCTOR_NPU_PROVIDER="none")
     assert finished.lines() == [untouched()]
     assert finished.stderr == ""
 
 
 def test_unknown_provider_warns_and_names_the_known_ones() -> None:
-    finished = run_python(STATE, INDUCTOR_NPU_PROVIDER="simlator")
+    finished = run_forked(STATE, INDUCTOR_NPU_PROVIDER="simlator")
     assert finished.lines() == [untouched()]
     assert finished.stderr.count("NpuWarning") == 1
     for part in ("'simlator'", "ascend, simulator, none", "INDUCTOR_NPU_PROVIDER"):
@@ -138,27 +138,28 @@ def test_unknown_provider_warns_and_names_the_known_ones() -> None:
 
 
 def test_unknown_target_is_named_when_the_device_is_used() -> None:
-    finished = run_python("import torch; torch.npu.get_device_properties(0)", INDUCTOR_NPU_TARGET="Ascend911")
+    finished = run_forked("import torch; torch.npu.get_device_properties(0)", INDUCTOR_NPU_TARGET="Ascend911")
     assert finished.returncode != 0
     assert "Ascend911" in finished.stderr
     assert "Ascend910B3" in finished.stderr
 
 
 def test_ascend_without_torch_npu_warns_and_says_what_to_install() -> None:
-    finished = run_python(STATE, INDUCTOR_NPU_PROVIDER="ascend")
+    finished = run_forked(STATE, INDUCTOR_NPU_PROVIDER="ascend")
     assert finished.lines() == [untouched()]
     assert finished.stderr.count("NpuWarning") == 1
     assert "torch_npu" in finished.stderr
 
 
 def test_a_broken_installation_is_one_warning_and_torch_works() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
-        import sys
+        import sys, torch
         sys.modules["inductor_npu.simulator.device.npu"] = None  # as if the file were missing
-        import torch
+        torch._import_device_backends()
         print((torch.ones(2) + 1).tolist(), torch._C._get_privateuse1_backend_name(), hasattr(torch, "npu"))
-        """
+        """,
+        **WITHOUT_AUTOLOAD,
     )
     assert finished.lines() == ["[2.0, 2.0] privateuseone False"]
     assert finished.stderr.count("NpuWarning") == 1
@@ -167,7 +168,7 @@ def test_a_broken_installation_is_one_warning_and_torch_works() -> None:
 
 
 def test_another_owner_of_privateuse1_keeps_it() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
         torch.utils.rename_privateuse1_backend("toaster")
@@ -182,7 +183,7 @@ def test_another_owner_of_privateuse1_keeps_it() -> None:
 
 
 def test_another_owner_that_kept_the_slots_own_name_keeps_it() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import sys, types, torch
         torch._register_device_module("privateuseone", types.ModuleType("somebody"))
@@ -204,7 +205,7 @@ def test_another_backend_package_goes_first(tmp_path: Path) -> None:
         "def autoload():\n    import torch\n    torch.utils.rename_privateuse1_backend('toaster')\n",
     )
 
-    finished = run_python(STATE, path=tmp_path, **UNASKED)
+    finished = run_forked(STATE, path=tmp_path, **UNASKED)
 
     assert finished.lines() == ["toaster toaster False"]
     assert finished.stderr == ""
@@ -213,8 +214,8 @@ def test_another_backend_package_goes_first(tmp_path: Path) -> None:
 def test_another_backend_package_does_not_hinder_who_asks_for_npu(tmp_path: Path) -> None:
     install_backend(tmp_path, "bystander", "def autoload():\n    pass\n")
 
-    assert run_python(STATE, path=tmp_path, **UNASKED).lines() == [untouched()]
-    assert run_python(STATE, path=tmp_path, INDUCTOR_NPU_PROVIDER="simulator").lines() == [WITH_NPU]
+    assert run_forked(STATE, path=tmp_path, **UNASKED).lines() == [untouched()]
+    assert run_forked(STATE, path=tmp_path, INDUCTOR_NPU_PROVIDER="simulator").lines() == [WITH_NPU]
 
 
 def install_backend(folder: Path, name: str, source: str) -> None:
@@ -237,7 +238,7 @@ WITH_CUDA = """
 
 
 def test_nothing_changes_where_torch_has_another_accelerator() -> None:
-    finished = run_python(
+    finished = run_forked(
         WITH_CUDA
         + """
     print(torch._C._get_privateuse1_backend_name(), hasattr(torch, "npu"))
@@ -251,7 +252,7 @@ def test_nothing_changes_where_torch_has_another_accelerator() -> None:
 
 
 def test_the_embedded_npu_appears_beside_another_accelerator_when_asked_for() -> None:
-    finished = run_python(
+    finished = run_forked(
         WITH_CUDA + "    print(torch.ones(2, device='npu').device)",
         **WITHOUT_AUTOLOAD,
         INDUCTOR_NPU_PROVIDER="simulator",
@@ -260,7 +261,7 @@ def test_the_embedded_npu_appears_beside_another_accelerator_when_asked_for() ->
 
 
 def test_enable_brings_the_device_and_child_processes_inherit_it() -> None:
-    finished = run_python(
+    finished = run_forked(
         WITH_CUDA
         + """
     import os
@@ -275,7 +276,7 @@ def test_enable_brings_the_device_and_child_processes_inherit_it() -> None:
 
 
 def test_enable_refuses_a_second_provider_and_an_unknown_one() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch, inductor_npu
         from inductor_npu.errors import ProviderChangeError, UnknownProviderError
@@ -293,7 +294,7 @@ def test_enable_refuses_a_second_provider_and_an_unknown_one() -> None:
 
 
 def test_a_version_of_torch_that_is_too_old_leaves_the_device_absent() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
         torch.__version__ = torch.torch_version.TorchVersion("2.6.0")
@@ -309,7 +310,7 @@ def test_a_version_of_torch_that_is_too_old_leaves_the_device_absent() -> None:
 
 
 def test_a_version_of_torch_that_is_too_new_warns_and_goes_on() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
         torch.__version__ = torch.torch_version.TorchVersion("2.99.0")
@@ -334,14 +335,16 @@ def test_importing_ours_before_torch_comes_to_the_same(first: str) -> None:
 
 @pytest.mark.parametrize("version", ["3.1.0", "3.99.0"])
 def test_a_version_of_triton_outside_the_tested_range_warns_and_goes_on(version: str) -> None:
-    finished = run_python(
+    finished = run_forked(
         f"""
         import importlib.metadata
         installed = importlib.metadata.version
         importlib.metadata.version = lambda name: {version!r} if "triton" in name else installed(name)
         import torch
+        torch._import_device_backends()
         print(torch.ones(2, device="npu").device)
-        """
+        """,
+        **WITHOUT_AUTOLOAD,
     )
     assert finished.lines() == ["npu:0"]
     assert finished.stderr.count("NpuWarning") == 1

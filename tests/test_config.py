@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inductor_npu.config as config
-from tests.processes import run_python
+from tests.processes import run_forked
 
 
 def test_strict_comes_from_the_environment() -> None:
     code = "import inductor_npu.config as c; print(c.strict)"
-    assert run_python(code, INDUCTOR_NPU_STRICT="1").lines() == ["True"]
-    assert run_python(code).lines() == ["False"]
+    assert run_forked(code, INDUCTOR_NPU_STRICT="1").lines() == ["True"]
+    assert run_forked(code).lines() == ["False"]
 
 
 def test_patch_is_undone() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import inductor_npu
 from inductor_npu import identity, providers, versions
-from tests.processes import run_python
+from tests.processes import run_forked
 
 PACKAGE = Path(inductor_npu.__file__).parent
 Patch = pytest.MonkeyPatch
@@ -220,6 +220,6 @@ def test_settings_that_cannot_be_honoured_do_not_disturb_code_for_cpu() -> None:
         from inductor_npu import identity
         print(identity.generation_fields()["target"])
     """
-    told = run_python(code, INDUCTOR_NPU_TARGET="Ascend0", INDUCTOR_NPU_PROVIDER="simulator").lines()
+    told = run_forked(code, INDUCTOR_NPU_TARGET="Ascend0", INDUCTOR_NPU_PROVIDER="simulator").lines()
     assert told[-1].startswith("none: ")
-    assert run_python(code, INDUCTOR_NPU_PROVIDER="no such thing").lines()
+    assert run_forked(code, INDUCTOR_NPU_PROVIDER="no such thing").lines()

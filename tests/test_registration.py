@@ -14,11 +14,11 @@ from torch._inductor.codegen.common import (
 
 import inductor_npu.config
 from inductor_npu import registration
-from tests.processes import run_python
+from tests.processes import run_forked
 
 
 def test_import_torch_imports_neither_dynamo_nor_inductor_nor_triton() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import sys, torch
         print([m for m in ("torch._dynamo", "torch._inductor", "triton", "inductor_npu.codegen") if m in sys.modules])
@@ -65,13 +65,13 @@ def test_npu_counts_as_a_gpu_for_inductor() -> None:
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="GPUs, which this torch is built for, use the pool")
 def test_compiling_starts_no_pool_of_processes() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
-        torch.compile(lambda x: torch.sin(x) + 1)(torch.randn(8, device="npu"))
-        from torch._inductor import async_compile
+        from torch._inductor import async_compile, config
+        with config.patch(force_disable_caches=True):
+            torch.compile(lambda x: torch.sin(x) + 1)(torch.randn(8, device="npu"))
         print(len(async_compile._pool_set))
-        """,
-        TORCHINDUCTOR_FORCE_DISABLE_CACHES="1",
+        """
     )
     assert finished.lines() == ["0"]

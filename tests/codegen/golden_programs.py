@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from inductor_npu.ascend.collect.afresh import compiled_afresh
+from tests.codegen.texts import module_of
 
 FOLDER = Path(__file__).parent / "golden"
 # Inductor writes a loop as its version does: the files are those of this one.
@@ -56,18 +57,16 @@ PROGRAMS = {
 }
 
 
+@functools.cache
 def sources_of(name: str) -> list[str]:
     """The kernels of a program of `PROGRAMS`, each the text of a module, in Inductor's order."""
-    from torch._inductor.utils import run_and_get_code
-
     program = PROGRAMS[name]
     inputs = [
         torch.zeros(shape, dtype=torch.int64 if isinstance(shape, list) else torch.float32, device="npu")
         for shape in program.shapes
     ]
-    with compiled_afresh(), torch.no_grad():
-        modules = run_and_get_code(torch.compile(program.function, dynamic=program.dynamic), *inputs)[1]
-    return [source for module in modules for source in _KERNEL.findall(module)]
+    with torch.no_grad():
+        return _KERNEL.findall(module_of(program.function, *inputs, dynamic=program.dynamic))
 
 
 def emitted(name: str) -> str:

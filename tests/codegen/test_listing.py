@@ -7,17 +7,8 @@ import re
 import pytest
 import torch
 
-from inductor_npu.ascend.collect.afresh import compiled_afresh
 from inductor_npu.providers import current_target
-
-
-def module_of(function, *inputs: torch.Tensor, **options) -> str:
-    """The module that Inductor generates for `function`."""
-    from torch._inductor.utils import run_and_get_code
-
-    with compiled_afresh():
-        (code,) = run_and_get_code(torch.compile(function, **options), *inputs)[1]
-    return code
+from tests.codegen.texts import module_of
 
 
 def kernels_in(module: str) -> list[str]:

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 import torch
 
-from tests.processes import run_python
+from tests.codegen.texts import module_of
+from tests.processes import run_forked
 
 
+def test_loops_are_written_for_the_device_that_runs_them() -> None:
+    def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(x) * 2, torch.tanh(y) + 1
+
+    with torch._inductor.config.patch({"cpp.vec_isa_ok": True}):
+        module = module_of(both, torch.randn(50, device="npu"), torch.randn(60))
+    (for_npu,) = re.findall(r"async_compile\.triton\('(\w+)'", module)
+    (for_cpu,) = re.findall(r"(\w+) = async_compile\.cpp_pybinding", module)
+    assert ("relu" in for_npu, "tanh" in for_cpu) == (True, True)
+
+
+def test_each_device_runs_its_part_of_one_graph() -> None:
+    def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        product = (x + 1).cpu() @ y  # of the library: nothing has to be compiled for the CPU
+        return torch.relu(x) * 2, product, product.to("npu") + x
+
+    x, y = torch.randn(9, 9), torch.randn(9, 9)
+    results = torch.compile(both, fullgraph=True)(x.to("npu"), y)
+    assert [result.device.type for result in results] == ["npu", "cpu", "npu"]
+    for result, expected in zip(results, (torch.relu(x) * 2, (x + 1) @ y, (x + 1) @ y + x), strict=True):
+        torch.testing.assert_close(result.cpu(), expected)
+
+
+@pytest.mark.slow  # Inductor's C++ has to be compiled
 def test_cpu_and_npu_in_one_graph() -> None:
     def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.relu(x) * 2, torch.tanh(y) + 1
@@ -18,6 +46,7 @@ def test_cpu_and_npu_in_one_graph() -> None:
     torch.testing.assert_close(on_cpu, torch.tanh(y) + 1)
 
 
+@pytest.mark.slow  # Inductor's C++ has to be compiled
 def test_copies_between_devices_inside_the_graph() -> None:
     def there_and_back(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).to("npu")
@@ -29,7 +58,7 @@ def test_copies_between_devices_inside_the_graph() -> None:
 
 def test_several_devices_in_one_process() -> None:
     """Every device runs the compiled code on its own memory, and the current device stays what it was."""
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
         x = torch.randn(100)

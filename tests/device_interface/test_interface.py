@@ -8,7 +8,7 @@ from torch._dynamo.device_interface import DeviceGuard, get_interface_for_device
 from inductor_npu import providers
 from inductor_npu.device_interface.benchmarker import benchmark_npu
 from inductor_npu.device_interface.properties import device_properties
-from tests.processes import run_python
+from tests.processes import run_forked
 
 npu = get_interface_for_device("npu")
 
@@ -21,7 +21,7 @@ def test_properties_are_those_of_the_target() -> None:
 
 
 def test_asking_for_properties_does_not_open_the_device() -> None:
-    finished = run_python(
+    finished = run_forked(
         """
         import torch
         from torch._dynamo.device_interface import get_interface_for_device

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import functools
 
-from tests.processes import run_python
+from tests.processes import run_forked
 
-run_on_npu = functools.partial(run_python, INDUCTOR_NPU_PROVIDER="simulator")
+run_on_npu = functools.partial(run_forked, INDUCTOR_NPU_PROVIDER="simulator")

@@ -15,6 +15,15 @@ from tests.simulator.device.npu_process import run_on_npu
 MIB = 2**20
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _only_what_tests_leave_is_collected() -> Iterator[None]:
+    """Without the objects of all that is imported a collection takes no time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _empty_allocator() -> Iterator[None]:
     """Starts with no cached memory and statistics from here on."""

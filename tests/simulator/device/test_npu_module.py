@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from inductor_npu.simulator.device.npu import absent
-from tests.processes import run_python
+from tests.processes import run_forked
 from tests.simulator.device.native_kernels import sleep
 
 
@@ -248,7 +248,7 @@ def test_installing_again_changes_nothing() -> None:
 
 
 def test_asking_about_the_device_does_not_open_it() -> None:
-    output = run_python(
+    output = run_forked(
         "import torch\n"
         "torch.manual_seed(7)\n"
         "torch.npu.manual_seed_all(7)\n"
@@ -263,7 +263,7 @@ def test_asking_about_the_device_does_not_open_it() -> None:
 
 
 def test_a_child_forked_after_the_first_use_gets_a_clear_error() -> None:
-    output = run_python(
+    output = run_forked(
         "import os, torch\n"
         "torch.ones(1, device='npu')\n"
         "if os.fork() == 0:\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -19,6 +17,7 @@ from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededEr
 from inductor_npu.simulator.triton_backend.kernel_file import DamagedKernelError, KernelFile
 from inductor_npu.simulator.triton_backend.launcher import make_launcher
 from inductor_npu.simulator.triton_backend.object_code import compile_object
+from tests.processes import run_forked
 
 # Adds 1 to element `program` of the only argument.
 ADD_ONE = """
@@ -83,7 +82,7 @@ def test_making_a_driver_does_not_open_the_device() -> None:
         "assert driver.active.utils.get_device_properties(0)['max_shared_mem'] == 192 * 1024\n"
         "assert not torch.npu.is_initialized()\n"
     )
-    subprocess.run([sys.executable, "-c", check], check=True, timeout=120)
+    assert run_forked(check).lines() == []
 
 
 # ---- loading and launching

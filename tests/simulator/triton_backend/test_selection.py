@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from tests.processes import Finished, run_forked, run_python
 
 KERNEL = """
 import torch
@@ -47,14 +47,17 @@ discovered.backends["another"] = discovered.Backend(compiler=AnotherCompiler, dr
 ANOTHER_COMPILER_FOR_NPU = ANOTHER_ACTIVE_DRIVER.replace('"another"\n', '"npu"\n')
 
 
-def run(tmp_path: Path, source: str, **environment: str) -> str:
+# What the end of `import torch` does, at a moment of the test's choosing.
+THEN_TORCH = "import torch\ntorch._import_device_backends()\n"
+WITHOUT_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+
+
+def run(tmp_path: Path, source: str, run_code: Callable[..., Finished] = run_forked, **environment: str) -> str:
+    """What `source` prints in a process of its own. It is in a file, where Triton reads kernels."""
     script = tmp_path / "program.py"
     script.write_text(source)
-    done = subprocess.run(
-        [sys.executable, str(script)], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    code = f"exec(compile(open({str(script)!r}).read(), {str(script)!r}, 'exec'))"
+    return "\n".join(run_code(code, **environment).lines())
 
 
 def test_another_active_driver_does_not_stop_the_embedded_npu(tmp_path):
@@ -64,19 +67,19 @@ def test_another_active_driver_does_not_stop_the_embedded_npu(tmp_path):
 
 def test_triton_may_be_imported_before_torch(tmp_path):
     source = "import triton\n" + ANOTHER_ACTIVE_DRIVER + KERNEL
-    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
+    assert run(tmp_path, source, run_python, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
 
 
 def test_another_compiler_for_the_same_target_steps_aside(tmp_path):
     """As Ascend's does where triton-ascend is installed without torch_npu."""
-    install = "import torch\nfrom inductor_npu.simulator.triton_backend import selection\nselection.install()\n"
+    install = THEN_TORCH + "from inductor_npu.simulator.triton_backend import selection\nselection.install()\n"
     source = "import triton\n" + ANOTHER_COMPILER_FOR_NPU + install + KERNEL
-    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator") == "npu 448.0"
+    assert run(tmp_path, source, INDUCTOR_NPU_PROVIDER="simulator", **WITHOUT_AUTOLOAD) == "npu 448.0"
 
 
 def test_where_the_embedded_npu_is_not_the_provider_nothing_is_taken_out(tmp_path):
-    source = "import triton\n" + ANOTHER_COMPILER_FOR_NPU + "import torch\nprint(sorted(discovered.backends))"
-    assert "another" in run(tmp_path, source, INDUCTOR_NPU_PROVIDER="none")
+    source = "import triton\n" + ANOTHER_COMPILER_FOR_NPU + THEN_TORCH + "print(sorted(discovered.backends))"
+    assert "another" in run(tmp_path, source, INDUCTOR_NPU_PROVIDER="none", **WITHOUT_AUTOLOAD)
 
 
 def test_a_triton_that_reads_no_entry_points_finds_the_backend(tmp_path):
