@@ -2,6 +2,7 @@
 #
 #   make demo    a real model, real weights, real text, compiled for device npu; then training
 #   make test    the test suite
+#   make test-versions  the version suite with each supported torch (TORCHES="2.14.1 2.15.0"), into the table of README.md
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
@@ -46,7 +47,7 @@ ASCEND_TEST := $(STRICT) $(ASCEND_PY) -m pytest -q --ignore=tests/simulator/devi
 	--ignore=tests/programs/test_custom_operators.py --ignore=tests/programs/test_autograd_functions.py \
 	--ignore=tests/programs/test_transforms.py
 
-.PHONY: setup demo test lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
+.PHONY: setup demo test test-versions lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -94,6 +95,10 @@ test: setup
 test-ascend: ascend-env
 	$(ASCEND_TEST) $(PARALLEL) -m "not slow and not budget"
 	$(ASCEND_TEST) $(PARALLEL) -m "slow and not budget and not sweep"
+
+# The version suite with each torch of TORCHES ("2.14.1 2.15.0"), each in .venv-torch-X; writes the table of README.md.
+test-versions:
+	@TORCH_INDEX=$(TORCH_INDEX) $(PYTHON) tools/test_versions.py --jobs $(JOBS) $(TORCHES)
 
 lint: $(READY)
 	$(PY) -m ruff check .
