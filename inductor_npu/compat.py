@@ -39,7 +39,7 @@ class Patch:
     is_needed: Callable[[], bool] = lambda: True
 
     def install(self) -> None:
-        """Makes the touch, where it is needed. Raises MovedSymbolError, which names the symbol, where it does not fit."""
+        """Makes the touch, where it is needed. Raises MovedSymbolError, with the symbol, where it does not fit."""
         try:
             if self.is_needed():
                 self.apply()
