@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
+import inspect
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import CodeType
 from typing import Any
+
+from inductor_npu import upstream
+from inductor_npu.errors import MovedSymbolError
 
 DEVICE = "npu"
 # Numbers of 4 bytes in a block of 32 bytes, the least that an NPU moves at a time.
@@ -25,14 +27,24 @@ _PARTS_IN_A_BLOCK = 8
 @dataclass(frozen=True)
 class Patch:
     """One touch of private state: `apply` makes it, `when` names the module whose import makes it possible (and
-    necessary).
+    necessary). `until` names the first version that does without, where there is one, and `is_needed` says which kind
+    this one is: it is asked of the module, not of its version.
     """
 
     symbol: str
     reason: str
-    torch_versions: str
     when: str
     apply: Callable[[], None]
+    until: str = ""
+    is_needed: Callable[[], bool] = lambda: True
+
+    def install(self) -> None:
+        """Makes the touch, where it is needed. Raises MovedSymbolError, with the symbol, where it does not fit."""
+        try:
+            if self.is_needed():
+                self.apply()
+        except (AttributeError, ImportError, LookupError, TypeError) as error:
+            raise MovedSymbolError(symbol=self.symbol, reason=error, purpose=self.reason) from error
 
 
 def _rebind_has_triton() -> None:
@@ -73,8 +85,6 @@ def _add_gpu_type() -> None:
     import torch
     from torch._inductor import utils
 
-    if DEVICE in utils.GPU_TYPES:
-        return
     if any(getattr(torch, name).is_available() for name in utils.GPU_TYPES):
         # get_gpu_type() asserts that there is one GPU type and caches its answer. Where torch has another accelerator
         # it stays the answer: nothing changes for it, and code for npu never asks.
@@ -86,11 +96,9 @@ def _add_gpu_type() -> None:
 
 
 def _teach_benchmarker() -> None:
-    """For torch without register_benchmarker: lets Benchmarker.benchmark use ours for `npu`."""
+    """Lets Benchmarker.benchmark use ours for `npu`."""
     from torch._inductor.runtime import benchmarking
 
-    if hasattr(benchmarking, "register_benchmarker"):
-        return
     from inductor_npu.device_interface.benchmarker import benchmark_npu
 
     original = benchmarking.Benchmarker.benchmark_gpu
@@ -165,34 +173,24 @@ def _split_rows_in_blocks() -> None:
     from torch._inductor.choices import InductorChoices
 
     original = InductorChoices.reduction_split_factor
+    signature = inspect.signature(original)  # a static method until torch 2.13, one of an object from 2.14 on
 
     @functools.wraps(original)
-    def reduction_split_factor(device: Any, reduction_numel_hint: int, numel_hint: int, inner_reduction: bool) -> int:
-        parts = original(device, reduction_numel_hint, numel_hint, inner_reduction)
-        if device.type != DEVICE or not inner_reduction or numel_hint == 1 or parts == 1:
+    def reduction_split_factor(*args: Any, **named: Any) -> int:
+        parts = original(*args, **named)
+        given = signature.bind(*args, **named).arguments
+        inner_reduction, results = given["inner_reduction"], given["numel_hint"]
+        if given["device"].type != DEVICE or not inner_reduction or results == 1 or parts == 1:
             return parts
         return -(-parts // _PARTS_IN_A_BLOCK) * _PARTS_IN_A_BLOCK
 
-    InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)
+    kind = staticmethod if isinstance(vars(InductorChoices)["reduction_split_factor"], staticmethod) else (lambda f: f)
+    InductorChoices.reduction_split_factor = kind(reduction_split_factor)
 
 
 def _scan_pointwise() -> None:
-    # The package binds the function to the name of its module.
-    module = importlib.import_module("torch._higher_order_ops.associative_scan")
-    module.associative_scan.__code__ = _with_npu_in_tables(module.associative_scan.__code__)
-
-
-def _with_npu_in_tables(code: CodeType) -> CodeType:
-    """`code`, and the functions defined in it, with npu in each table of devices that have Triton scans."""
-    constants = tuple(
-        _with_npu_in_tables(constant)
-        if isinstance(constant, CodeType)
-        else (*constant, DEVICE)
-        if constant == ("cuda", "xpu")
-        else constant
-        for constant in code.co_consts
-    )
-    return code.replace(co_consts=constants)
+    function = upstream.associative_scan()
+    function.__code__ = upstream.with_npu_in_tables(function.__code__)
 
 
 def _donate_what_nobody_else_has() -> None:
@@ -221,8 +219,7 @@ def _donate_what_nobody_else_has() -> None:
 def _leave_numbers_unprotected() -> None:
     from torch.utils._sympy.functions import Identity
 
-    if "eval" not in vars(Identity):
-        Identity.eval = classmethod(lambda _cls, argument: argument if argument.is_Number else None)
+    Identity.eval = classmethod(lambda _cls, argument: argument if argument.is_Number else None)
 
 
 def _keep_order_of_positions() -> None:
@@ -299,24 +296,6 @@ def _write_over_nothing_that_is_read() -> None:
         inplaceable_ops[operator] = replace(known, extra_check=kept_apart(known.extra_check))
 
 
-def _reshape_where_it_may_help() -> None:
-    from torch._inductor.scheduler import Scheduler
-
-    original = getattr(Scheduler, "_try_reindex_pointwise_for_reduction", None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def _try_reindex_pointwise_for_reduction(self: Any, node1: Any, node2: Any) -> bool:
-        from inductor_npu.codegen.reshaping import may_share
-
-        if node1.get_device().type == DEVICE and not may_share(node1, node2):
-            return False
-        return original(self, node1, node2)
-
-    Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
-
-
 def _leave_layouts_of_convolutions() -> None:
     from torch import ops
     from torch._inductor import config
@@ -333,13 +312,47 @@ def _leave_layouts_of_convolutions() -> None:
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
 
 
+def _save_seeds() -> None:
+    from torch._functorch import partitioners
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    original = partitioners.has_recomputable_rng_ops
+
+    @functools.wraps(original)
+    def has_recomputable_rng_ops(fx_g: Any) -> bool:
+        from torch._inductor.inductor_prims import seeds
+
+        for node in fx_g.graph.find_nodes(op="call_function", target=seeds):
+            if node.args[1].type == DEVICE and node.meta.get("recompute") is not None:
+                node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        return original(fx_g)
+
+    partitioners.has_recomputable_rng_ops = has_recomputable_rng_ops
+
+
+def _reshape_where_it_may_help() -> None:
+    """Asks codegen/reshaping.py before a loop is traced anew for another's shape."""
+    from torch._inductor.scheduler import Scheduler
+
+    original = Scheduler._try_reindex_pointwise_for_reduction
+
+    @functools.wraps(original)
+    def _try_reindex_pointwise_for_reduction(self: Any, node1: Any, node2: Any) -> bool:
+        from inductor_npu.codegen.reshaping import may_share
+
+        if node1.get_device().type == DEVICE and not may_share(node1, node2):
+            return False
+        return original(self, node1, node2)
+
+    Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
+
+
 def _keep_hash_of_triton() -> None:
+    """Has Triton's hash of its own files kept in our cache."""
     import triton
     from triton.runtime import cache
 
-    take = getattr(cache, "triton_key", None)
-    if take is None or take.cache_info().currsize:  # somebody had it before us: nobody knows of which files
-        return
+    take = cache.triton_key
     since = time.time()
 
     @functools.cache
@@ -353,11 +366,10 @@ def _keep_hash_of_triton() -> None:
 
 
 def _visit_loops_once() -> None:
+    """Spares our kernels the visit of loops that assign nothing from outside."""
     from triton.compiler.code_generator import CodeGenerator
 
-    original = getattr(CodeGenerator, "_find_carries", None)
-    if original is None:
-        return
+    original = CodeGenerator._find_carries
 
     @functools.wraps(original)
     def _find_carries(self: Any, node: Any, liveins: dict[str, Any], ignore: Any = frozenset()) -> Any:
@@ -385,6 +397,7 @@ def _may_assign(statements: list[ast.stmt], names: set[str]) -> bool:
 
 
 def _name_functions_for_logs_only() -> None:
+    """Has Dynamo name the function that calls an operator where a log shows it."""
     from torch._dynamo import output_graph, symbolic_convert
 
     original = symbolic_convert.get_funcname
@@ -411,7 +424,8 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch.utils._triton.has_triton",
         reason="a fixed table of devices decides whether Triton is there; without npu in it the scheduler refuses to "
         "generate Triton code and Dynamo skips user-written Triton kernels. Rebound before any module binds the name.",
-        torch_versions="2.11 to 2.13",
+        until="torch 2.14",
+        is_needed=upstream.triton_is_looked_up_in_a_table,
         when="torch.utils._triton",
         apply=_rebind_has_triton,
     ),
@@ -419,14 +433,16 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.utils.GPU_TYPES",
         reason="is_gpu() switches on device guards, copies of misaligned inputs, merging of loops after fusion, and "
         "padding. A list, extended in place.",
-        torch_versions="2.11 to 2.13",
+        until="torch 2.15",
+        is_needed=upstream.is_no_gpu_type,
         when="torch._inductor.utils",
         apply=_add_gpu_type,
     ),
     Patch(
         symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",
         reason="torch 2.11 has no register_benchmarker: every device but cpu is timed with CUDA events.",
-        torch_versions="2.11, 2.12 where register_benchmarker is missing",
+        until="torch 2.13",
+        is_needed=upstream.benchmarkers_cannot_be_registered,
         when="torch._inductor.runtime.benchmarking",
         apply=_teach_benchmarker,
     ),
@@ -434,7 +450,6 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.utils.is_big_gpu",
         reason="every matrix product asks whether the device has the 68 multiprocessors that CUDA templates want, and "
         "a smaller one gets a warning about max-autotune that means nothing here: npu has no templates.",
-        torch_versions="2.11 to 2.13",
         when="torch._inductor.utils",
         apply=_answer_for_npu_without_a_warning,
     ),
@@ -443,7 +458,6 @@ PATCHES: tuple[Patch, ...] = (
         reason="moving a model between devices changes its parameters in place, but only for a fixed list of device "
         "types (TensorImpl::has_compatible_shallow_copy_type). For others each place gets a parameter of its own: tied "
         "weights, as of an embedding and the output layer, would be trained apart.",
-        torch_versions="2.11 to 2.13",
         when="torch.nn.modules.module",
         apply=_keep_parameters_tied,
     ),
@@ -451,7 +465,6 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.runtime.triton_heuristics.NpuGrid",
         reason="a kernel's metadata names the class of its grid, and GridExpr.from_meta looks that name up among the "
         "globals of its module: a name is added there, nothing is replaced.",
-        torch_versions="2.11 to 2.13",
         when="torch._inductor.runtime.triton_heuristics",
         apply=_name_our_grid,
     ),
@@ -459,7 +472,6 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.choices.InductorChoices.reduction_split_factor",
         reason="how many parts a row is reduced in. What they come to lies side by side in memory, row by row, and is "
         "moved one by one in rows of less than 32 bytes. A handler of choices is one for all devices, and the user's.",
-        torch_versions="2.11 to 2.13",
         when="torch._inductor.choices",
         apply=_split_rows_in_blocks,
     ),
@@ -467,7 +479,8 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._higher_order_ops.associative_scan.associative_scan",
         reason="combine_mode='pointwise', one scan in one kernel, is refused for devices that are not in a table of "
         "the function's own; the generic mode is dozens of kernels. The table, a constant of its code, is extended.",
-        torch_versions="2.11 to 2.13",
+        until="torch 2.14",
+        is_needed=upstream.scans_are_refused_by_a_table,
         when="torch._higher_order_ops.associative_scan",
         apply=_scan_pointwise,
     ),
@@ -476,7 +489,6 @@ PATCHES: tuple[Patch, ...] = (
         reason="a saved tensor is donated to the backward graph, which may overwrite, if no result has its storage. "
         "Rewrites of the joint graph (a batch of one product, random numbers) give a node a new storage and leave its "
         "views the old one, so that results were overwritten. Which views there are is asked of the operators.",
-        torch_versions="2.11 to 2.13",
         when="torch._functorch._aot_autograd.graph_compile",
         apply=_donate_what_nobody_else_has,
     ),
@@ -486,7 +498,7 @@ PATCHES: tuple[Patch, ...] = (
         "its negative, quotient and remainder have no value then, and a minimum or maximum refuses them. Merging the "
         "loops of a concatenation of (i - j).clamp(max=0), which is done for devices like npu, was an error. A method "
         "is added, nothing is replaced.",
-        torch_versions="2.11 to 2.13",
+        is_needed=upstream.numbers_are_protected,
         when="torch.utils._sympy.functions",
         apply=_leave_numbers_unprotected,
     ),
@@ -494,8 +506,9 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.ir.ComputedBuffer",
         reason="the loops of a reduction are put in the order of memory, also those of argmax and argmin, whose result "
         "is a position in the order of the loops: (x.t() + 1).argmax() was wrong, as it is on other devices.",
-        torch_versions="2.11 to 2.13",
-        when="torch._inductor.ir",
+        until="torch 2.15",
+        is_needed=upstream.positions_follow_the_order_of_loops,
+        when="torch._inductor.lowering",
         apply=_keep_order_of_positions,
     ),
     Patch(
@@ -504,7 +517,6 @@ PATCHES: tuple[Patch, ...] = (
         "those of the view's base. What is named last has no symbols on record, so that the backend gets new ones, and "
         "any guard on them, as each Triton kernel's on its number of elements, is an error (sources must not be empty, "
         "list index out of range; pytorch#93419). The symbols are put on record under each name.",
-        torch_versions="2.11 to 2.13",
         when="torch._dynamo.variables.builder",
         apply=_name_sizes_of_bases,
     ),
@@ -513,16 +525,25 @@ PATCHES: tuple[Patch, ...] = (
         reason="index_put into a tensor that nobody reads afterwards is done in place, also where its own values or "
         "indices are that tensor: wrong values, or eager's error about overlapping memory (pytorch#156786). A check is "
         "added to the table for graphs of npu.",
-        torch_versions="2.11 to 2.13",
+        until="torch 2.15",
+        is_needed=upstream.values_are_written_over,
         when="torch._inductor.fx_passes.reinplace",
         apply=_write_over_nothing_that_is_read,
+    ),
+    Patch(
+        symbol="torch._functorch.partitioners.has_recomputable_rng_ops",
+        reason="from torch 2.14 on the seeds that Inductor draws for a dropout in a checkpoint are marked to be drawn "
+        "again, with the generator's state as it was, and only devices of a table have states that are kept: an error. "
+        "Seeds are a few numbers: they are saved, as before, and the same dropout is computed of them again.",
+        when="torch._functorch.partitioners",
+        apply=_save_seeds,
     ),
     Patch(
         symbol="torch._inductor.scheduler.Scheduler",
         reason="_try_reindex_pointwise_for_reduction traces a loop anew, twice, for each pair that shares a buffer, to "
         "find in most cases that nothing is won; no hook of a backend comes before. It is called where something may "
         "be won (codegen/reshaping.py).",
-        torch_versions="2.13; earlier versions that lack the method are left alone",
+        is_needed=upstream.loops_are_reshaped,  # from torch 2.13 on
         when="torch._inductor.scheduler",
         apply=_reshape_where_it_may_help,
     ),
@@ -531,7 +552,6 @@ PATCHES: tuple[Patch, ...] = (
         reason="convolutions get their operands channels last, by what was measured on GPUs, and their gradients do "
         "not. The library of an NPU has formats of its own, and each turn is a kernel more: a ResNet's training step "
         "moved three times the bytes. config.force_layout_optimization still asks for it.",
-        torch_versions="2.11 to 2.13",
         when="torch._inductor.graph",
         apply=_leave_layouts_of_convolutions,
     ),
@@ -539,7 +559,7 @@ PATCHES: tuple[Patch, ...] = (
         symbol="triton.runtime.cache",
         reason="triton_key reads Triton's library, 400 MB, in each process that compiles or only loads what was "
         "compiled. It asks our cache first, which keeps it while the files are as they were.",
-        torch_versions="2.11 to 2.13; Triton 3.6, earlier versions that lack the function are left alone",
+        is_needed=upstream.hash_of_triton_is_not_taken_yet,
         when="triton.runtime.cache",
         apply=_keep_hash_of_triton,
     ),
@@ -548,7 +568,7 @@ PATCHES: tuple[Patch, ...] = (
         reason="_find_carries visits the body of a loop only to find the variables that a round hands to the next, so "
         "that loops within loops are visited four times, eight times. A body that assigns no variable from outside, as "
         "those of the grid and of tiles, hands none on. Kernels for other devices are compiled as ever.",
-        torch_versions="2.11 to 2.13; Triton 3.6, earlier versions that lack the method are left alone",
+        is_needed=upstream.loops_are_visited_twice,  # from Triton 3.6 on
         when="triton.compiler.code_generator",
         apply=_visit_loops_once,
     ),
@@ -557,7 +577,6 @@ PATCHES: tuple[Patch, ...] = (
         reason="for each operator that it traces Dynamo works out the name of the function that calls it, which only "
         "TORCH_LOGS=trace_call and trace_source show, from the tokens of that file: a tenth of a warm start. Names "
         "are looked for where one of the two is on.",
-        torch_versions="2.11 to 2.13",
         when="torch._dynamo.symbolic_convert",
         apply=_name_functions_for_logs_only,
     ),
@@ -565,7 +584,6 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",
         reason="the one log that is told when each timed step of a compile begins and ends; nobody else can listen. A "
         "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
-        torch_versions="2.11 to 2.13",
         when="torch._dynamo.utils",
         apply=_record_compile_times,
     ),
@@ -579,15 +597,3 @@ def count_kernels(more: int) -> None:
     from torch._inductor import metrics
 
     metrics.generated_kernel_count += more
-
-
-def symbol_value(symbol: str) -> Any:
-    """What `symbol` (a dotted name) is bound to now; for the test that checks each patch is still needed."""
-    parts = symbol.split(".")
-    for split in range(len(parts) - 1, 0, -1):
-        try:
-            value = importlib.import_module(".".join(parts[:split]))
-        except ModuleNotFoundError:
-            continue
-        return functools.reduce(getattr, parts[split:], value)
-    raise AttributeError(symbol)

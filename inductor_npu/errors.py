@@ -43,6 +43,15 @@ class UnknownGraphPassError(NpuError):
     template = "{name!r} is not a graph pass that can be switched; use all, none, or names of: {known}"
 
 
+class MovedSymbolError(NpuError):
+    """A part of torch or Triton that has to be touched is not where it was: a newer version than those tested."""
+
+    template = (
+        "{symbol} of this torch or Triton does not fit: {reason}. Without it: {purpose} Install a tested version "
+        "(README), or set INDUCTOR_NPU_PROVIDER=none to leave torch alone"
+    )
+
+
 class ProviderMissingError(NpuError):
     """The provider that was asked for is not installed."""
 

@@ -22,6 +22,7 @@ from inductor_npu.errors import NpuError
 _GENERATING = (
     "codegen",
     "compat.py",
+    "upstream.py",
     "config.py",
     "device_interface",
     "graph_passes",

@@ -26,7 +26,7 @@ def register() -> None:
 @functools.cache
 def _register_once() -> None:
     for patch in compat.PATCHES:
-        after_import(patch.when, patch.apply)
+        after_import(patch.when, patch.install)
     if is_on("INDUCTOR_NPU_SUMMARY"):
         after_import("torch._dynamo.utils", _summarise_at_exit)
     # Hashes are Inductor's business, which nobody has imported before the backend is registered with `import torch`.

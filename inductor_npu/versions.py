@@ -10,32 +10,37 @@ import warnings
 
 from inductor_npu.errors import NpuWarning
 
-TESTED_TORCH = ((2, 11), (2, 13))
-TESTED_TRITON = ((3, 2), (3, 6))
+TESTED_TORCH = ((2, 11), (2, 15))
+# Ascend's, and those of the torch above; what lies between was never tried.
+TESTED_TRITON = ((3, 2), (3, 6), (3, 9))
 
 
 def version_problems(torch_version: str, triton_version: str | None) -> list[str]:
     """What is outside the tested range, one sentence each, saying what to do. `triton_version` is None where Triton
-    is not installed.
+    is not installed. What is newer is tried all the same.
     """
     problems = []
     low, high = TESTED_TORCH
     if not low <= _parse(torch_version) <= high:
         problems.append(
-            f"torch {torch_version} is outside the tested range {_text(low)} to {_text(high)}; "
-            f"install torch=={_text(high)}.*"
+            f"torch {torch_version} is outside the tested range {_text(low)} to {_text(high)}"
+            f"{_tried_or_left_alone(_parse(torch_version) > high)}; install torch=={_text(high)}.*"
         )
-    low, high = TESTED_TRITON
+    ascends, low, high = TESTED_TRITON
     if triton_version is None:
         problems.append(
             f"Triton is not installed, so torch.compile cannot generate code for npu; install triton=={_text(high)}.*"
         )
-    elif not low <= _parse(triton_version) <= high:
+    elif _parse(triton_version) != ascends and not low <= _parse(triton_version) <= high:
         problems.append(
-            f"triton {triton_version} is outside the tested range {_text(low)} to {_text(high)}; "
-            f"install triton=={_text(high)}.*"
+            f"triton {triton_version} is outside the tested range {_text(low)} to {_text(high)} "
+            f"(and Ascend's {_text(ascends)}); install the one that torch {torch_version} asks for"
         )
     return problems
+
+
+def _tried_or_left_alone(is_newer: bool) -> str:
+    return ", and is tried (what does not fit is named)" if is_newer else ", and is left as it is"
 
 
 def installed_triton() -> tuple[str, str] | None:

@@ -8,21 +8,29 @@ import pytest
 import torch
 
 from inductor_npu import compat
+from inductor_npu.errors import MovedSymbolError
+from tests import signatures
 from tests.processes import run_forked, run_python
+from tests.torch_features import before_torch
 
-MOST_PATCHES = 19
+MOST_PATCHES = 20
+MOST_IN_FORCE = 14  # with the newest torch: the rest is for older ones
+
+
+UNTIL = [patch for patch in compat.PATCHES if patch.until]
 
 
 def test_number_of_patches_is_bounded() -> None:
     assert len(compat.PATCHES) <= MOST_PATCHES
+    assert len(compat.PATCHES) - len(UNTIL) <= MOST_IN_FORCE
 
 
 @pytest.mark.parametrize("patch", compat.PATCHES, ids=lambda patch: patch.symbol)
 def test_every_patch_says_what_why_and_for_which_versions(patch: compat.Patch) -> None:
     assert len(patch.reason) > 40
-    assert "2." in patch.torch_versions
+    assert not patch.until or patch.until.startswith(("torch 2.", "Triton 3."))
     assert patch.symbol.startswith(("torch.", "triton."))
-    assert compat.symbol_value(patch.symbol) is not None
+    assert signatures.symbol_value(patch.symbol) is not None
 
 
 def _without_our_package(expression: str) -> str:
@@ -48,12 +56,38 @@ def kernels_of(function, *inputs):
 """
 
 
+def test_what_does_not_fit_is_named() -> None:
+    def apply() -> None:
+        from torch._inductor import utils
+
+        utils.no_such_function  # noqa: B018
+
+    patch = compat.Patch(symbol="torch._inductor.utils.f", reason="it is slow.", when="torch._inductor", apply=apply)
+    with pytest.raises(MovedSymbolError, match=r"torch\._inductor\.utils\.f of this torch .* it is slow\."):
+        patch.install()
+
+
+def test_patches_are_made_until_torch_does_without() -> None:
+    """Each is asked of the module that it would change, in a process where nothing is changed."""
+    source = (
+        "import importlib\nfrom inductor_npu import compat\n"
+        "patches = [patch for patch in compat.PATCHES if patch.until and 'GPU_TYPES' not in patch.symbol]\n"
+        "for patch in patches: importlib.import_module(patch.when)\n"
+        "print(*[patch.symbol for patch in patches if patch.is_needed()])"
+    )
+    asked = [patch for patch in UNTIL if "GPU_TYPES" not in patch.symbol]  # asks for a device that is not there
+    needed = [patch.symbol for patch in asked if torch.__version__ < patch.until.removeprefix("torch ")]
+    assert _without_our_package(source).split() == needed
+
+
+@before_torch("2.14", "asks the registered devices")
 def test_has_triton_still_ignores_devices_it_does_not_know() -> None:
     """When torch asks registered devices instead of its own table, the patch can go."""
     source = "import inspect, torch.utils._triton as t; print('npu' in inspect.getsource(t.has_triton))"
     assert _without_our_package(source) == "False"
 
 
+@before_torch("2.15", "asks the registered devices")
 def test_gpu_types_are_still_a_fixed_list() -> None:
     """When torch fills this list from registered devices, the patch can go."""
     assert _without_our_package("from torch._inductor.utils import GPU_TYPES; print('npu' in GPU_TYPES)") == "False"
@@ -78,6 +112,7 @@ def test_donated_buffers_are_still_found_by_the_storages_of_fake_tensors() -> No
     assert _without_our_package(f"{source}\nprint('StorageWeakRef' in {body})") == "True"
 
 
+@before_torch("2.15", "counts positions in the order of the tensor")
 def test_positions_are_still_those_in_the_order_of_memory() -> None:
     """When Inductor leaves the loops of an argmax in their order, the patch can go."""
     source = (
@@ -95,6 +130,7 @@ def test_what_is_made_of_protected_numbers_still_has_no_value(expression: str) -
     assert _without_our_package(f"{source}; print(({expression}).is_comparable)") == "False"
 
 
+@before_torch("2.15", "looks at the values' memory")
 def test_values_that_are_the_tensor_itself_are_still_written_in_place() -> None:
     """When Inductor writes indexed values in place only where they lie elsewhere, the patch can go."""
     source = (
@@ -108,10 +144,16 @@ def test_values_that_are_the_tensor_itself_are_still_written_in_place() -> None:
 def test_sizes_of_a_base_still_have_no_symbols_on_record() -> None:
     """When Dynamo hands the symbols of a tensor to the backend whatever it named them last, the patch can go."""
     source = (
-        "import torch; x = torch.ones(4, 5); torch._dynamo.maybe_mark_dynamic(x, (0, 1))\n"
-        "f = torch.compile(lambda x, y: (x.flatten().topk(7), y + 1), dynamic=True, backend='aot_eager')\n"
+        "from torch._dynamo.backends.registry import lookup_backend\n"
+        "def backend(graph, inputs):\n"
+        "    known = torch._guards.TracingContext.get().fake_mode.shape_env.var_to_range\n"
+        "    before = len(known)\n"
+        "    try: return lookup_backend('aot_eager')(graph, inputs)\n"
+        "    finally: print(len(known) > before)\n"
+        "x = torch.ones(4, 5); torch._dynamo.maybe_mark_dynamic(x, (0, 1))\n"
+        "f = torch.compile(lambda x, y: (x.flatten().topk(7), y + 1), dynamic=True, backend=backend)\n"
         "try: f(x, x.view(4, 5))\n"
-        "except (AssertionError, IndexError) as error: print('source' in str(error) or 'list index' in str(error))"
+        "except (AssertionError, IndexError) as error: assert 'source' in str(error) or 'list index' in str(error)"
     )
     assert _without_our_package(source) == "True"
 
@@ -178,6 +220,7 @@ def test_choices_are_still_those_of_all_devices() -> None:
     assert _without_our_package(f"{source}\nprint('device' in inspect.getsource(v._choices_default))") == "False"
 
 
+@before_torch("2.14", "asks the backend")
 def test_scans_are_still_refused_by_a_table_of_devices() -> None:
     """When torch asks the backend whether it generates scans, the patch can go."""
     source = (
@@ -195,9 +238,14 @@ def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     assert "SMs" not in finished.stderr
 
 
-@pytest.mark.skipif(
-    torch.__version__ >= (2, 13), reason="torch 2.13 has register_benchmarker: the patch does nothing there"
-)
+def test_states_of_generators_are_still_kept_for_devices_of_a_table() -> None:
+    """When torch keeps the state of any device's generator for an operator that is computed again, the patch can go."""
+    source = "import inspect\nfrom torch._prims import rng_prims"
+    body = "inspect.getsource(rng_prims.register_run_and_save_rng_state_op)"
+    assert _without_our_package(f"{source}\nprint('hpu' in {body}, 'get_device_module' in {body})") == "True False"
+
+
+@before_torch("2.13", "has register_benchmarker")
 def test_benchmarker_cannot_be_registered_yet() -> None:
     from torch._inductor.runtime import benchmarking
 

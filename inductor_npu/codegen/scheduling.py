@@ -51,6 +51,25 @@ class _WriteAgain(Exception):
         self.share = share
 
 
+class _KernelType:
+    """What stands where a backend of Inductor names the class of its kernels: which class it is depends on the loops,
+    and the kernel on the share of the Unified Buffer that `scheduling` is at.
+    """
+
+    def __init__(self, scheduling: NpuScheduling) -> None:
+        self._scheduling = scheduling
+
+    def __call__(
+        self, tiling: Any, *, features: SIMDKernelFeatures, tiling_scores: Any = None, **_choices: Any
+    ) -> NpuKernel:
+        """The kernel of `features`; its axes take the place of Inductor's `tiling`."""
+        return self._scheduling.kernel_of(features, tiling_scores)
+
+    @staticmethod
+    def apply_feature_required_overrides(kernel_features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> None:
+        """Inductor's choices, which a kernel here does not take, need no corrections."""
+
+
 class NpuScheduling(TritonScheduling):
     """TritonScheduling for `npu`.
 
@@ -80,6 +99,7 @@ class NpuScheduling(TritonScheduling):
         self._written = WrittenKernels()
         self._compile: Callable[[str, str], Exception | None] = compile_in_process
         self._lookahead = Lookahead(self)
+        self.kernel_type = _KernelType(self)
 
     def compile_for_others(
         self, written: WrittenKernels, compile_kernel: Callable[[str, str], Exception | None]
@@ -172,10 +192,8 @@ class NpuScheduling(TritonScheduling):
         self._kernel = known or self.kernel_type(*kernel_args, **kernel_kwargs)
         return [self._kernel]
 
-    def kernel_type(
-        self, tiling: Any, *, features: SIMDKernelFeatures, tiling_scores: Any = None, **_choices: Any
-    ) -> NpuKernel:
-        """The kernel of `features`; its axes take the place of Inductor's `tiling`."""
+    def kernel_of(self, features: SIMDKernelFeatures, tiling_scores: Any = None) -> NpuKernel:
+        """The kernel of `features`, with axes and tiles of its own."""
         with timed(Phase.TILING):
             shape = shape_of(features, self._share)
             loops = loops_of(features, shape, self._share)
@@ -256,7 +274,7 @@ class NpuScheduling(TritonScheduling):
         """The source of one kernel for the loops of `group`, and the kernel."""
         kernel: NpuKernel | NpuComboKernel
         if len(group) == 1:
-            kernel = self.kernel_type({}, features=group[0])
+            kernel = self.kernel_of(group[0])
             self.codegen_node_schedule_with_kernel(group[0].node_schedule, kernel)
         else:
             kernel = NpuComboKernel(ComboFeatures(group), self._share)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pkgutil
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._dynamo import exc
 from torch._dynamo.device_interface import DeviceInterface, caching_worker_current_devices
 
 from inductor_npu import providers
@@ -122,17 +124,33 @@ class NpuInterface(DeviceInterface):
         return dtype != torch.bfloat16 or cls.is_bf16_supported(including_emulation)
 
     @staticmethod
+    def is_gpu() -> bool:
+        """Whether Inductor generates code for this device as it does for GPUs: guards, copies of misaligned inputs,
+        merged loops. Asked from torch 2.15 on, once, when Inductor is imported; before, see compat.
+        """
+        return True
+
+    @classmethod
+    def get_cache_system_info(cls) -> dict[str, object]:
+        """What decides generated code beside its source, for the keys of Inductor's caches (torch 2.15): the target's
+        facts, whoever provides the device.
+        """
+        return {"provider": providers.current_provider().name, "target": dataclasses.asdict(providers.current_target())}
+
+    @staticmethod
     def is_triton_capable(device: torch.types.Device = None) -> bool:
         return True
 
     @classmethod
     def raise_if_triton_unavailable(cls, device: torch.types.Device = None) -> None:
-        """Raises RuntimeError, saying what to install, if Triton has no backend for npu."""
+        """Raises RuntimeError, saying what to install, if Triton has no backend for npu: torch's own
+        TritonUnavailableError where there is one, by which it knows a device without Triton.
+        """
         from triton.backends import backends
 
         provider = providers.current_provider()
         if not any(name in backends for name in (DEVICE, provider.name)):
-            raise RuntimeError(
+            raise getattr(exc, "TritonUnavailableError", RuntimeError)(
                 f"Triton has no backend for npu (it has: {', '.join(backends) or 'none'}); "
                 f"reinstall {'triton-ascend' if provider is providers.ASCEND else 'inductor-npu'} in this environment"
             )

@@ -14,14 +14,21 @@ class NpuDeviceOpOverrides(DeviceOpOverrides):
         module, function = providers.current_provider().raw_stream.split(":")
         return f"from {module} import {function} as {name}"
 
-    def set_device(self, device_idx: int) -> str:
+    def set_device(self, device_idx: int | str) -> str:
         return f"torch.npu.set_device({device_idx})"
 
     def synchronize(self) -> str:
         return "torch.npu.synchronize()"
 
-    def device_guard(self, device_idx: int) -> str:
+    def device_guard(self, device_idx: int | str) -> str:
         return f"torch.npu.device({device_idx})"
+
+    def current_device_idx_expr(self) -> str:
+        """Where one rank compiles for all, generated code asks for the device's index instead of naming it."""
+        return "torch.npu.current_device()"
+
+    def aten_device_type(self) -> str:
+        return "at::kPrivateUse1"
 
     def current_stream(self) -> str:
         return "torch.npu.current_stream()"

@@ -38,9 +38,9 @@ class NpuAutotuner(stock.CachingAutotuner):
     compile_results: list[Any]
     launchers: list[Any]
 
-    def _precompile_config(self, cfg: Config) -> Any:
+    def _precompile_config(self, cfg: Config, **named: Any) -> Any:
         self._load_source()
-        result = super()._precompile_config(cfg)
+        result = super()._precompile_config(cfg, **named)
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
 
     def _load_source(self) -> None:
@@ -122,6 +122,7 @@ class NpuAutotuner(stock.CachingAutotuner):
             and not self.triton_interpret
             and not getattr(self, "dump_launch_tensors", False)
             and not autograd_profiler._is_profiler_enabled
+            and not self.launchers[0].prepares
         )
 
     def when_chosen(self, call: Callable[[NpuAutotuner], None]) -> None:

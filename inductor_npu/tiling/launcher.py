@@ -22,12 +22,16 @@ class NpuCompileResult(stock.TritonCompileResult):
             kernel["_run"] = None
         return {**state, "kernel": kernel}
 
-    def _gen_launcher_code(self, scope: dict[str, Any], def_args: list[str], runner_args: list[str]) -> Any:
-        launcher = super()._gen_launcher_code(scope, def_args, runner_args)
+    def _gen_launcher_code(
+        self, scope: dict[str, Any], def_args: list[str], runner_args: list[str], *more: Any, **named: Any
+    ) -> Any:
+        launcher = super()._gen_launcher_code(scope, def_args, runner_args, *more, **named)
         launcher.def_args = def_args
         launcher.runner_args = runner_args
         launcher.scope = scope
         launcher.grid = stock.GridExpr.from_meta(self.inductor_meta, self.config)
+        # From torch 2.14 on: lines that have to run before each launch, which the short way does not have.
+        launcher.prepares = any(lines for lines in (*more, *named.values()))
         return launcher
 
 

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from tests.codegen.texts import module_of
 
 FOLDER = Path(__file__).parent / "golden"
-# Inductor writes a loop as its version does: the files are those of this one.
-TORCH = "2.13"
+# Inductor writes a loop as its version does: the files are those of these.
+TORCHES = ("2.13", "2.14", "2.15")
 
 _KERNEL = re.compile(r"async_compile\.triton\('\w+', '''(.*?)''', device_str", re.DOTALL)
 
