@@ -36,14 +36,20 @@ from inductor_npu.codegen.operands import (
 )
 from inductor_npu.tiling.limits import LARGEST_DIVISOR_OF_INT64
 
+# What sums and products of conditions are.
+_OF_CONDITIONS = {"+": "|", "*": "&"}
+
 _EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
 
 
 def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> Any:
     """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64.
 
-    Inductor follows the bounds of indices only; where int32 holds all, the result is a variable that has them.
+    Inductor follows the bounds of indices only; where int32 holds all, the result is a variable that has them. Of
+    conditions, which Triton adds without a carry, a sum is "or" and a product "and", as in eager.
     """
+    if sign in _OF_CONDITIONS and is_bool(x) and is_bool(y):
+        return logic_text(_OF_CONDITIONS[sign], x, y)
     if not is_wide(x, y):
         return f"{x} {sign} {y}"
     bounds = _bounds(sign, x, y)

@@ -24,18 +24,22 @@ from inductor_npu.codegen.operands import INT32, bounds_of
 from inductor_npu.codegen.tile_kernel import Address, TileKernel
 from inductor_npu.tiling import limits
 
-# How the lanes of a tile meet; each takes a tile and a dimension.
 # Sums of these wrap, as in eager, before anything else is done with them.
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 
+# How the lanes of a tile meet; each takes a tile and a dimension.
 _MEET = {
     "sum": "tl.sum",
     "prod": "device_functions.product",
     "max": "device_functions.largest",
     "min": "device_functions.smallest",
     "any": "device_functions.any_true",
+    "all": "device_functions.all_true",
     "xor_sum": "tl.xor_sum",
 }
+
+# How conditions meet: a sum is whether any is true, a product whether all are.
+_MEET_OF_CONDITIONS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 
 # Of whole numbers that are exact in float32, in which Ascend's reductions are vectors to the end.
 _BITS_IN_FLOAT32 = limits.EXACT_IN_FLOAT32.bit_length() - 1
@@ -95,8 +99,10 @@ class Reductions(TileKernel):
 
     def _meet(self, kind: str, value: CSEVariable, src_dtype: torch.dtype) -> CSEVariable:
         """`value` reduced over its reduced axes, one after the other."""
-        if src_dtype == torch.bool and value.dtype != torch.bool:
-            value = self._generate(f"({value} != 0)", torch.bool, value.shape)
+        if src_dtype == torch.bool:
+            kind = _MEET_OF_CONDITIONS.get(kind, kind)
+            if value.dtype != torch.bool:
+                value = self._generate(f"({value} != 0)", torch.bool, value.shape)
         while axes := [axis for axis in self.axes_of(value.shape) if self.axis_of[axis].is_reduction]:
             dimension = self.axes_of(value.shape).index(axes[-1])
             shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)

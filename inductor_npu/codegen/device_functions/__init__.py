@@ -9,6 +9,7 @@ Ascend's compiler turns into vector instructions, and takes tiles of any shape a
 from __future__ import annotations
 
 from inductor_npu.codegen.device_functions.reductions import (
+    all_true,
     any_true,
     first_along,
     larger,
@@ -66,6 +67,7 @@ __all__ = [
     "acos",
     "acosh",
     "add_int64",
+    "all_true",
     "any_true",
     "asin",
     "asinh",
