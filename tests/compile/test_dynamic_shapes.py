@@ -45,6 +45,68 @@ def test_fractions_of_sizes_are_no_whole_numbers() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.parametrize("how", ["automatic", "dynamic", "marked"])
+def test_conditions_on_sizes_are_numbers(how: str) -> None:
+    """The first sizes are known, the second make the graph dynamic, and the others find the conditions otherwise."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        return (
+            x * (rows % 2 == 0) + (columns > rows),
+            torch.full((3,), rows >= 7, device=x.device),
+            (x * (x.stride(0) > rows)).cumsum(0),
+            x.sum(0) + (columns % 3 == 0),
+        )
+
+    compiled, counter = counted(fn, fullgraph=True, dynamic=True if how == "dynamic" else None)
+    for rows, columns in ((6, 10), (7, 9), (8, 8), (13, 12)):
+        x = torch.randn(rows, columns)
+        moved = to_npu(x)
+        if how == "marked":
+            torch._dynamo.mark_dynamic(moved, (0, 1))
+        for got, wanted in zip(compiled(moved), fn(x), strict=True):
+            torch.testing.assert_close(got.cpu(), wanted)
+    assert counter.frame_count == (2 if how == "automatic" else 1)
+
+
+def test_conditions_on_sizes_in_any_place() -> None:
+    """Where PyTorch itself needs to know whether one holds, it compiles anew."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        is_even, is_wide = torch.sym_not(rows % 2 == 1), columns > rows
+        return (
+            y + (rows != 7),
+            (y > 0) & (columns >= 9),
+            torch.full((3,), columns < 2 * rows, dtype=torch.float32, device=x.device),
+            torch.full((3,), rows // 2 == 3, dtype=torch.int64, device=x.device) + y[0, 0],
+            (torch.full((3,), columns >= 9, device=x.device).int() + 1) * y[0, 0],
+            torch.arange(rows, device=x.device) * (columns % 3 == 0),
+            x * torch.sym_ite(is_even, rows, columns),
+            x[0] - is_even * 2.5,
+            x[0] * ((rows > 6) + (columns > 8)),
+            x * (rows / 2 > 3.25),
+            torch.where(x > 0, x, is_wide),
+            x.to(torch.float64) * is_wide,
+        )
+
+    compiled = torch.compile(fn, fullgraph=True, dynamic=True)
+    for rows, columns in ((7, 10), (8, 8)):
+        check(fn, torch.randn(rows, columns), torch.randint(-3, 4, (rows, columns)), compiled=compiled)
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_conditions_on_numbers_that_data_say() -> None:
+    def fn(x: torch.Tensor, count: torch.Tensor, share: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n, part = count.item(), share.item()
+        return x * (n > 3), x + torch.sym_not(n == 4), torch.full((2,), n % 2 == 0, device=x.device), x * (part < 0.5)
+
+    compiled, counter = counted(fn, fullgraph=True)
+    for n, part in ((4, 0.25), (3, 0.75), (11, 0.5)):
+        check(fn, torch.randn(9), torch.tensor(n), torch.tensor(part), compiled=compiled)
+    assert counter.frame_count == 1
+
+
 def test_dynamic_shapes_through_views() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x.t().reshape(-1), x.flatten()]).view(2, -1).flip(1)
