@@ -536,6 +536,13 @@ PATCHES: tuple[Patch, ...] = (
         apply=_leave_layouts_of_convolutions,
     ),
     Patch(
+        symbol="torch._inductor.ir.Layout",
+        reason="ValueRangeError where strides of padded images of dynamic sizes are compared (codegen/stride_orders.py).",
+        torch_versions="2.13; earlier versions that lack the method, and 2.14, are left alone",
+        when="torch._inductor.ir",
+        apply=lambda: importlib.import_module("inductor_npu.codegen.stride_orders").compare_without_reciprocals(),
+    ),
+    Patch(
         symbol="triton.runtime.cache",
         reason="triton_key reads Triton's library, 400 MB, in each process that compiles or only loads what was "
         "compiled. It asks our cache first, which keeps it while the files are as they were.",

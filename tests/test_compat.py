@@ -10,7 +10,7 @@ import torch
 from inductor_npu import compat
 from tests.processes import run_python
 
-MOST_PATCHES = 19
+MOST_PATCHES = 20
 
 
 def test_number_of_patches_is_bounded() -> None:
@@ -108,6 +108,22 @@ def test_layouts_of_convolutions_are_still_decided_by_the_speed_of_gpus() -> Non
         _without_our_package(f"{source}\nprint('DEFAULT_MULTIPLIER' in {body}, 'backend_for' in {body})")
         == "True False"
     )
+
+
+def test_remainders_of_strides_still_have_no_bounds() -> None:
+    """When the method has the name `statically_known_multiple_of`, as in torch 2.14, the patch does nothing; when no
+    supported version is without it, it can go.
+    """
+    source = (
+        "import sympy; from torch._inductor.ir import Layout\n"
+        "from torch.utils._sympy.value_ranges import ValueRangeError, ValueRanges, bound_sympy, int_oo\n"
+        "h, w, c = sizes = sympy.symbols('h w c', integer=True, positive=True)\n"
+        "remainder = (h + 4) * (w + 4) % (c * (h + 4) * (w + 4))\n"
+        "asked_otherwise = 'statically_known_multiple_of' in Layout._stride_expr_ge_or_false.__code__.co_names\n"
+        "try: print(asked_otherwise or bound_sympy(remainder, {size: ValueRanges(2, int_oo) for size in sizes}))\n"
+        "except ValueRangeError: print(True)"
+    )
+    assert _without_our_package(source) == "True"
 
 
 NAMED = (

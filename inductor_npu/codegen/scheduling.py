@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import config, providers
-from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, size_conditions, tuning
+from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, size_terms, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.fusion import Fusions, numels
@@ -110,7 +110,7 @@ class NpuScheduling(TritonScheduling):
             nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
             nodes.sort(key=operator.attrgetter("min_order"))
             if nodes:
-                size_conditions.replace_in(nodes)
+                size_terms.write_out_in(nodes)
                 self._codegen_nodes(nodes)
 
     @classmethod
@@ -237,7 +237,7 @@ class NpuScheduling(TritonScheduling):
         together: list[SIMDKernelFeatures] = []
         arguments = 0
         for node in nodes:
-            size_conditions.replace_in(node.get_nodes())
+            size_terms.write_out_in(node.get_nodes())
             features = self._features_of(node.get_nodes())
             if _is_large(features):
                 groups.append([features])
