@@ -123,13 +123,15 @@ def _answer_for_npu_without_a_warning() -> None:
 def _keep_parameters_tied() -> None:
     from torch.nn.modules.module import Module
 
+    from inductor_npu.tied_parameters import tied_parameters
+
     original = Module._apply
 
     @functools.wraps(original)
     def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
         if not recurse:
             return original(self, fn, recurse)
-        tied = _tied_parameters(self)
+        tied = tied_parameters(self)
         before = [module._parameters[name].device.type for (module, name), *_ in tied]
         result = original(self, fn, recurse)
         for places, device in zip(tied, before):
@@ -141,16 +143,6 @@ def _keep_parameters_tied() -> None:
         return result
 
     Module._apply = _apply
-
-
-def _tied_parameters(root: Any) -> list[list[tuple[Any, str]]]:
-    """The parameters that occur in several places of a module tree, each as the (module, name) of its places."""
-    places: dict[int, list[tuple[Any, str]]] = {}
-    for module in root.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                places.setdefault(id(parameter), []).append((module, name))
-    return [found for found in places.values() if len(found) > 1]
 
 
 def _name_our_grid() -> None:
@@ -331,6 +323,15 @@ def _leave_layouts_of_convolutions() -> None:
         return decide(gm, is_inference=is_inference)
 
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
+
+
+def _compare_strides_without_reciprocals() -> None:
+    from torch._inductor.ir import Layout
+
+    from inductor_npu.codegen.stride_orders import without_reciprocals
+
+    if hasattr(Layout, "_stride_expr_ge_or_false"):
+        Layout._stride_expr_ge_or_false = staticmethod(without_reciprocals(Layout._stride_expr_ge_or_false))
 
 
 def _keep_hash_of_triton() -> None:
@@ -537,10 +538,11 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch._inductor.ir.Layout",
-        reason="ValueRangeError where strides of padded images of dynamic sizes are compared (codegen/stride_orders.py).",
+        reason="ValueRangeError where strides of padded images of dynamic sizes are compared by remainders that have "
+        "reciprocals (codegen/stride_orders.py).",
         torch_versions="2.13; earlier versions that lack the method, and 2.14, are left alone",
         when="torch._inductor.ir",
-        apply=lambda: importlib.import_module("inductor_npu.codegen.stride_orders").compare_without_reciprocals(),
+        apply=_compare_strides_without_reciprocals,
     ),
     Patch(
         symbol="triton.runtime.cache",
