@@ -24,9 +24,7 @@ _PARTS_IN_A_BLOCK = 8
 
 @dataclass(frozen=True)
 class Patch:
-    """One touch of private state: `apply` makes it, `when` names the module whose import makes it possible (and
-    necessary).
-    """
+    """One touch of private state: `apply` makes it once the module `when`, which makes it possible, is imported."""
 
     symbol: str
     reason: str
