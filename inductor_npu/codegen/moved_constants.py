@@ -1,7 +1,7 @@
 """Tensors made of no memory that move to another device: `torch.empty(3).to("npu")`, views of `torch.arange(6)`.
 
-`.to(device)` of what reads no memory repeats its loops on that device (`DeviceCopy.create` of Inductor). Of two kinds of
-tensors that is wrong on every device, with torch 2.11 to 2.13 at least:
+`.to(device)` of what reads no memory repeats its loops on that device (`DeviceCopy.create` of Inductor). Of two kinds
+of tensors that is wrong on every device, with torch 2.11 to 2.13 at least:
 
 - An uninitialised tensor is loops over no elements, so that no kernel is made for them, in a buffer that has the
   tensor's sizes. The loops on the other device gave its shape as (0, 0, 0). Here they know the sizes.
