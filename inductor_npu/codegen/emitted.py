@@ -6,11 +6,13 @@ import functools
 from typing import Any
 
 import sympy
+from torch._inductor.codegen.common import TensorArg
 from torch._inductor.codegen.triton import TritonKernel
+from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen import traffic
+from inductor_npu.codegen import eager_kernel, traffic
 from inductor_npu.tiling.grid import NpuGrid
 
 # The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
@@ -53,6 +55,14 @@ class EmittedKernel(TritonKernel):
     # The source, once it is written; of loops like others (repetition.py) it is theirs.
     source: str | None = None
 
+    @property
+    def why_in_eager(self) -> str:
+        """Why eager operators run the loops, whatever they are; empty where a kernel does. Inductor itself leaves all
+        operators on complex numbers to eager, but for copies of those whose strides it restores.
+        """
+        arguments = (each for each in self.args.python_argdefs()[2] if isinstance(each, TensorArg))
+        return "Triton has no complex numbers" if any(each.dtype.is_complex for each in arguments) else ""
+
     def tiled(self) -> list[Tiled]:
         """For each loop over tiles its axes; see `NpuGrid`."""
         raise NotImplementedError
@@ -73,6 +83,10 @@ class EmittedKernel(TritonKernel):
     def codegen_kernel(self, name: str | None = None) -> str:
         """Inductor's source, with this kernel's tiles among the metadata common to all."""
         if self.source is not None:
+            return self.source
+        if self.why_in_eager:
+            self.triton_meta, self.inductor_meta = {}, {}  # what Inductor's launch hands on
+            self.source = eager_kernel.source_of(self, str(Placeholder.KERNEL_NAME))
             return self.source
         # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
         own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}

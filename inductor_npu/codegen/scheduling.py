@@ -316,6 +316,14 @@ class NpuScheduling(TritonScheduling):
         the module gets the same loops written as eager operators under the same name and with the same arguments, and
         a warning; with config.strict the error is raised.
         """
+
+        def define(source: str) -> None:
+            origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
+            wrapper.define_kernel(kernel_name, source, f"# kernel path: {kernel_path}\n{origins}\n{detailed_origins}")
+
+        if kernel.why_in_eager:
+            define(eager_kernel.made_of(kernel, subs_name, src_code))
+            return
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = self._compile(subs_name, src_code)
         smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
@@ -331,10 +339,7 @@ class NpuScheduling(TritonScheduling):
             if config.accuracy:
                 accuracy.compare(wrapper, kernel, kernel_name, subs_name, src_code, node_schedule)
             return
-        origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
-        source = eager_kernel.replace(kernel, kernel_name, failure)
-        comment = f"# kernel path: {kernel_path}\n{origins}\n{detailed_origins}"
-        wrapper.define_kernel(kernel_name, source, comment)
+        define(eager_kernel.replace(kernel, kernel_name, failure))
 
 
 def _is_large(features: SIMDKernelFeatures) -> bool:
