@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import sympy
+import torch
 from torch._inductor.codegen.common import TensorArg
 from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.utils import Placeholder
@@ -18,6 +20,9 @@ from inductor_npu.tiling.grid import NpuGrid
 # The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
 # where a tile has one index.
 Tiled = list[tuple[str | int, str | int | None]]
+
+# Types of which Triton has a name, and no NPU anything.
+_ABSENT = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
 def next_first(first: str, tiles: str) -> str:
@@ -61,7 +66,11 @@ class EmittedKernel(TritonKernel):
         operators on complex numbers to eager, but for copies of those whose strides it restores.
         """
         arguments = (each for each in self.args.python_argdefs()[2] if isinstance(each, TensorArg))
-        return "Triton has no complex numbers" if any(each.dtype.is_complex for each in arguments) else ""
+        dtypes = {*(each.dtype for each in arguments), *_dtypes_in(self.features.scheduler_nodes())}
+        if any(dtype.is_complex for dtype in dtypes):
+            return "Triton has no complex numbers"
+        absent = next((dtype for dtype in _ABSENT if dtype in dtypes), None)
+        return f"kernels for npu have no {absent}" if absent else ""
 
     def tiled(self) -> list[Tiled]:
         """For each loop over tiles its axes; see `NpuGrid`."""
@@ -102,3 +111,11 @@ class EmittedKernel(TritonKernel):
         wrapper = V.graph.wrapper_code
         wrapper.make_comment(f"{wrapper.comment} {traffic.comment_of(self)}")
         super().call_kernel(name, *args, **kwargs)
+
+
+def _dtypes_in(nodes: Iterable[Any]) -> set[torch.dtype]:
+    """The types that operators in the loops of scheduler nodes name."""
+    bodies = [node._body for node in nodes]
+    blocks = [block for body in bodies for block in (body.root_block, *body.subblocks.values())]
+    operators = (operator for block in blocks for operator in block.graph.nodes)
+    return {argument for operator in operators for argument in operator.args if isinstance(argument, torch.dtype)}

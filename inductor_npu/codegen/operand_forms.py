@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from torch._inductor.shape_propagation import broadcast_shapes_for_args
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.operands import (
+    FLOATS8,
     HALVES,
     INT32,
     Operand,
@@ -97,6 +99,8 @@ def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: 
 
     What the bounds of integers decide is no comparison: in an argmax of known positions, which of two comes first.
     """
+    if dtype_of(a) in FLOATS8 or dtype_of(b) in FLOATS8:
+        return f"({as_fp32(a)} {sign} {as_fp32(b)})"
     if is_bool(a) and is_bool(b):
         return of_bools.format(a=a, b=b)
     holds = _decided(sign, bounds_of(a), bounds_of(b))
@@ -226,6 +230,19 @@ def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
     if (is_tile(a) or is_tile(amount)) and (dtype is torch.int32 or bits < 32):
         return from_int32(f"device_functions.{function}({as_int32(a)}, {as_int32(amount)})", dtype)
     return f"({a} {sign} {amount})"
+
+
+@functools.cache
+def _e4m3fn_saturates() -> bool:
+    """Whether conversions beyond the range of float8_e4m3fn give the largest number, as from torch 2.13 on, or NaN."""
+    return not torch.tensor(1e9).to(torch.float8_e4m3fn).float().isnan().item()
+
+
+def float8_text(x: CSEVariable, dtype: torch.dtype) -> str:
+    """Text of fp32 `x` in a float of 8 bits; beyond its range as eager operators of this torch have it."""
+    if dtype is torch.float8_e4m3fn:
+        return f"device_functions.to_e4m3fn({x}, {_e4m3fn_saturates()})"
+    return f"device_functions.to_e5m2({x})"
 
 
 def function_text(

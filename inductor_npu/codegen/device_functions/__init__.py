@@ -40,6 +40,7 @@ from .division import (
     truncating_remainder,
 )
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
+from .float8 import to_e4m3fn, to_e5m2
 from .gamma import lgamma
 from .gathering import gather, index_from_start
 from .int64 import (
@@ -137,6 +138,8 @@ __all__ = [
     "tan",
     "tanh",
     "to_byte",
+    "to_e4m3fn",
+    "to_e5m2",
     "truncate",
     "truncating_divide",
     "truncating_remainder",
