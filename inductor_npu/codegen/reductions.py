@@ -56,6 +56,7 @@ class Reductions(TileKernel):
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
         """The reduction of `value` over all reduced axes; a tuple for those that have several results."""
         several = value if isinstance(value, tuple) else (value,)
+        several = (_in_bits_of(several[0], src_dtype), *several[1:])
         several = tuple(_in_float32(part) for part in several)
         if src_dtype in (torch.float16, torch.bfloat16):
             src_dtype = torch.float32
@@ -452,3 +453,14 @@ def _in_float32(value: CSEVariable) -> CSEVariable:
     if value.dtype in (torch.float16, torch.bfloat16):
         return OpsWrapper._unwrap(ops.to_dtype(value, torch.float32))
     return value
+
+
+def _in_bits_of(value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
+    """An integer of fewer bits than `dtype` as one of it: sums wrap in its bits, and its extremes are what stands beyond
+    the end of a row. An index of int32 is handed over for one of int64 (by torch 2.11, which has no `value_expr`).
+    """
+    if value.dtype is None or value.dtype.is_floating_point or torch.bool in (dtype, value.dtype):
+        return value
+    if dtype.is_floating_point or value.dtype.itemsize >= dtype.itemsize:
+        return value
+    return OpsWrapper._unwrap(ops.to_dtype(value, dtype))
