@@ -131,13 +131,15 @@ def _answer_for_npu_without_a_warning() -> None:
 def _keep_parameters_tied() -> None:
     from torch.nn.modules.module import Module
 
+    from inductor_npu.tied_parameters import tied_parameters
+
     original = Module._apply
 
     @functools.wraps(original)
     def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
         if not recurse:
             return original(self, fn, recurse)
-        tied = _tied_parameters(self)
+        tied = tied_parameters(self)
         before = [module._parameters[name].device.type for (module, name), *_ in tied]
         result = original(self, fn, recurse)
         for places, device in zip(tied, before):
@@ -149,16 +151,6 @@ def _keep_parameters_tied() -> None:
         return result
 
     Module._apply = _apply
-
-
-def _tied_parameters(root: Any) -> list[list[tuple[Any, str]]]:
-    """The parameters that occur in several places of a module tree, each as the (module, name) of its places."""
-    places: dict[int, list[tuple[Any, str]]] = {}
-    for module in root.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                places.setdefault(id(parameter), []).append((module, name))
-    return [found for found in places.values() if len(found) > 1]
 
 
 def _name_our_grid() -> None:
@@ -345,6 +337,14 @@ def _reshape_where_it_may_help() -> None:
         return original(self, node1, node2)
 
     Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
+
+
+def _compare_strides_without_reciprocals() -> None:
+    from torch._inductor.ir import Layout
+
+    from inductor_npu.codegen.stride_orders import without_reciprocals
+
+    Layout._stride_expr_ge_or_false = staticmethod(without_reciprocals(Layout._stride_expr_ge_or_false))
 
 
 def _keep_hash_of_triton() -> None:
@@ -554,6 +554,14 @@ PATCHES: tuple[Patch, ...] = (
         "moved three times the bytes. config.force_layout_optimization still asks for it.",
         when="torch._inductor.graph",
         apply=_leave_layouts_of_convolutions,
+    ),
+    Patch(
+        symbol="torch._inductor.ir.Layout",
+        reason="ValueRangeError where strides of padded images of dynamic sizes are compared by remainders that have "
+        "reciprocals (codegen/stride_orders.py).",
+        is_needed=upstream.strides_are_compared_by_remainders,  # torch 2.13 alone
+        when="torch._inductor.ir",
+        apply=_compare_strides_without_reciprocals,
     ),
     Patch(
         symbol="triton.runtime.cache",

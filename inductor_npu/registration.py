@@ -105,7 +105,7 @@ def _register_codegen() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
     from inductor_npu import config
-    from inductor_npu.codegen import boundaries, complex_copies
+    from inductor_npu.codegen import boundaries, complex_copies, moved_constants
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
@@ -118,4 +118,5 @@ def _register_codegen() -> None:
     )
     boundaries.register()
     complex_copies.register()
+    moved_constants.register()
     stored.register()

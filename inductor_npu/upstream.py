@@ -34,6 +34,14 @@ def benchmarkers_cannot_be_registered() -> bool:
     return not hasattr(benchmarking, "register_benchmarker")
 
 
+def strides_are_compared_by_remainders() -> bool:
+    """Torch 2.13 alone: earlier ones have no such comparison, later ones compare in another way."""
+    from torch._inductor.ir import Layout
+
+    method = getattr(Layout, "_stride_expr_ge_or_false", None)
+    return method is not None and "statically_known_multiple_of" not in method.__code__.co_names
+
+
 def associative_scan() -> Any:
     """The function; the package binds it to the name of its module."""
     return importlib.import_module("torch._higher_order_ops.associative_scan").associative_scan

@@ -178,6 +178,20 @@ def test_layouts_of_convolutions_are_still_decided_by_the_speed_of_gpus() -> Non
     )
 
 
+def test_remainders_of_strides_still_have_no_bounds() -> None:
+    """When no supported version compares strides by remainders, or those have bounds, the patch can go."""
+    source = (
+        "import sympy; from inductor_npu import upstream\n"
+        "from torch.utils._sympy.value_ranges import ValueRangeError, ValueRanges, bound_sympy, int_oo\n"
+        "h, w, c = sizes = sympy.symbols('h w c', integer=True, positive=True)\n"
+        "remainder = (h + 4) * (w + 4) % (c * (h + 4) * (w + 4))\n"
+        "asked_otherwise = not upstream.strides_are_compared_by_remainders()\n"
+        "try: print(asked_otherwise or bound_sympy(remainder, {size: ValueRanges(2, int_oo) for size in sizes}))\n"
+        "except ValueRangeError: print(True)"
+    )
+    assert _without_our_package(source) == "True"
+
+
 NAMED = (
     "import torch\nfrom torch._dynamo import funcname_cache\n"
     "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\nprint(len(funcname_cache.cache) > 0)"

@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
 
 from inductor_npu.codegen.cuts import Cuts, equal, is_multiple, product, quotient
+from inductor_npu.codegen.size_terms import written_out
 
 # Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
 _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
@@ -246,7 +247,7 @@ class Axes:
         return any(affine(address, self._parts).nonlinear for address in self._addresses(nodes))
 
     def _in_parts(self, address: sympy.Expr) -> sympy.Expr:
-        address = sympy.sympify(address)
+        address = written_out(sympy.sympify(address))
         if address.has(Identity):
             address = address.replace(Identity, lambda inner: inner)
         return V.graph.sizevars.simplify_with_ranges(address, self._parts)

@@ -94,21 +94,46 @@ def replace(kernel: Any, name: str, failure: Exception) -> str:
 
     Raises KernelCompileError where config.strict asks for it, or where the loops cannot be written as eager operators.
     """
-    # A kernel over a list of tensors (an optimizer's step) has a part for each.
-    nodes = kernel.features.scheduler_nodes()
-    operators = get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
-    reason = reason_of(failure)
+    operators, reason = _operators_of(kernel), reason_of(failure)
     if config.strict:
         hint = "; unset INDUCTOR_NPU_STRICT to run its operators in eager"
         raise KernelCompileError(
             kernel=name, operators=operators, reason=reason, why="strict mode is on", hint=hint
         ) from failure
     try:
-        source = _EagerWriter(kernel, name).write(nodes)
+        source = _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
     except _Unsupported as why:
         raise KernelCompileError(kernel=name, operators=operators, reason=reason, why=why, hint="") from failure
-    V.graph.wrapper_code.add_import_once("from inductor_npu.codegen.eager_runtime import EagerKernel")
+    _import_runtime()
     return f"EagerKernel({name!r}, {operators!r}, {reason!r}, '''\n{source}''')"
+
+
+def source_of(kernel: Any, name: str) -> str:
+    """Source of a function `name` that does with eager operators what `kernel` does, which is left to them. Raises
+    KernelCompileError where its loops cannot be written so.
+    """
+    try:
+        return _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
+    except _Unsupported as why:
+        reason = kernel.why_in_eager
+        raise KernelCompileError(kernel=name, operators=_operators_of(kernel), reason=reason, why=why, hint="") from why
+
+
+def made_of(kernel: Any, name: str, source: str) -> str:
+    """Source of an expression that makes what stands for `kernel`, of which `source_of` gave the function `name`."""
+    _import_runtime()
+    arguments = f"{name!r}, {_operators_of(kernel)!r}, {kernel.why_in_eager!r}, '''\n{source}''', warns=False"
+    return f"EagerKernel({arguments})"
+
+
+def _operators_of(kernel: Any) -> str:
+    # A kernel over a list of tensors (an optimizer's step) has a part for each.
+    nodes = kernel.features.scheduler_nodes()
+    return get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
+
+
+def _import_runtime() -> None:
+    V.graph.wrapper_code.add_import_once("from inductor_npu.codegen.eager_runtime import EagerKernel")
 
 
 def written(kernel: Any, name: str) -> str | None:

@@ -18,16 +18,18 @@ Values = tuple[torch.Tensor, ...]
 class EagerKernel:
     """Stands where a compiled kernel would: same name, same `run`, its body written with torch operators.
 
-    Making one gives the warning, so that a graph that comes from the cache says again what it does not compile.
+    Making one gives the warning, so that a graph that comes from the cache says again what it does not compile. Where
+    Inductor itself leaves the operators to eager, as those on complex numbers, there is none.
     """
 
-    def __init__(self, name: str, operators: str, reason: str, source: str) -> None:
-        warnings.warn(
-            f"kernel {name} does not compile for npu, so its operators ({operators}) run in eager: {reason}. "
-            "INDUCTOR_NPU_STRICT=1 turns this into an error.",
-            NpuWarning,
-            stacklevel=3,
-        )
+    def __init__(self, name: str, operators: str, reason: str, source: str, *, warns: bool = True) -> None:
+        if warns:
+            warnings.warn(
+                f"kernel {name} does not compile for npu, so its operators ({operators}) run in eager: {reason}. "
+                "INDUCTOR_NPU_STRICT=1 turns this into an error.",
+                NpuWarning,
+                stacklevel=3,
+            )
         self._body = function_of(name, source)
 
     def run(self, *args: Any, stream: int = 0) -> None:

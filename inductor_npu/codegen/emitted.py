@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import sympy
+import torch
+from torch._inductor.codegen.common import TensorArg
 from torch._inductor.codegen.triton import TritonKernel
+from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen import traffic
+from inductor_npu.codegen import eager_kernel, traffic
 from inductor_npu.tiling.grid import NpuGrid
 
 # The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
 # where a tile has one index.
 Tiled = list[tuple[str | int, str | int | None]]
+
+# Types of which Triton has a name, and no NPU anything.
+_ABSENT = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
 def next_first(first: str, tiles: str) -> str:
@@ -53,6 +60,18 @@ class EmittedKernel(TritonKernel):
     # The source, once it is written; of loops like others (repetition.py) it is theirs.
     source: str | None = None
 
+    @property
+    def why_in_eager(self) -> str:
+        """Why eager operators run the loops, whatever they are; empty where a kernel does. Inductor itself leaves all
+        operators on complex numbers to eager, but for copies of those whose strides it restores.
+        """
+        arguments = (each for each in self.args.python_argdefs()[2] if isinstance(each, TensorArg))
+        dtypes = {*(each.dtype for each in arguments), *_dtypes_in(self.features.scheduler_nodes())}
+        if any(dtype.is_complex for dtype in dtypes):
+            return "Triton has no complex numbers"
+        absent = next((dtype for dtype in _ABSENT if dtype in dtypes), None)
+        return f"kernels for npu have no {absent}" if absent else ""
+
     def tiled(self) -> list[Tiled]:
         """For each loop over tiles its axes; see `NpuGrid`."""
         raise NotImplementedError
@@ -74,6 +93,10 @@ class EmittedKernel(TritonKernel):
         """Inductor's source, with this kernel's tiles among the metadata common to all."""
         if self.source is not None:
             return self.source
+        if self.why_in_eager:
+            self.triton_meta, self.inductor_meta = {}, {}  # what Inductor's launch hands on
+            self.source = eager_kernel.source_of(self, str(Placeholder.KERNEL_NAME))
+            return self.source
         # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
         own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
@@ -88,3 +111,11 @@ class EmittedKernel(TritonKernel):
         wrapper = V.graph.wrapper_code
         wrapper.make_comment(f"{wrapper.comment} {traffic.comment_of(self)}")
         super().call_kernel(name, *args, **kwargs)
+
+
+def _dtypes_in(nodes: Iterable[Any]) -> set[torch.dtype]:
+    """The types that operators in the loops of scheduler nodes name."""
+    bodies = [node._body for node in nodes]
+    blocks = [block for body in bodies for block in (body.root_block, *body.subblocks.values())]
+    operators = (operator for block in blocks for operator in block.graph.nodes)
+    return {argument for operator in operators for argument in operator.args if isinstance(argument, torch.dtype)}

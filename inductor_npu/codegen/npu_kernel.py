@@ -20,7 +20,6 @@ import sympy
 import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
-from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg, triton_type
 from torch._inductor.virtualized import V
 
@@ -29,6 +28,7 @@ from inductor_npu.codegen.axes import Axis, affine
 from inductor_npu.codegen.emitted import Tiled
 from inductor_npu.codegen.gather_by_index import GatherByIndex
 from inductor_npu.codegen.on_chip_gather import SpanAccess
+from inductor_npu.codegen.padding import filling_text
 from inductor_npu.codegen.spans import begins_in_a_block, fills_bursts
 from inductor_npu.codegen.tile_kernel import Address, AxisNames
 from inductor_npu.codegen.tile_ops import Bounds
@@ -58,7 +58,7 @@ class NpuKernel(GatherByIndex):
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self._load_mask is not None:
-            other = f", other={constant_repr(self._load_other or 0)}"
+            other = f", other={filling_text(self._load_other, dtype)}"
         buffer = self._buffer_of(address, index)
         text = self.padded_later(f"{line}{other})", address, bool(other))
         raw = self.cse.generate(buffer, text, dtype=dtype, shape=self.shape_of(address.axes))
@@ -96,7 +96,7 @@ class NpuKernel(GatherByIndex):
         """A load of a span of memory, of which the tile's elements are picked on chip."""
         whole = Address(span.address, span.axes, None, indirect=span.indirect)
         buffer = self._buffer_of(whole, index)
-        other = f", other={constant_repr(self._load_other or 0)}" if span.is_limited else ""
+        other = f", other={filling_text(self._load_other, dtype)}" if span.is_limited else ""
         line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
         if span.fills and self._load_mask is None:
             line = self.padded_later(line, whole, False)

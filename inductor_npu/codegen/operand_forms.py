@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from torch._inductor.shape_propagation import broadcast_shapes_for_args
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.operands import (
+    FLOATS8,
     HALVES,
     INT32,
     Operand,
@@ -36,14 +38,20 @@ from inductor_npu.codegen.operands import (
 )
 from inductor_npu.tiling.limits import LARGEST_DIVISOR_OF_INT64
 
+# What sums and products of conditions are.
+_OF_CONDITIONS = {"+": "|", "*": "&"}
+
 _EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
 
 
 def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> Any:
     """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64.
 
-    Inductor follows the bounds of indices only; where int32 holds all, the result is a variable that has them.
+    Inductor follows the bounds of indices only; where int32 holds all, the result is a variable that has them. Of
+    conditions, which Triton adds without a carry, a sum is "or" and a product "and", as in eager.
     """
+    if sign in _OF_CONDITIONS and is_bool(x) and is_bool(y):
+        return logic_text(_OF_CONDITIONS[sign], x, y)
     if not is_wide(x, y):
         return f"{x} {sign} {y}"
     bounds = _bounds(sign, x, y)
@@ -91,6 +99,8 @@ def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: 
 
     What the bounds of integers decide is no comparison: in an argmax of known positions, which of two comes first.
     """
+    if dtype_of(a) in FLOATS8 or dtype_of(b) in FLOATS8:
+        return f"({as_fp32(a)} {sign} {as_fp32(b)})"
     if is_bool(a) and is_bool(b):
         return of_bools.format(a=a, b=b)
     holds = _decided(sign, bounds_of(a), bounds_of(b))
@@ -220,6 +230,19 @@ def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
     if (is_tile(a) or is_tile(amount)) and (dtype is torch.int32 or bits < 32):
         return from_int32(f"device_functions.{function}({as_int32(a)}, {as_int32(amount)})", dtype)
     return f"({a} {sign} {amount})"
+
+
+@functools.cache
+def _e4m3fn_saturates() -> bool:
+    """Whether conversions beyond the range of float8_e4m3fn give the largest number, as from torch 2.13 on, or NaN."""
+    return not torch.tensor(1e9).to(torch.float8_e4m3fn).float().isnan().item()
+
+
+def float8_text(x: CSEVariable, dtype: torch.dtype) -> str:
+    """Text of fp32 `x` in a float of 8 bits; beyond its range as eager operators of this torch have it."""
+    if dtype is torch.float8_e4m3fn:
+        return f"device_functions.to_e4m3fn({x}, {_e4m3fn_saturates()})"
+    return f"device_functions.to_e5m2({x})"
 
 
 def function_text(

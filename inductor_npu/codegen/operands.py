@@ -15,6 +15,8 @@ Operand: TypeAlias = CSEVariable | int | float
 
 INT32 = torch.iinfo(torch.int32)
 HALVES = (torch.float16, torch.bfloat16)
+# The floats of 8 bits that a kernel has.
+FLOATS8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def dtype_of(x: Operand) -> torch.dtype | None:

@@ -27,6 +27,7 @@ from inductor_npu.codegen.operand_forms import (
     comparison_text,
     divides_in_fp32,
     extreme_text,
+    float8_text,
     floor_in_fp32,
     function_text,
     is_not_zero,
@@ -41,6 +42,7 @@ from inductor_npu.codegen.operand_forms import (
     triton_text,
 )
 from inductor_npu.codegen.operands import (
+    FLOATS8,
     HALVES,
     INT32,
     Operand,
@@ -88,6 +90,9 @@ class NpuKernelOverrides(TritonKernelOverrides):
     @classmethod
     def constant(cls, value: bool | float | int, dtype: torch.dtype) -> CSEVariable:
         """A single number: it folds into the instruction, whatever the shape of the other operand."""
+        if dtype in FLOATS8:
+            number = cls.constant(value, torch.float32)
+            return new_variable(float8_text(number, dtype), dtype, ())
         number = dtype_to_type(dtype)(value)
         finite = not isinstance(number, float) or math.isfinite(number)
         bounds = ValueRanges.wrap(number) if finite else ValueRanges.unknown()
@@ -100,9 +105,14 @@ class NpuKernelOverrides(TritonKernelOverrides):
     def to_dtype(
         x: Operand, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
     ) -> Any:
-        """Conversions to small integers go through int32, as on the CPU; to bool by comparison with 0."""
+        """Conversions to small integers go through int32, as on the CPU; to bool by comparison with 0; from and to
+        floats of 8 bits through fp32.
+        """
         if isinstance(x, str):  # an index, of which nothing but the text is known
             return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
+        if dtype_of(x) is not dtype and (dtype in FLOATS8 or dtype_of(x) in FLOATS8):
+            number = new_variable(as_fp32(x), torch.float32, x.shape if isinstance(x, CSEVariable) else ())
+            return float8_text(number, dtype) if dtype in FLOATS8 else NpuKernelOverrides.to_dtype(number, dtype)
         if dtype is torch.bool:
             return x if is_bool(x) else NpuKernelOverrides.ne(x, 0)
         if dtype in (torch.uint8, torch.int8) and is_tile(x) and not is_bool(x):
@@ -144,6 +154,8 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def abs(x: Operand) -> str:
+        if dtype_of(x) in FLOATS8:
+            return f"({x}.to(tl.int8, bitcast=True) & 0x7F).to({x}.dtype, bitcast=True)"
         if not is_wide(x):
             return f"tl.abs({x})"
         if within(bounds_of(x), -INT32.max, INT32.max):
@@ -237,7 +249,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def isnan(x: Operand) -> str:
-        return f"({x} != {x})"
+        return NpuKernelOverrides.ne(x, x) if is_float(x) else f"({x} != {x})"
 
     @staticmethod
     def isinf(x: Operand) -> str:

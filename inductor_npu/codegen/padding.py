@@ -19,6 +19,8 @@ from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.utils import DelayReplaceLine
 
+from inductor_npu.codegen.operands import FLOATS8
+
 # Fillings that are tried where the identity itself does not come out as wanted.
 _CANDIDATES = (0.0, -math.inf, math.inf, 1.0)
 
@@ -83,7 +85,7 @@ def _held(number: float | None, dtype: torch.dtype | None) -> float | None:
         limits = torch.iinfo(dtype)
         return number if number.is_integer() and limits.min <= number <= limits.max else None
     if not math.isfinite(number):
-        return number
+        return None if dtype is torch.float8_e4m3fn else number
     precision = torch.finfo(dtype)
     steps = math.ldexp(math.frexp(number)[0], 1 - int(math.log2(precision.eps)))
     return number if steps.is_integer() and (not number or precision.tiny <= abs(number) <= precision.max) else None
@@ -95,6 +97,14 @@ def _open_loads(filling: Filling) -> Iterable[Load]:
     if isinstance(filling, Result):
         for operand in filling.operands:
             yield from _open_loads(operand)
+
+
+def filling_text(number: float | None, dtype: torch.dtype | None) -> str:
+    """Text of what a load of elements of type `dtype` has where it loads none. Triton converts no integer to a float of
+    8 bits.
+    """
+    number = number or 0
+    return constant_repr(float(number) if dtype in FLOATS8 else number)
 
 
 class Paddings:
@@ -113,7 +123,7 @@ class Paddings:
             if load.filling is None:
                 return ""
             is_whole = math.isfinite(load.filling) and load.filling.is_integer()
-            return f", other={constant_repr(int(load.filling) if is_whole else load.filling)}"
+            return f", other={filling_text(int(load.filling) if is_whole else load.filling, load.dtype)}"
 
         return DelayReplaceLine(_PLACE, filling, f"{line[:-1]}{_PLACE})")
 

@@ -24,18 +24,22 @@ from inductor_npu.codegen.operands import INT32, bounds_of
 from inductor_npu.codegen.tile_kernel import Address, TileKernel
 from inductor_npu.tiling import limits
 
-# How the lanes of a tile meet; each takes a tile and a dimension.
 # Sums of these wrap, as in eager, before anything else is done with them.
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 
+# How the lanes of a tile meet; each takes a tile and a dimension.
 _MEET = {
     "sum": "tl.sum",
     "prod": "device_functions.product",
     "max": "device_functions.largest",
     "min": "device_functions.smallest",
     "any": "device_functions.any_true",
+    "all": "device_functions.all_true",
     "xor_sum": "tl.xor_sum",
 }
+
+# How conditions meet: a sum is whether any is true, a product whether all are.
+_MEET_OF_CONDITIONS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 
 # Of whole numbers that are exact in float32, in which Ascend's reductions are vectors to the end.
 _BITS_IN_FLOAT32 = limits.EXACT_IN_FLOAT32.bit_length() - 1
@@ -52,6 +56,7 @@ class Reductions(TileKernel):
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
         """The reduction of `value` over all reduced axes; a tuple for those that have several results."""
         several = value if isinstance(value, tuple) else (value,)
+        several = (_in_bits_of(several[0], src_dtype), *several[1:])
         several = tuple(_in_float32(part) for part in several)
         if src_dtype in (torch.float16, torch.bfloat16):
             src_dtype = torch.float32
@@ -95,8 +100,10 @@ class Reductions(TileKernel):
 
     def _meet(self, kind: str, value: CSEVariable, src_dtype: torch.dtype) -> CSEVariable:
         """`value` reduced over its reduced axes, one after the other."""
-        if src_dtype == torch.bool and value.dtype != torch.bool:
-            value = self._generate(f"({value} != 0)", torch.bool, value.shape)
+        if src_dtype == torch.bool:
+            kind = _MEET_OF_CONDITIONS.get(kind, kind)
+            if value.dtype != torch.bool:
+                value = self._generate(f"({value} != 0)", torch.bool, value.shape)
         while axes := [axis for axis in self.axes_of(value.shape) if self.axis_of[axis].is_reduction]:
             dimension = self.axes_of(value.shape).index(axes[-1])
             shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
@@ -446,3 +453,14 @@ def _in_float32(value: CSEVariable) -> CSEVariable:
     if value.dtype in (torch.float16, torch.bfloat16):
         return OpsWrapper._unwrap(ops.to_dtype(value, torch.float32))
     return value
+
+
+def _in_bits_of(value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
+    """An integer of fewer bits than `dtype` as one of it: sums wrap in its bits, and its extremes are what stands
+    beyond the end of a row. An index of int32 is handed over for one of int64 (by torch 2.11, which has no `value_expr`).
+    """
+    if value.dtype is None or value.dtype.is_floating_point or torch.bool in (dtype, value.dtype):
+        return value
+    if dtype.is_floating_point or value.dtype.itemsize >= dtype.itemsize:
+        return value
+    return OpsWrapper._unwrap(ops.to_dtype(value, dtype))

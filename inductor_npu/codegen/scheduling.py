@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import config, providers
-from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, tuning
+from inductor_npu.codegen import accuracy, eager_kernel, listing, provenance, size_terms, tuning
 from inductor_npu.codegen.async_compile import compile_in_process
 from inductor_npu.codegen.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.fusion import Fusions, numels
@@ -130,6 +130,7 @@ class NpuScheduling(TritonScheduling):
             nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
             nodes.sort(key=operator.attrgetter("min_order"))
             if nodes:
+                size_terms.write_out_in(nodes)
                 self._codegen_nodes(nodes)
 
     @classmethod
@@ -254,6 +255,7 @@ class NpuScheduling(TritonScheduling):
         together: list[SIMDKernelFeatures] = []
         arguments = 0
         for node in nodes:
+            size_terms.write_out_in(node.get_nodes())
             features = self._features_of(node.get_nodes())
             if _is_large(features):
                 groups.append([features])
@@ -332,6 +334,14 @@ class NpuScheduling(TritonScheduling):
         the module gets the same loops written as eager operators under the same name and with the same arguments, and
         a warning; with config.strict the error is raised.
         """
+
+        def define(source: str) -> None:
+            origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
+            wrapper.define_kernel(kernel_name, source, f"# kernel path: {kernel_path}\n{origins}\n{detailed_origins}")
+
+        if kernel.why_in_eager:
+            define(eager_kernel.made_of(kernel, subs_name, src_code))
+            return
         src_code, kernel_path = listing.with_operators(src_code, node_schedule)
         failure = self._compile(subs_name, src_code)
         smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
@@ -347,10 +357,7 @@ class NpuScheduling(TritonScheduling):
             if config.accuracy:
                 accuracy.compare(wrapper, kernel, kernel_name, subs_name, src_code, node_schedule)
             return
-        origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
-        source = eager_kernel.replace(kernel, kernel_name, failure)
-        comment = f"# kernel path: {kernel_path}\n{origins}\n{detailed_origins}"
-        wrapper.define_kernel(kernel_name, source, comment)
+        define(eager_kernel.replace(kernel, kernel_name, failure))
 
 
 def _is_large(features: SIMDKernelFeatures) -> bool:

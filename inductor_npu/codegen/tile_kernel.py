@@ -26,6 +26,7 @@ from inductor_npu.codegen.axes import Axes, Axis, affine
 from inductor_npu.codegen.conditions import Conditions
 from inductor_npu.codegen.emitted import EmittedKernel
 from inductor_npu.codegen.index_values import by_operators, in_float64, with_exact_divisions
+from inductor_npu.codegen.operands import FLOATS8
 from inductor_npu.codegen.overrides import NpuKernelOverrides
 from inductor_npu.codegen.padding import Paddings
 from inductor_npu.codegen.tile_ops import Bounds, TileOps
@@ -43,6 +44,8 @@ class TileOverrides(NpuKernelOverrides):
 
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
+        if dtype in FLOATS8:
+            return OpsWrapper._unwrap(ops.to_dtype(cls.index_expr(expr, torch.float32), dtype))
         kernel = V.kernel
         lengths = {**kernel.axes.lengths_in_indices, **kernel.limit_of_loaded}
         value = by_operators(expr, dtype, lengths, kernel.is_linear, kernel.index_value)

@@ -313,7 +313,7 @@ class _Tracer(DefaultHandler):
         of = self._use(value)
         self.result.operations[of, 4] += REDUCTION_PASSES
         axes = of - self.reduced
-        if reduction_type == "any":  # ends in a comparison
+        if reduction_type == "any" or src_dtype == torch.bool:  # ends in a comparison
             self.result.compared.add(axes)
         count = 2 if reduction_type.endswith("_with_value") else _SEVERAL.get(reduction_type, 1)
         results = tuple(self._new(axes, dtype, of=(value,)) for _ in range(count))

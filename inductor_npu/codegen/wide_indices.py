@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor.codegen.simd import SIMDScheduling
-from torch._inductor.virtualized import ops
+from torch._inductor.virtualized import V, ops
 from torch.utils._sympy import functions
 
 from inductor_npu.codegen.axes import affine
@@ -110,8 +110,10 @@ def _is_small(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
     if found is not None:
         return found[0] >= -_LARGEST and found[1] <= _LARGEST
     most = _magnitude(index, lengths)
-    # As of a buffer's size: guarded where the sizes at hand are small.
-    return most is None or SIMDScheduling.can_use_32bit_indexing(most, ())
+    if most is None:
+        return True
+    # As of a buffer's size: guarded where the sizes at hand are small. Terms of sizes that have a name have no bounds.
+    return SIMDScheduling.can_use_32bit_indexing(V.graph.sizevars.remove_precomputed_replacements(most), ())
 
 
 def _magnitude(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> sympy.Expr | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.compile.helpers import check, counted, to_npu
 from tests.triton_features import needs_feature
@@ -43,6 +44,125 @@ def test_fractions_of_sizes_are_no_whole_numbers() -> None:
     for rows, columns in ((3, 40), (8, 500)):
         check(fn, torch.randn(rows, columns, requires_grad=True), compiled=compiled, backward=True)
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("how", ["automatic", "dynamic", "marked"])
+def test_conditions_on_sizes_are_numbers(how: str) -> None:
+    """The first sizes are known, the second make the graph dynamic, and the others find the conditions otherwise."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        return (
+            x * (rows % 2 == 0) + (columns > rows),
+            torch.full((3,), rows >= 7, device=x.device),
+            (x * (x.stride(0) > rows)).cumsum(0),
+            x.sum(0) + (columns % 3 == 0),
+        )
+
+    compiled, counter = counted(fn, fullgraph=True, dynamic=True if how == "dynamic" else None)
+    for rows, columns in ((6, 10), (7, 9), (8, 8), (13, 12)):
+        x = torch.randn(rows, columns)
+        moved = to_npu(x)
+        if how == "marked":
+            torch._dynamo.mark_dynamic(moved, (0, 1))
+        for got, wanted in zip(compiled(moved), fn(x), strict=True):
+            torch.testing.assert_close(got.cpu(), wanted)
+    assert counter.frame_count == (2 if how == "automatic" else 1)
+
+
+def test_conditions_on_sizes_in_any_place() -> None:
+    """Where PyTorch itself needs to know whether one holds, it compiles anew."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        is_even, is_wide = torch.sym_not(rows % 2 == 1), columns > rows
+        return (
+            y + (rows != 7),
+            (y > 0) & (columns >= 9),
+            torch.full((3,), columns < 2 * rows, dtype=torch.float32, device=x.device),
+            torch.full((3,), rows // 2 == 3, dtype=torch.int64, device=x.device) + y[0, 0],
+            (torch.full((3,), columns >= 9, device=x.device).int() + 1) * y[0, 0],
+            torch.arange(rows, device=x.device) * (columns % 3 == 0),
+            x * torch.sym_ite(is_even, rows, columns),
+            x[0] - is_even * 2.5,
+            x[0] * ((rows > 6) + (columns > 8)),
+            x * (rows / 2 > 3.25),
+            torch.where(x > 0, x, is_wide),
+            x.to(torch.float64) * is_wide,
+        )
+
+    compiled = torch.compile(fn, fullgraph=True, dynamic=True)
+    for rows, columns in ((7, 10), (8, 8)):
+        check(fn, torch.randn(rows, columns), torch.randint(-3, 4, (rows, columns)), compiled=compiled)
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_conditions_on_numbers_that_data_say() -> None:
+    def fn(x: torch.Tensor, count: torch.Tensor, share: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n, part = count.item(), share.item()
+        return x * (n > 3), x + torch.sym_not(n == 4), torch.full((2,), n % 2 == 0, device=x.device), x * (part < 0.5)
+
+    compiled, counter = counted(fn, fullgraph=True)
+    for n, part in ((4, 0.25), (3, 0.75), (11, 0.5)):
+        check(fn, torch.randn(9), torch.tensor(n), torch.tensor(part), compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_padding_by_terms_of_dynamic_sizes() -> None:
+    """As of causal convolutions, and of sequences that are filled up to a multiple."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        image = x[None, None]
+        return (
+            F.pad(x, (rows // 2, 1)),
+            F.pad(x, (rows // 2, columns // 3, rows - 1, rows * columns // 9)),
+            F.pad(x, (-(rows // 3), 2)) * 2,
+            F.pad(x, (0, (4 - columns % 4) % 4), value=1.0),
+            F.pad(x, (rows // 2 * (columns // 4), 0)).sum(1),
+            F.pad(image, (columns // 2, rows // 3, 1, rows // 2), mode="reflect"),
+            F.pad(image, (columns // 2, rows // 3, rows // 2, 1), mode="replicate").amax(-1),
+            F.pad(F.pad(x, (rows // 2, 0))[:, : columns // 2 + 1], (0, columns // 4)),
+            torch.arange(rows // 2 * 3, device=x.device) - columns // 2,
+            x.roll(rows // 2, 1)[:, columns // 3 :],
+        )
+
+    compiled, counter = counted(fn, fullgraph=True, dynamic=True)
+    for rows, columns in ((6, 10), (9, 13)):
+        check(fn, torch.randn(rows, columns), compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_causal_convolution_with_dynamic_sizes() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.gelu(F.conv1d(F.pad(x, ((w.shape[-1] - 1) * 2, 0)), w, dilation=2))
+
+    compiled = torch.compile(fn, fullgraph=True, dynamic=True)
+    for length, taps in ((20, 3), (31, 5)):
+        x, w = torch.randn(2, 3, length, requires_grad=True), torch.randn(4, 3, taps, requires_grad=True)
+        check(fn, x, w, compiled=compiled, backward=True)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "constant", "replicate"])
+def test_convolution_of_a_padded_image_with_dynamic_sizes(mode: str) -> None:
+    """As of models of segmentation and detection: the order of strides is that of products of sums of sizes."""
+
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(F.pad(x, (2, 2, 2, 2), mode=mode), w).relu()
+
+    compiled, counter = counted(fn, fullgraph=True, dynamic=True)
+    w = torch.randn(4, 3, 5, 5)
+    for height, width in ((9, 12), (14, 11)):
+        check(fn, torch.randn(2, 3, height, width), w, compiled=compiled)
+    assert counter.frame_count == 1
+
+
+def test_gradients_of_a_convolution_of_a_padded_image_with_dynamic_sizes() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(F.pad(x, (1, 1, 1, 1)), w)
+
+    x, w = torch.randn(2, 3, 9, 12, requires_grad=True), torch.randn(4, 3, 3, 3, requires_grad=True)
+    check(fn, x, w, dynamic=True, backward=True)
 
 
 def test_dynamic_shapes_through_views() -> None:

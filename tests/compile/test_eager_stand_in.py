@@ -74,6 +74,11 @@ def test_results_are_those_of_the_compiled_kernel(name: str, broken_compiler: li
 
 
 @pytest.mark.filterwarnings("ignore::inductor_npu.errors.NpuWarning")
+def test_conditions_on_sizes(broken_compiler: list[str]) -> None:
+    check(lambda x: x * (x.shape[0] % 2 == 0) + (x.shape[1] > 5), torch.randn(7, 6), dynamic=True)
+
+
+@pytest.mark.filterwarnings("ignore::inductor_npu.errors.NpuWarning")
 def test_gradients(broken_compiler: list[str]) -> None:
     x, w = torch.randn(7, 30, requires_grad=True), torch.randn(30, requires_grad=True)
     check(lambda x, w: torch.nn.functional.layer_norm(x, (30,), w).tanh(), x, w, backward=True)

@@ -56,6 +56,61 @@ def test_sums_of_integers_are_exact_and_wrap(dtype: torch.dtype, length: int) ->
     check(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.sum(-1, dtype=dtype), (x > 0).sum(-1), torch.count_nonzero(x)), x)
 
 
+@pytest.mark.parametrize("length", [2, 4, 7, 64, 5000])
+def test_sums_of_booleans_are_conditions(length: int) -> None:
+    """With dtype bool a sum is whether any is true and a product whether all are, also where Inductor writes the few
+    elements of a short row one after the other; NaN is true.
+    """
+    x = torch.randint(0, 2, (8, length)).float()
+    x[0], x[1], x[2, :2], x[2, 2:] = 0, 1, 1, 0
+    x[3, length // 2] = float("nan")
+
+    def sums(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        of_any_dtype = [x.nan_to_num().to(dtype) for dtype in (torch.int64, torch.int32, torch.uint8, torch.bool)]
+        return (
+            *(x.sum(axes, dtype=torch.bool) for axes in (0, 1, (0, 1))),
+            *(x.prod(axis, dtype=torch.bool) for axis in (0, 1)),
+            *(y.sum(1, dtype=torch.bool) for y in of_any_dtype),
+            *(y.prod(1, dtype=torch.bool) for y in of_any_dtype),
+            (x > 0).amax(1),
+            (x > 0).amin(1),
+            ~(x.sum(1, dtype=torch.bool) & x.prod(1, dtype=torch.bool)),
+            x.sum(1, dtype=torch.bool).sum(),
+        )
+
+    check(sums, x)
+
+
+def test_sums_of_booleans_in_larger_loops() -> None:
+    a, b = torch.rand(6, 9) < 0.5, torch.rand(6, 9) < 0.5
+    index = torch.tensor([2, 0, 2, 0, 1, 2])
+    columns = index[:, None].expand(6, 9)
+
+    def sums(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        both = torch.add(a, b, alpha=3)
+        return (
+            both & ~(a * b),
+            (a + b + both).sum(0),
+            a.scatter_add(0, columns, b),
+            a.index_add(0, index, b),
+            a.index_put((index,), b, accumulate=True),
+            (a + b).sum(1, dtype=torch.bool) + both.prod(1, dtype=torch.bool),
+            a.cummax(1)[0],
+            a.scatter_reduce(0, columns, b, "prod"),
+        )
+
+    check(sums, a, b, index, columns)
+
+
+@pytest.mark.parametrize("length", [1, 6, 90, 3000])
+def test_scans_of_booleans(length: int) -> None:
+    """CUDA has them; the CPU's eager has none to compare with."""
+    x = torch.rand(3, length) < 0.3
+    results = torch.compile(lambda x: (x.cumsum(1, dtype=torch.bool), (~x).cumprod(1, dtype=torch.bool)))(x.npu())
+    assert torch.equal(results[0].cpu(), x.int().cumsum(1) > 0)
+    assert torch.equal(results[1].cpu(), (~x).long().cumprod(1) > 0)
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
 def test_sums_of_powers_of_integers(dtype: torch.dtype) -> None:
     """Beyond the end of a row there is no integer of which the power is 0, as that of -inf is."""

@@ -149,3 +149,48 @@ def _write_to_views(x: torch.Tensor, source: torch.Tensor) -> tuple[torch.Tensor
 @pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
 def test_writes_to_views_of_complex_tensors(dtype: torch.dtype) -> None:
     check(_write_to_views, torch.randn(4, 3, dtype=dtype), torch.randn(3, 4, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
+def test_strides_of_complex_results_are_those_of_eager(dtype: torch.dtype) -> None:
+    """Where an operator gives others, or wants others, Inductor restores them by a copy: that is not left to eager by
+    Inductor, and Triton has no complex numbers.
+    """
+
+    def fn(x: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        w = torch.view_as_complex(x.transpose(0, 1))
+        return (
+            w,
+            w * 2 + z.t(),
+            torch.view_as_complex(x[:, ::2]),
+            torch.view_as_complex(x * 3).t(),
+            torch.view_as_real(w).transpose(0, 1) + 1,
+            torch.fft.fft(x[..., 0].t(), dim=0),
+            torch.fft.rfft(x.permute(2, 0, 1), dim=1),
+            (z.t() @ z).conj().t(),
+            torch.polar(x[..., 0].abs().t(), x[..., 1].t()),
+            torch.cat([w, w.conj()], 1).t().contiguous(),
+            torch.as_strided(z * 1j, (2, 3), (1, 2)),
+            z.t().clone(memory_format=torch.preserve_format).abs().sum(0),
+        )
+
+    x = torch.randn(3, 4, 2, dtype=dtype)
+    results = check(fn, x, torch.view_as_complex(torch.randn(3, 4, 2, dtype=dtype)))
+    expected = fn(x, torch.view_as_complex(torch.randn(3, 4, 2, dtype=dtype)))
+    assert [result.stride() for result in results] == [wanted.stride() for wanted in expected]
+
+
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
+def test_complex_views_with_dynamic_sizes_and_gradients() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_complex(x.transpose(0, 1))
+
+    compiled = torch.compile(fn, fullgraph=True, dynamic=True)
+    check(fn, torch.randn(3, 4, 2), compiled=compiled)
+    check(fn, torch.randn(5, 2, 2), compiled=compiled)
+    check(
+        lambda x: torch.view_as_complex(x.transpose(0, 1)).abs(),
+        torch.randn(3, 4, 2, requires_grad=True),
+        backward=True,
+    )

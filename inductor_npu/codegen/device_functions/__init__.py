@@ -9,6 +9,7 @@ Ascend's compiler turns into vector instructions, and takes tiles of any shape a
 from __future__ import annotations
 
 from inductor_npu.codegen.device_functions.reductions import (
+    all_true,
     any_true,
     first_along,
     larger,
@@ -39,6 +40,7 @@ from .division import (
     truncating_remainder,
 )
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
+from .float8 import to_e4m3fn, to_e5m2
 from .gamma import lgamma
 from .gathering import gather, index_from_start
 from .int64 import (
@@ -66,6 +68,7 @@ __all__ = [
     "acos",
     "acosh",
     "add_int64",
+    "all_true",
     "any_true",
     "asin",
     "asinh",
@@ -135,6 +138,8 @@ __all__ = [
     "tan",
     "tanh",
     "to_byte",
+    "to_e4m3fn",
+    "to_e5m2",
     "truncate",
     "truncating_divide",
     "truncating_remainder",

@@ -39,6 +39,12 @@ def any_true(x: tl.tensor, dim: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
+def all_true(x: tl.tensor, dim: tl.constexpr) -> tl.tensor:
+    """Whether all along `dim` are true, as numbers like `any_true`."""
+    return tl.min(tl.where(x, 1.0, 0.0), dim) > 0.5
+
+
+@triton.jit
 def _product_of_two(a: tl.tensor, b: tl.tensor) -> tl.tensor:
     return a * b
 

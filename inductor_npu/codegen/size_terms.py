@@ -1,0 +1,43 @@
+"""Terms of dynamic sizes in indices, in the one form in which sizes can be compared and their bounds are known.
+
+Inductor gives some terms a name (`ps0`), whose value the host works out before the launch, and of which nothing else is
+known. Conditions that are used as numbers, `x * (x.shape[0] % 2 == 0)` or `torch.full((3,), n >= k)`, it hands on as
+indices, which they are not: no sum has a relation among its terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sympy
+from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+# What a kernel is given: sizes, and numbers that only the data say.
+_ARGUMENTS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.FLOAT, SymT.UNBACKED_FLOAT)
+
+
+def written_out(index: sympy.Basic) -> sympy.Expr:
+    """`index` in terms of sizes. A condition on sizes is 1 or 0, which the host works out, as it does a choice by
+    conditions: these alone have names.
+    """
+    sizes = V.graph.sizevars
+    index = sizes.remove_precomputed_replacements(index)
+    number = index if isinstance(index, sympy.Expr) else sympy.Piecewise((sympy.S.One, index), (sympy.S.Zero, True))
+    return number.replace(_is_choice_by_sizes, sizes.lookup_precomputed_size) if number.has(sympy.Piecewise) else number
+
+
+def write_out_in(nodes: Iterable[Any]) -> None:
+    """Has the indices in the loops of scheduler nodes `written_out`, before a kernel is written for them.
+
+    The kernel must not see a condition: where one never holds, Inductor's bounds of its conversion to bool say that it
+    always does (torch 2.13: `sympy.false != 0`).
+    """
+    for node in nodes:
+        indices = node._body.indexing_exprs
+        indices.update({name: written_out(index) for name, index in indices.items()})
+
+
+def _is_choice_by_sizes(part: sympy.Basic) -> bool:
+    return isinstance(part, sympy.Piecewise) and all(symbol_is_type(symbol, _ARGUMENTS) for symbol in part.free_symbols)
