@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+from inductor_npu import arrival
+
 DEVICE = "npu"
 # Numbers of 4 bytes in a block of 32 bytes, the least that an NPU moves at a time.
 _PARTS_IN_A_BLOCK = 8
@@ -421,7 +423,7 @@ PATCHES: tuple[Patch, ...] = (
         "padding. A list, extended in place.",
         torch_versions="2.11 to 2.13",
         when="torch._inductor.utils",
-        apply=_add_gpu_type,
+        apply=functools.partial(arrival.once_there, _add_gpu_type),
     ),
     Patch(
         symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",

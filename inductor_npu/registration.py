@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from inductor_npu import compat
+from inductor_npu import arrival, compat
 from inductor_npu.import_hooks import after_import
 from inductor_npu.switches import is_on
 
@@ -25,6 +25,7 @@ def register() -> None:
 
 @functools.cache
 def _register_once() -> None:
+    arrival.expect()
     for patch in compat.PATCHES:
         after_import(patch.when, patch.apply)
     if is_on("INDUCTOR_NPU_SUMMARY"):
@@ -35,10 +36,10 @@ def _register_once() -> None:
     after_import("torch._dynamo.callback", _collect_garbage_later)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
-    after_import("torch._dynamo.device_interface", _register_device_interface)
+    after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, _register_device_interface))
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
-    after_import("torch._inductor.compile_fx", _register_codegen)
+    after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_codegen))
 
 
 def _summarise_at_exit() -> None:
