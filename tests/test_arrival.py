@@ -1,4 +1,4 @@
-"""A provider's package that is half installed: torch works, one line says what is missing; one that comes late counts."""
+"""A provider's package that is half installed: torch works, one line says what is missing. It may come late, too."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class WiderCall {
         if (pair.narrow.sizes() != pair.wide.sizes()) {
           pair.narrow.resize_(pair.wide.sizes());
         }
-        pair.narrow.copy_(pair.wide);
+        pair.narrow.copy_(to_narrow(pair.wide, pair.narrow.scalar_type()));
       }
     }
   }
@@ -182,6 +182,12 @@ class WiderCall {
     return least.item<int64_t>() >= -kExactDoubles && greatest.item<int64_t>() <= kExactDoubles;
   }
 
+  // Integers wrap around, as they do where they are added up in the narrow type.
+  static at::Tensor to_narrow(const at::Tensor& wide, at::ScalarType narrow) {
+    const bool whole = wide.scalar_type() == at::kDouble;
+    return (whole ? wide.to(at::kLong) : wide).to(narrow);
+  }
+
   at::Tensor narrowed(const at::Tensor& tensor) {
     if (!tensor.defined()) {
       return tensor;
@@ -195,7 +201,7 @@ class WiderCall {
     for (const Pair& pair : pairs_) {
       const std::optional<at::ScalarType> narrow = narrow_type(type, pair.narrow.scalar_type());
       if (narrow.has_value()) {
-        return tensor.to(*narrow);
+        return to_narrow(tensor, *narrow);
       }
     }
     return tensor;
