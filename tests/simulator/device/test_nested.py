@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn import functional as F  # noqa: N812 - torch's own name for it
+from torch.nn import functional as F
 
 from tests.processes import run_python
 
@@ -115,7 +115,7 @@ def test_attention_of_jagged_tensors_is_trained() -> None:
 
 def test_an_operator_that_takes_none_says_so_and_the_process_lives() -> None:
     for use in (lambda x: x.sort(-1), lambda x: F.conv1d(x, torch.ones(1, 8, 1, device="npu"))):
-        with pytest.raises(NotImplementedError, match="takes no nested tensors of layout torch.strided"):
+        with pytest.raises(NotImplementedError, match=r"takes no nested tensors of layout torch\.strided"):
             use(nested("npu", torch.strided))
 
 

@@ -1,4 +1,4 @@
-"""Operators that CUDA has for a dtype and the CPU has not: computed in a wider one, with the results' dtypes as there."""
+"""Operators that CUDA has for a dtype and the CPU has not: computed in a wider one, results of the dtypes as there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn import functional as F  # noqa: N812 - torch's own name for it
+from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from tests.compile.helpers import assert_equal
@@ -41,7 +41,7 @@ def test_histograms_of_integers() -> None:
 
 def test_integers_that_no_wider_type_holds_stay_an_error() -> None:
     x = torch.tensor([2**53 + 1, 3], device="npu")
-    with pytest.raises(NotImplementedError, match="not implemented for 'Long'.*aten::histc"):
+    with pytest.raises(NotImplementedError, match=r"not implemented for 'Long'.*aten::histc"):
         torch.histc(x, 4)
 
 
