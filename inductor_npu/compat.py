@@ -566,8 +566,8 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch._prims.rng_prims.run_and_save_rng_state",
-        reason="which device's generator is kept for a random operator that a checkpoint computes again is looked up in "
-        "a table of the function's own; npu is an error. Those of other devices are called as ever.",
+        reason="which device's generator is kept for a random operator that a checkpoint computes again is looked up "
+        "in a table of the function's own; npu is an error. Those of other devices are called as ever.",
         torch_versions="2.11 to 2.15",
         when="torch._prims.rng_prims",
         apply=_keep_random_states,

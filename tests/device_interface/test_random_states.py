@@ -53,4 +53,4 @@ def test_those_who_trace_see_the_operator() -> None:
         state, x = run_and_save_rng_state(RAND, [4], device="npu")
     assert (x.device.type, state.shape) == ("npu", torch.get_rng_state().shape)
     traced = make_fx(lambda x: run_and_save_rng_state(DROPOUT, x, 0.5, True)[1][0])(torch.ones(4, device="npu"))
-    assert [node.target for node in traced.graph.nodes if node.op == "call_function"][0] is run_and_save_rng_state
+    assert next(node.target for node in traced.graph.nodes if node.op == "call_function") is run_and_save_rng_state

@@ -1,4 +1,4 @@
-"""Functions of `torch.npu` inside compiled code: those that CUDA's counterparts put into a graph, and those they do not."""
+"""Functions of `torch.npu` inside compiled code: those that go into a graph, as CUDA's do, and those that do not."""
 
 from __future__ import annotations
 
