@@ -61,7 +61,7 @@ def functionalize() -> None:
 
 
 def draw_by_counter() -> None:
-    import torch._prims.rng_prims  # noqa: F401 - registers it
+    import torch._prims.rng_prims
 
     seed, offset = torch.tensor(1), torch.tensor(0)
     torch.ops.rngprims.philox_rand([4], seed, offset, None, torch.device("npu"), torch.float32)
@@ -120,7 +120,7 @@ def test_every_attempt_has_a_row() -> None:
 def test_what_works_inside_graphs_works() -> None:
     """The names of functions in the page's row; other rows have test files of their own."""
     (functions,) = [cells[1] for cells in rows("Works") if cells[0].startswith("`torch.npu` inside graphs")]
-    names = [name for name in re.findall(r"`(\w+)`", functions)]
+    names = list(re.findall(r"`(\w+)`", functions))
     assert len(names) > 5
 
     def call(x: torch.Tensor) -> torch.Tensor:

@@ -28,6 +28,7 @@ struct Plan {
   bool only_views = true;       // no bytes are read or written: no need to wait for the stream
   bool any_cpu_tensor = false;  // CPU tensors of any size may be mixed in
   c10::SmallVector<bool, 12> written, generator, cpu_tensor_allowed;
+  WidenedTypes widened = WidenedTypes::kFloats;
 };
 
 // Arguments that stay on the CPU by the operator's definition, as on CUDA.
@@ -57,6 +58,7 @@ Plan make_plan(const c10::OperatorHandle& op) {
   plan.arguments = schema.arguments().size();
   plan.returns = schema.returns().size();
   plan.any_cpu_tensor = schema.name().rfind("aten::", 0) != 0;
+  plan.widened = widened_types(schema.name());
   for (const c10::Argument& argument : schema.arguments()) {
     const c10::AliasInfo* alias = argument.alias_info();
     plan.written.push_back(alias != nullptr && alias->isWrite());
@@ -90,23 +92,6 @@ const Plan& plan_of(const c10::OperatorHandle& op, Plan& storage) {
   TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", one, " and ",
               other, "! (when checking argument ", op.schema().arguments()[argument].name(), " of operator ",
               op.operator_name(), ")");
-}
-
-template <typename Visit>
-void visit_tensors(const c10::IValue& value, Visit visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      visit(tensor);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      if (tensor.has_value()) {
-        visit(*tensor);
-      }
-    }
-  }
 }
 
 // The device that the call is for: that of its npu tensors, else its device argument, else the current one. Checks that
@@ -300,7 +285,7 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
   }
   const c10::ArrayRef<c10::IValue> args = torch::jit::last(stack, plan.arguments);
   std::vector<c10::IValue> kept;  // a kernel that fails may have taken its arguments from the stack
-  if (C10_UNLIKELY(has_narrow_types(op, args))) {
+  if (C10_UNLIKELY(has_narrow_types(args, plan.widened))) {
     kept = args.vec();
   }
   const size_t below = stack->size() - plan.arguments;
@@ -312,7 +297,7 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
         throw;
       }
       stack->resize(below);
-      if (!run_in_wider_types(op, kernels, kept, stack)) {
+      if (!run_in_wider_types(op, kernels, kept, plan.widened, stack)) {
         throw;
       }
     }

@@ -8,27 +8,15 @@
 
 #include <unordered_map>
 
+#include "fallback.h"
+
 namespace inductor_npu {
 namespace {
 
 // Integers beyond it are not all doubles.
 constexpr int64_t kExactDoubles = int64_t{1} << 53;
 
-// Types other than floating ones, whose wider type is a matter of the operator.
-enum class Others { kNone, kIntegers, kBooleans };
-
-Others others_of(const std::string& op) {
-  static const std::unordered_map<std::string, Others> table = {
-      {"aten::histc", Others::kIntegers},
-      {"aten::abs", Others::kBooleans},
-      {"aten::abs_", Others::kBooleans},
-      {"aten::trace", Others::kBooleans},
-  };
-  const auto found = table.find(op);
-  return found == table.end() ? Others::kNone : found->second;
-}
-
-std::optional<at::ScalarType> wider_type(at::ScalarType type, Others others) {
+std::optional<at::ScalarType> wider_type(at::ScalarType type, WidenedTypes types) {
   switch (type) {
     case at::kHalf:
     case at::kBFloat16:
@@ -36,36 +24,19 @@ std::optional<at::ScalarType> wider_type(at::ScalarType type, Others others) {
     case at::kComplexHalf:
       return at::kComplexFloat;
     case at::kBool:
-      return others == Others::kBooleans ? std::optional(at::kByte) : std::nullopt;
+      return types == WidenedTypes::kBooleans ? std::optional(at::kByte) : std::nullopt;
     default:
-      return others == Others::kIntegers && c10::isIntegralType(type, /*includeBool=*/false)
+      return types == WidenedTypes::kIntegers && c10::isIntegralType(type, /*includeBool=*/false)
                  ? std::optional(at::kDouble)
                  : std::nullopt;
-  }
-}
-
-template <typename Visit>
-void visit_tensors(const c10::IValue& value, Visit visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      visit(tensor);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      if (tensor.has_value()) {
-        visit(*tensor);
-      }
-    }
   }
 }
 
 // The arguments of a call in wider types, and the way back.
 class WiderCall {
  public:
-  WiderCall(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args)
-      : op_(op), others_(others_of(op.schema().name())) {
+  WiderCall(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args, WidenedTypes widened)
+      : op_(op), widened_(widened) {
     for (const c10::IValue& value : args) {
       visit_tensors(value, [&](const at::Tensor& tensor) {
         if (tensor.defined() && tensor.dim() > 0) {
@@ -138,7 +109,7 @@ class WiderCall {
     }
     if (value.isInt() && names_a_type(argument)) {
       const auto type = static_cast<at::ScalarType>(value.toInt());
-      return static_cast<int64_t>(wider_type(type, others_).value_or(type));
+      return static_cast<int64_t>(wider_type(type, widened_).value_or(type));
     }
     return value;
   }
@@ -155,7 +126,7 @@ class WiderCall {
     if (!tensor.defined()) {
       return tensor;
     }
-    const std::optional<at::ScalarType> type = wider_type(tensor.scalar_type(), others_);
+    const std::optional<at::ScalarType> type = wider_type(tensor.scalar_type(), widened_);
     if (!type.has_value()) {
       return tensor;
     }
@@ -210,9 +181,9 @@ class WiderCall {
   // The type of a result that is `type` where an argument of type `narrow` was made wider; none if it stays as it is,
   // as where an argument had that type from the start: what is promoted, is promoted to it.
   std::optional<at::ScalarType> narrow_type(at::ScalarType type, at::ScalarType narrow) const {
-    const at::ScalarType wide = *wider_type(narrow, others_);
+    const at::ScalarType wide = *wider_type(narrow, widened_);
     for (const at::ScalarType other : types_) {
-      if (other != narrow && (other == type || wider_type(other, others_) == wide)) {
+      if (other != narrow && (other == type || wider_type(other, widened_) == wide)) {
         return std::nullopt;
       }
     }
@@ -230,7 +201,7 @@ class WiderCall {
   }
 
   const c10::OperatorHandle& op_;
-  const Others others_;
+  const WidenedTypes widened_;
   c10::SmallVector<at::ScalarType, 4> types_;  // of arguments that are not numbers
   c10::SmallVector<Pair, 4> pairs_;
   bool fits_ = true;
@@ -238,18 +209,22 @@ class WiderCall {
 
 }  // namespace
 
-bool has_narrow_types(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args) {
+WidenedTypes widened_types(const std::string& op) {
+  static const std::unordered_map<std::string, WidenedTypes> table = {
+      {"aten::histc", WidenedTypes::kIntegers},
+      {"aten::abs", WidenedTypes::kBooleans},
+      {"aten::abs_", WidenedTypes::kBooleans},
+      {"aten::trace", WidenedTypes::kBooleans},
+  };
+  const auto found = table.find(op);
+  return found == table.end() ? WidenedTypes::kFloats : found->second;
+}
+
+bool has_narrow_types(c10::ArrayRef<c10::IValue> args, WidenedTypes types) {
   bool found = false;
-  std::optional<Others> others;
   for (const c10::IValue& value : args) {
     visit_tensors(value, [&](const at::Tensor& tensor) {
-      if (found || !tensor.defined() || tensor.scalar_type() == at::kFloat) {
-        return;
-      }
-      if (!others.has_value()) {
-        others = others_of(op.schema().name());
-      }
-      found = wider_type(tensor.scalar_type(), *others).has_value();
+      found |= tensor.defined() && wider_type(tensor.scalar_type(), types).has_value();
     });
   }
   return found;
@@ -262,9 +237,9 @@ bool lacks_kernel_of_type(const c10::Error& error) {
 }
 
 bool run_in_wider_types(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, c10::ArrayRef<c10::IValue> args,
-                        torch::jit::Stack* stack) {
+                        WidenedTypes types, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView guard;
-  WiderCall call(op, args);
+  WiderCall call(op, args, types);
   torch::jit::Stack wider;
   if (!call.widen(args, &wider)) {
     return false;
