@@ -61,11 +61,13 @@ def _activate(provider: Provider) -> None:
 
 
 def _install_simulator() -> None:
+    from inductor_npu.simulator import stand_in
     from inductor_npu.simulator.device import npu
     from inductor_npu.simulator.triton_backend import selection
 
     npu.install()
     selection.install()
+    stand_in.install_if_asked()
 
 
 def _another_backend_is_installed() -> bool:

@@ -7,7 +7,6 @@ module level.
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import logging
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inductor_npu import upstream
+from inductor_npu import arrival, upstream
 from inductor_npu.errors import MovedSymbolError
 
 DEVICE = "npu"
@@ -369,31 +368,19 @@ def _visit_loops_once() -> None:
     """Spares our kernels the visit of loops that assign nothing from outside."""
     from triton.compiler.code_generator import CodeGenerator
 
+    from inductor_npu.simulator.triton_backend.assignments import may_assign
+
     original = CodeGenerator._find_carries
 
     @functools.wraps(original)
     def _find_carries(self: Any, node: Any, liveins: dict[str, Any], ignore: Any = frozenset()) -> Any:
         is_ours = type(self.builder.options).__module__.startswith("inductor_npu.")
-        if not is_ours or _may_assign(node.body, liveins.keys() - ignore):
+        if not is_ours or may_assign(node.body, liveins.keys() - ignore):
             return original(self, node, liveins, ignore)
         self.lscope, self.local_defs = liveins.copy(), {}  # as the original leaves them
         return [], [], []
 
     CodeGenerator._find_carries = _find_carries
-
-
-def _may_assign(statements: list[ast.stmt], names: set[str]) -> bool:
-    """Whether `statements` may give one of `names` another value, or change an object in place."""
-    stored = [
-        part
-        for statement in statements
-        for part in ast.walk(statement)
-        if isinstance(getattr(part, "ctx", None), ast.Store)
-    ]
-    return any(
-        part.id in names if isinstance(part, ast.Name) else isinstance(part, (ast.Attribute, ast.Subscript))
-        for part in stored
-    )
 
 
 def _name_functions_for_logs_only() -> None:
@@ -419,6 +406,12 @@ def _record_compile_times() -> None:
     utils.CHROMIUM_EVENT_LOG = events.logger()
 
 
+def _keep_random_states() -> None:
+    from inductor_npu.device_interface import random_states
+
+    random_states.teach()
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -436,7 +429,7 @@ PATCHES: tuple[Patch, ...] = (
         until="torch 2.15",
         is_needed=upstream.is_no_gpu_type,
         when="torch._inductor.utils",
-        apply=_add_gpu_type,
+        apply=functools.partial(arrival.once_there, _add_gpu_type),
     ),
     Patch(
         symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",
@@ -594,6 +587,14 @@ PATCHES: tuple[Patch, ...] = (
         "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
         when="torch._dynamo.utils",
         apply=_record_compile_times,
+    ),
+    Patch(
+        symbol="torch._prims.rng_prims.run_and_save_rng_state",
+        reason="which device's generator is kept for a random operator that a checkpoint computes again is looked up "
+        "in a table of the function's own; npu is an error. Those of other devices are called as ever.",
+        torch_versions="2.11 to 2.15",
+        when="torch._prims.rng_prims",
+        apply=_keep_random_states,
     ),
 )
 

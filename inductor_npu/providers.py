@@ -37,8 +37,11 @@ class Provider:
     compile_only_driver: str | None = None
 
     def is_installed(self) -> bool:
-        """Whether the provider's package can be imported (it is not imported to find out)."""
-        return importlib.util.find_spec(self.package) is not None
+        """Whether the provider's package can be found (it is not imported to find out). A folder of its name without
+        code, which Python takes for a package, too, is none.
+        """
+        spec = importlib.util.find_spec(self.package)
+        return spec is not None and spec.origin is not None
 
 
 ASCEND = Provider("ascend", "torch_npu", "torch_npu._C:_npu_getCurrentRawStream")

@@ -11,8 +11,9 @@ import os
 import sys
 import time
 
-from inductor_npu import compat
+from inductor_npu import arrival, compat
 from inductor_npu.import_hooks import after_import
+from inductor_npu.providers import SIMULATOR, current_provider
 from inductor_npu.switches import is_on
 
 DEVICE = "npu"
@@ -25,6 +26,7 @@ def register() -> None:
 
 @functools.cache
 def _register_once() -> None:
+    arrival.expect()
     for patch in compat.PATCHES:
         after_import(patch.when, patch.install)
     if is_on("INDUCTOR_NPU_SUMMARY"):
@@ -35,10 +37,11 @@ def _register_once() -> None:
     after_import("torch._dynamo.callback", _collect_garbage_later)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
-    after_import("torch._dynamo.device_interface", _register_device_interface)
+    after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, _register_device_interface))
+    after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
-    after_import("torch._inductor.compile_fx", _register_codegen)
+    after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_codegen))
 
 
 def _summarise_at_exit() -> None:
@@ -88,6 +91,15 @@ def _register_device_interface() -> None:
     register_interface_for_device(DEVICE, NpuInterface)
     for index in range(NpuInterface.device_count()):
         register_interface_for_device(f"{DEVICE}:{index}", NpuInterface)
+
+
+def _name_constants_of_the_device() -> None:
+    """What functions of torch.npu give is a constant of a graph; torch_npu says so of its own ones itself."""
+    import torch
+
+    if current_provider() is SIMULATOR:
+        for function in torch.npu.CONSTANT_FUNCTIONS:
+            torch.compiler.assume_constant_result(function)
 
 
 def _register_benchmarker() -> None:

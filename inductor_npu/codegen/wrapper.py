@@ -36,6 +36,16 @@ class NpuAllocation:
         return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
 
 
+class NumbersOfTheHost:
+    """Arguments that are numbers in tensors of the CPU are read without an operator. `item()` is one, and modes of
+    torch's dispatcher get a plain number where a tensor stands for one, as those that compiled autograd lifts.
+    """
+
+    def prepare_triton_kernel_call(self, call_args: Any) -> list[str]:
+        arguments = super().prepare_triton_kernel_call(call_args)  # type: ignore[misc]
+        return [f"{text.removesuffix('.item()')}.tolist()" if text.endswith(".item()") else text for text in arguments]
+
+
 class CommentedCalls:
     """Calls of operators have comments, as launches on the device have: the user's lines, and why there is no kernel.
     So have launches of kernels for the CPU, whose code generation is Inductor's own.
@@ -76,7 +86,7 @@ class CommentedCalls:
             self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
 
 
-class NpuWrapper(CommentedCalls, NpuAllocation, PythonWrapperCodegen):
+class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperCodegen):
     """The wrapper of a graph whose device is `npu`; operators on `cpu` in the same graph are generated as ever."""
 
     @staticmethod
@@ -121,5 +131,5 @@ class NpuWrapper(CommentedCalls, NpuAllocation, PythonWrapperCodegen):
             self.header.writeline("warn_graph_capture_missing()")
 
 
-class NpuSubgraphWrapper(CommentedCalls, NpuAllocation, SubgraphPythonWrapperCodegen):
+class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):
     """The wrapper of a graph inside another graph (a branch of torch.cond, the body of a loop)."""

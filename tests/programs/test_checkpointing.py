@@ -74,6 +74,45 @@ def test_dropout_is_drawn_again_with_the_same_numbers(use_reentrant: bool) -> No
     torch.testing.assert_close(x.grad, (x.exp() * kept).cos() * x.exp() * kept)
 
 
+def _masked_by_dropout(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.dropout(x.exp(), 0.5).sin()
+
+
+def _masked_by_uniform_numbers(x: torch.Tensor) -> torch.Tensor:
+    return (x.exp() * ((torch.rand_like(x) > 0.5).float() * 2)).sin()
+
+
+def _masked_by_bernoulli(x: torch.Tensor) -> torch.Tensor:
+    return (x.exp() * torch.bernoulli(torch.full_like(x, 0.5)) * 2).sin()
+
+
+def _exponentials_only() -> Any:
+    def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        saved = operator is torch.ops.aten.exp.default
+        return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+@pytest.mark.parametrize("masked", [_masked_by_dropout, _masked_by_uniform_numbers, _masked_by_bernoulli])
+@pytest.mark.parametrize("options", [{}, {"context_fn": _exponentials_only}], ids=["whole", "selective"])
+def test_random_numbers_of_eager_are_drawn_again(masked: Any, options: dict[str, Any]) -> None:
+    @torch.compile(fullgraph=True)
+    def checkpointed(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(masked, x, use_reentrant=False, **options)
+
+    with torch._inductor.config.patch(fallback_random=True):
+        for _ in range(2):
+            x = torch.rand(32, 32, device="npu").requires_grad_()
+            y = checkpointed(x)
+            after = torch.npu.get_rng_state()
+            y.sum().backward()
+            kept = (y != 0).float() * 2
+            assert 0.35 < kept.mean().item() / 2 < 0.65
+            torch.testing.assert_close(x.grad, (x.exp() * kept).cos() * x.exp() * kept)
+            assert torch.equal(torch.npu.get_rng_state(), after), "the backward pass leaves the generator alone"
+
+
 def test_a_checkpoint_inside_of_a_checkpoint_and_outside_of_the_compiled_code() -> None:
     def nested(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         inner = torch.compile(lambda x: checkpoint(_block, x, w, use_reentrant=False) * 2)

@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "generator.h"
 #include "runtime.h"
+#include "wider_types.h"
 
 namespace inductor_npu {
 namespace {
@@ -18,6 +20,7 @@ constexpr c10::DispatchKey kDense = c10::DispatchKey::CPU;
 constexpr c10::DispatchKey kSparse = c10::DispatchKey::SparseCPU;
 constexpr c10::DispatchKey kCompressed = c10::DispatchKey::SparseCsrCPU;
 constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCPU;
+constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCPU;
 
 // What the schema of an operator says, worked out once.
 struct Plan {
@@ -25,23 +28,28 @@ struct Plan {
   bool only_views = true;       // no bytes are read or written: no need to wait for the stream
   bool any_cpu_tensor = false;  // CPU tensors of any size may be mixed in
   c10::SmallVector<bool, 12> written, generator, cpu_tensor_allowed;
+  WidenedTypes widened = WidenedTypes::kFloats;
 };
 
 // Arguments that stay on the CPU by the operator's definition, as on CUDA.
 bool takes_cpu_tensor(const std::string& op, const std::string& argument) {
-  static const std::unordered_map<std::string, std::string> table = {
-      {"aten::index", "indices"},
-      {"aten::index_put", "indices"},
-      {"aten::index_put_", "indices"},
-      {"aten::_index_put_impl_", "indices"},
-      {"aten::_index_put_impl", "indices"},
-      {"aten::_unsafe_index", "indices"},
-      {"aten::_unsafe_index_put", "indices"},
-      {"aten::_pack_padded_sequence", "lengths"},
-      {"aten::_pack_padded_sequence_backward", "batch_sizes"},
+  static const std::unordered_set<std::string> table = {
+      "aten::index indices",
+      "aten::index_put indices",
+      "aten::index_put_ indices",
+      "aten::_index_put_impl_ indices",
+      "aten::_index_put_impl indices",
+      "aten::_unsafe_index indices",
+      "aten::_unsafe_index_put indices",
+      "aten::_pack_padded_sequence lengths",
+      "aten::_pack_padded_sequence_backward batch_sizes",
+      // The sizes of nested tensors are the host's.
+      "aten::_nested_from_padded cpu_nested_shape_example",
+      "aten::_nested_view_from_buffer nested_size",
+      "aten::_nested_view_from_buffer nested_strides",
+      "aten::_nested_view_from_buffer offsets",
   };
-  const auto found = table.find(op);
-  return found != table.end() && found->second == argument;
+  return table.count(op + " " + argument) > 0;
 }
 
 Plan make_plan(const c10::OperatorHandle& op) {
@@ -50,6 +58,7 @@ Plan make_plan(const c10::OperatorHandle& op) {
   plan.arguments = schema.arguments().size();
   plan.returns = schema.returns().size();
   plan.any_cpu_tensor = schema.name().rfind("aten::", 0) != 0;
+  plan.widened = widened_types(schema.name());
   for (const c10::Argument& argument : schema.arguments()) {
     const c10::AliasInfo* alias = argument.alias_info();
     plan.written.push_back(alias != nullptr && alias->isWrite());
@@ -83,23 +92,6 @@ const Plan& plan_of(const c10::OperatorHandle& op, Plan& storage) {
   TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", one, " and ",
               other, "! (when checking argument ", op.schema().arguments()[argument].name(), " of operator ",
               op.operator_name(), ")");
-}
-
-template <typename Visit>
-void visit_tensors(const c10::IValue& value, Visit visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      visit(tensor);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      if (tensor.has_value()) {
-        visit(*tensor);
-      }
-    }
-  }
 }
 
 // The device that the call is for: that of its npu tensors, else its device argument, else the current one. Checks that
@@ -205,6 +197,10 @@ class Arguments {
 
 void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   const c10::DispatchKey key = keys.highestPriorityTypeId();
+  TORCH_CHECK_NOT_IMPLEMENTED(key != kNested || op.hasComputedKernelForDispatchKey(key), "operator ",
+                              op.operator_name(), " takes no nested tensors of layout torch.strided, neither on device "
+                              "npu nor on the CPU: unbind() them, make them dense with torch.nested.to_padded_tensor, "
+                              "or use layout torch.jagged");
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(key), "operator ", op.operator_name(),
                               " is not implemented for device npu: the kernel of ", key,
                               " would serve npu tensors, but there is none. Call it on another device, or register a "
@@ -252,6 +248,7 @@ void prefer_host_kernels(void* /*module*/) {
       {kSparse, c10::DispatchKey::SparsePrivateUse1, &kernel_as<kSparse>},
       {kCompressed, c10::DispatchKey::SparseCsrPrivateUse1, &kernel_as<kCompressed>},
       {kQuantised, c10::DispatchKey::QuantizedPrivateUse1, &kernel_as<kQuantised>},
+      {kNested, c10::DispatchKey::NestedTensorPrivateUse1, &kernel_as<kNested>},
   };
   static torch::Library library(torch::Library::IMPL, "aten", std::nullopt, __FILE__, __LINE__);
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -286,8 +283,24 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
   if (!plan.only_views) {
     synchronize_current_stream();
   }
+  const c10::ArrayRef<c10::IValue> args = torch::jit::last(stack, plan.arguments);
+  std::vector<c10::IValue> kept;  // a kernel that fails may have taken its arguments from the stack
+  if (C10_UNLIKELY(has_narrow_types(args, plan.widened))) {
+    kept = args.vec();
+  }
+  const size_t below = stack->size() - plan.arguments;
   try {
-    op.redispatchBoxed(kernels, stack);
+    try {
+      op.redispatchBoxed(kernels, stack);
+    } catch (const c10::Error& error) {
+      if (kept.empty() || !lacks_kernel_of_type(error)) {
+        throw;
+      }
+      stack->resize(below);
+      if (!run_in_wider_types(op, kernels, kept, plan.widened, stack)) {
+        throw;
+      }
+    }
   } catch (c10::Error& error) {
     error.add_context(c10::str("operator ", op.operator_name(), " on ", device));
     throw;
@@ -315,6 +328,10 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
 
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
   m.fallback(kernel_as<kQuantised>());
+}
+
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(kernel_as<kNested>());
 }
 
 }  // namespace inductor_npu

@@ -18,6 +18,24 @@ inline bool on_npu(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == kNpu;
 }
 
+// Calls `visit` with each tensor of an argument, also those of a list.
+template <typename Visit>
+void visit_tensors(const c10::IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      visit(tensor);
+    }
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      if (tensor.has_value()) {
+        visit(*tensor);
+      }
+    }
+  }
+}
+
 // The npu tensors of one operator call, seen as CPU tensors. While it lives, what this thread allocates as CPU memory
 // is memory of `device`, so that new results become npu tensors without a copy (unless `results_on_device` is false).
 class HostView {

@@ -1,4 +1,5 @@
 // HostView: npu tensors re-labelled as CPU tensors and back, and the allocator that lets results be born in npu memory.
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/SparseTensorImpl.h>
@@ -7,6 +8,7 @@
 #include <c10/core/StorageImpl.h>
 
 #include <cstring>
+#include <utility>
 
 #include "fallback.h"
 #include "memory_check.h"
@@ -18,7 +20,7 @@ namespace {
 constexpr c10::DispatchKeySet kDenseNpu(c10::DispatchKey::PrivateUse1);
 constexpr c10::DispatchKeySet kDenseCpu(c10::DispatchKey::CPU);
 constexpr c10::DispatchKeySet kSpecialCpu{c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU,
-                                          c10::DispatchKey::QuantizedCPU};
+                                          c10::DispatchKey::QuantizedCPU, c10::DispatchKey::NestedTensorCPU};
 
 // Where this thread's CPU allocations go: the CPU, or the memory of an npu.
 thread_local c10::Device allocation_device(c10::kCPU);
@@ -139,6 +141,33 @@ at::Tensor make_compressed(c10::DispatchKey key, c10::Device device, const at::T
   return made;
 }
 
+// Where this thread's CPU allocations go while it lives.
+class AllocateOn {
+ public:
+  explicit AllocateOn(c10::Device device) : previous_(std::exchange(allocation_device, device)) {}
+  ~AllocateOn() { allocation_device = previous_; }
+  AllocateOn(const AllocateOn&) = delete;
+  AllocateOn& operator=(const AllocateOn&) = delete;
+
+ private:
+  const c10::Device previous_;
+};
+
+// A copy in memory of the CPU's own, also where the thread allocates that of an npu.
+at::Tensor on_host(const at::Tensor& tensor) {
+  const AllocateOn cpu(c10::kCPU);
+  return tensor.clone();
+}
+
+// Over the memory of `storage`, with sizes, strides and offsets, which are the host's on every device.
+at::Tensor make_nested(c10::Storage storage, c10::DispatchKeySet dense, const at::Tensor& like, const at::Tensor& sizes,
+                       const at::Tensor& strides, const at::Tensor& offsets) {
+  const auto elements = static_cast<int64_t>(storage.nbytes() / like.itemsize());
+  const at::Tensor buffer = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), dense, like.dtype());
+  buffer.unsafeGetTensorImpl()->set_sizes_contiguous({elements});
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(buffer, sizes, strides, offsets);
+}
+
 }  // namespace
 
 HostView::HostView(c10::Device device, bool results_on_device)
@@ -193,6 +222,10 @@ at::Tensor HostView::special_to_cpu(const at::Tensor& tensor) {
     auto* impl = at::sparse_csr::get_sparse_csr_impl(tensor);
     cpu = make_compressed(c10::DispatchKey::SparseCsrCPU, c10::kCPU, tensor, to_cpu(impl->compressed_indices()),
                           to_cpu(impl->plain_indices()), to_cpu(impl->values()));
+  } else if (tensor.is_nested()) {
+    auto* impl = at::native::get_nested_tensor_impl(tensor);
+    cpu = make_nested(cpu_storage(tensor.storage()), kDenseCpu, tensor, impl->get_nested_sizes(),
+                      impl->get_nested_strides(), impl->get_storage_offsets());
   } else {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "a tensor of type ", tensor.toString(), " (layout ", tensor.layout(),
                                 ") is not supported on device npu; convert it to a dense tensor first");
@@ -279,6 +312,12 @@ at::Tensor HostView::special_to_npu(const at::Tensor& tensor) {
     return make_compressed(c10::DispatchKey::SparseCsrPrivateUse1, device_, tensor, to_npu(impl->compressed_indices()),
                            to_npu(impl->plain_indices()), to_npu(impl->values()));
   }
+  if (tensor.is_nested()) {
+    auto* impl = at::native::get_nested_tensor_impl(tensor);
+    return make_nested(npu_storage(tensor.storage(), /*sole_owner=*/false), kDenseNpu, tensor,
+                       on_host(impl->get_nested_sizes()), on_host(impl->get_nested_strides()),
+                       on_host(impl->get_storage_offsets()));
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(false, "a result of type ", tensor.toString(), " (layout ", tensor.layout(),
                               ") is not supported on device npu");
 }
@@ -315,6 +354,9 @@ void HostView::write_back(const at::Tensor& npu, const at::Tensor& cpu) {
   if (C10_UNLIKELY(!npu.has_storage())) {
     write_back_sparse(npu, cpu);
     return;
+  }
+  if (C10_UNLIKELY(npu.is_nested())) {
+    return;  // no operator changes more of it than elements
   }
   c10::TensorImpl* to = npu.unsafeGetTensorImpl();
   const c10::TensorImpl* from = cpu.unsafeGetTensorImpl();

@@ -1,8 +1,9 @@
 #include "generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
+#include <ATen/core/ivalue.h>
 
 #include <array>
 #include <cstring>
@@ -19,6 +20,11 @@ struct GeneratorState : c10::intrusive_ptr_target {
   at::Generator cpu;
   uint64_t offset = 0;
 };
+
+// Not through the dispatcher: a state is real, also where fake tensors are traced.
+at::Tensor empty_bytes(int64_t size) {
+  return at::detail::empty_cpu({size}, at::kByte);
+}
 
 struct NpuGeneratorImpl final : c10::GeneratorImpl {
   NpuGeneratorImpl(c10::DeviceIndex device, c10::intrusive_ptr<GeneratorState> state)
@@ -42,7 +48,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   // A CPU uint8 tensor: the CPU generator's state, then the offset.
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     const at::Tensor cpu = state_->cpu.get_state();
-    at::Tensor state = at::empty({cpu.numel() + static_cast<int64_t>(sizeof(uint64_t))}, cpu.options());
+    at::Tensor state = empty_bytes(cpu.numel() + static_cast<int64_t>(sizeof(uint64_t)));
     auto* bytes = state.mutable_data_ptr<uint8_t>();
     std::memcpy(bytes, cpu.const_data_ptr<uint8_t>(), cpu.numel());
     std::memcpy(bytes + cpu.numel(), &state_->offset, sizeof(uint64_t));
@@ -57,7 +63,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
                 "RNG state must be a contiguous torch.ByteTensor on the CPU, as npu's get_state returns it");
     TORCH_CHECK(new_state.numel() == size, "RNG state of npu has ", size, " bytes, got ", new_state.numel());
     const auto* bytes = static_cast<const uint8_t*>(new_state.data());
-    at::Tensor cpu = at::empty({cpu_size}, at::TensorOptions(at::kCPU).dtype(at::kByte));
+    at::Tensor cpu = empty_bytes(cpu_size);
     std::memcpy(cpu.mutable_data_ptr<uint8_t>(), bytes, cpu_size);
     state_->cpu.set_state(cpu);
     std::memcpy(&state_->offset, bytes + cpu_size, sizeof(uint64_t));

@@ -69,6 +69,9 @@ bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tenso
   if (!dtype_fits || key.scalar_type() != dtype || value.scalar_type() != dtype || dropout_p != 0.0) {
     return false;
   }
+  if (query.is_nested() || key.is_nested() || value.is_nested()) {
+    return false;
+  }
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) {
     return false;
   }
@@ -170,6 +173,19 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   return {call.npu(std::move(output)), call.npu(std::move(mask))};
 }
 
+// --- Sums ------------------------------------------------------------------------------------------------------------
+
+// The CPU's kernel refuses complex numbers, which other devices add up.
+at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                  std::optional<c10::ScalarType> dtype) {
+  if (self.is_complex()) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return at::where(at::isnan(self), at::zeros({}, self.options()), self).sum(dim, keepdim, dtype);
+  }
+  HostCall call(self);
+  return call.npu(at::nansum(call.cpu(self), dim, keepdim, dtype));
+}
+
 // --- Recurrent cells -------------------------------------------------------------------------------------------------
 
 at::Tensor with_bias(at::Tensor gates, const at::Tensor& bias) {
@@ -264,6 +280,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_scaled_dot_product_fused_attention_overrideable", attention);
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward", attention_backward);
   m.impl("native_dropout", native_dropout);
+  m.impl("nansum", nansum);
   m.impl("_thnn_fused_lstm_cell", lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", gru_cell);

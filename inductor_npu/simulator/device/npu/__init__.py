@@ -162,6 +162,17 @@ __all__ = [
 # What PyTorch asks of a device module by these names.
 _PRIVATE = (_exchange_device, _maybe_exchange_device, _is_in_bad_fork, _lazy_call, _lazy_init)
 
+# Functions whose results are constants of a graph in compiled code. They depend on the process's settings alone.
+CONSTANT_FUNCTIONS = (
+    can_device_access_peer,
+    device_count,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_available,
+    is_bf16_supported,
+)
+
 # What torch calls its slot for a device from outside while nobody, or nobody but us, has it.
 _FREE_NAMES = ("privateuseone", "npu")
 

@@ -56,6 +56,8 @@ def device_count() -> int:
 
 def current_device() -> int:
     """Index of this thread's current device."""
+    if torch.compiler.is_dynamo_compiling():
+        return torch.accelerator.current_device_index()  # a constant of the graph, with a guard
     return extension().current_device()
 
 
@@ -100,7 +102,11 @@ class device_of(device):  # noqa: N801
 
 def synchronize(device: DeviceLike = None) -> None:
     """Waits for all work of `device`, then raises the first failure among it, which names the operator or kernel."""
-    extension().synchronize(device_index(device))
+    index = device_index(device)
+    if torch.compiler.is_dynamo_compiling():
+        torch.accelerator.synchronize(index)  # which Dynamo puts into the graph
+    else:
+        extension().synchronize(index)
 
 
 def utilization(device: DeviceLike = None) -> int:

@@ -15,6 +15,8 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 def empty_cache() -> None:
     """Gives reserved memory that no tensor uses back to the host."""
+    if torch.compiler.is_dynamo_compiling():
+        return  # a graph holds no such call, for no device
     if is_initialized():
         extension().empty_cache()
 

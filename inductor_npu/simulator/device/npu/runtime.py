@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from types import ModuleType
 
+import torch
+
 from inductor_npu.simulator.device import build
 
 _lock = threading.RLock()
@@ -20,7 +22,16 @@ def extension() -> ModuleType:
     Raises NoCompilerError or DeviceBuildError if it must be built and cannot be, RuntimeError in a child forked after
     its parent used the device.
     """
+    if torch.compiler.is_dynamo_compiling():
+        _leave_graph()
     return _extension or _open()
+
+
+def _leave_graph() -> None:
+    torch._dynamo.graph_break(
+        msg="this function of torch.npu asks or changes the device while the program runs, which no graph can hold: "
+        "call it outside of what is compiled with fullgraph=True"
+    )
 
 
 def _open() -> ModuleType:
@@ -46,7 +57,8 @@ os.register_at_fork(after_in_child=_forget)
 
 def init() -> None:
     """Opens the device now. Not needed: the first use does it."""
-    extension()
+    if not is_initialized():
+        extension()
 
 
 def _lazy_init() -> None:
@@ -55,6 +67,8 @@ def _lazy_init() -> None:
 
 def _lazy_call(call: Callable[[], object]) -> None:
     """Runs `call` now if the device is open, else as soon as it is."""
+    if torch.compiler.is_dynamo_compiling():
+        _leave_graph()
     with _lock:
         if _extension is None:
             _pending.append(call)

@@ -85,6 +85,8 @@ def stream(stream: torch.Stream | None) -> StreamContext:
 
 def current_stream(device: DeviceLike = None) -> Stream:
     """This thread's current stream of `device`."""
+    if torch.compiler.is_dynamo_compiling():
+        return torch.accelerator.current_stream(device_index(device))  # which Dynamo knows
     return _npu_stream(extension().current_stream(device_index(device)))
 
 
