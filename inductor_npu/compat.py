@@ -26,14 +26,15 @@ _PARTS_IN_A_BLOCK = 8
 @dataclass(frozen=True)
 class Patch:
     """One touch of private state: `apply` makes it, `when` names the module whose import makes it possible (and
-    necessary). `until` names the first version that does without, where there is one, and `is_needed` says which kind
-    this one is: it is asked of the module, not of its version.
+    necessary). `since` and `until` name the first version that needs it and the first that does without, where some
+    do not; `is_needed` says which kind this one is: it is asked of the module, not of its version.
     """
 
     symbol: str
     reason: str
     when: str
     apply: Callable[[], None]
+    since: str = ""
     until: str = ""
     is_needed: Callable[[], bool] = lambda: True
 
@@ -305,20 +306,10 @@ def _leave_layouts_of_convolutions() -> None:
 
 def _save_seeds() -> None:
     from torch._functorch import partitioners
-    from torch.utils.checkpoint import CheckpointPolicy
 
-    original = partitioners.has_recomputable_rng_ops
+    from inductor_npu.device_interface.random_states import saving_seeds
 
-    @functools.wraps(original)
-    def has_recomputable_rng_ops(fx_g: Any) -> bool:
-        from torch._inductor.inductor_prims import seeds
-
-        for node in fx_g.graph.find_nodes(op="call_function", target=seeds):
-            if node.args[1].type == DEVICE and node.meta.get("recompute") is not None:
-                node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-        return original(fx_g)
-
-    partitioners.has_recomputable_rng_ops = has_recomputable_rng_ops
+    partitioners.has_recomputable_rng_ops = saving_seeds(partitioners.has_recomputable_rng_ops)
 
 
 def _reshape_where_it_may_help() -> None:
@@ -552,7 +543,9 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.ir.Layout",
         reason="ValueRangeError where strides of padded images of dynamic sizes are compared by remainders that have "
         "reciprocals (codegen/stride_orders.py).",
-        is_needed=upstream.strides_are_compared_by_remainders,  # torch 2.13 alone
+        since="torch 2.13",
+        until="torch 2.14",
+        is_needed=upstream.strides_are_compared_by_remainders,
         when="torch._inductor.ir",
         apply=_compare_strides_without_reciprocals,
     ),
@@ -592,7 +585,6 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._prims.rng_prims.run_and_save_rng_state",
         reason="which device's generator is kept for a random operator that a checkpoint computes again is looked up "
         "in a table of the function's own; npu is an error. Those of other devices are called as ever.",
-        torch_versions="2.11 to 2.15",
         when="torch._prims.rng_prims",
         apply=_keep_random_states,
     ),

@@ -4,6 +4,7 @@ is computed again needs. They know a fixed list of devices; here is what they do
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,24 @@ def teach() -> None:
     restoring.py_kernels[torch._C.DispatchKey.BackendSelect] = _for_npu(
         _run_with, restoring.py_kernels[torch._C.DispatchKey.BackendSelect], skipped=1
     )
+
+
+def saving_seeds(has_recomputable_rng_ops: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """The partitioner's question, asked when the seeds of npu's random numbers are marked to be saved: computed again
+    they would be others, and to keep the generator's state for them would be an operator in eager.
+    """
+
+    @functools.wraps(has_recomputable_rng_ops)
+    def asked_with_seeds_saved(fx_g: Any) -> bool:
+        from torch._inductor.inductor_prims import seeds
+        from torch.utils.checkpoint import CheckpointPolicy
+
+        for node in fx_g.graph.find_nodes(op="call_function", target=seeds):
+            if node.args[1].type == "npu" and node.meta.get("recompute") is not None:
+                node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        return has_recomputable_rng_ops(fx_g)
+
+    return asked_with_seeds_saved
 
 
 def _for_npu(run: Callable[..., Any], others: Callable[..., Any], skipped: int) -> Callable[..., Any]:
