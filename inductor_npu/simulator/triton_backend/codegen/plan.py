@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..host_functions import SORT
 from ..ttir.ir import Op, TensorType, Value
 from .effects import ATOMICS, READS, Bases, free_values, nested, written_pointers
 from .lanes import Lane
@@ -39,6 +40,7 @@ SOLO = frozenset(
         "tt.assert",
         "cf.assert",
         "tt.unsplat",
+        SORT,
     }
 )
 _COSTS = {
