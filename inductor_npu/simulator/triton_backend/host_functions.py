@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 SORT = "npu.sort"
+PLACED_SUM = "npu.placed_sum"  # see codegen/placed_sums.py
 
 _SORT = re.compile(
     r"inductor_npu\.codegen\.device_functions\.scans\.sort_with_index__(?P<types>.+?)__(?P<constants>.+)"
@@ -53,4 +54,4 @@ def sort_of(function: str) -> Sort | None:
     return Sort(kind, int(constants["3"]), constants["4"] == "True", length)
 
 
-__all__ = ["SORT", "Sort", "sort_of"]
+__all__ = ["PLACED_SUM", "SORT", "Sort", "sort_of"]

@@ -35,7 +35,8 @@ DEEPEST_CHAIN = 10_000  # Python calls: values are evaluated recursively, three 
 class CodegenOptions:
     """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
     `distinct_arguments` says that no two arguments point at the same memory, unless it is only read;
-    `record` adds counters (see `counters.py`), `checked` checks (see `checks.py`); `grid_limit` is the largest number
+    `record` adds counters (see `counters.py`), `checked` checks (see `checks.py`); `compresses` says that the host
+    moves lanes together by an instruction that LLVM knows; `grid_limit` is the largest number
     of programs of a launch.
     """
 
@@ -45,6 +46,7 @@ class CodegenOptions:
     checked: bool = False
     vector_bits: int = 512
     registers: int = 32
+    compresses: bool = False
     grid_limit: int = (1 << 31) - 1
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..host_functions import SORT
+from ..host_functions import PLACED_SUM, SORT
 from ..ttir.ir import Op, Value
 from . import counters
 from .builder import Val
@@ -16,6 +16,7 @@ from .errors import UnsupportedOperation
 from .frame import row_major
 from .lanes import Uniform
 from .memory import Buffer, held
+from .placed_sums import emit_placed_sum
 from .plan import Group, Root, is_tensor
 from .scan import ScanNest
 from .types import element_bytes, element_of, llvm_type, shape_of
@@ -196,6 +197,7 @@ def _assert(kernel: KernelGenerator, op: Op) -> None:
 
 _HANDLERS = {
     SORT: _sort,
+    PLACED_SUM: emit_placed_sum,
     "cf.assert": _assert,
     "tt.assert": _assert,
     "tt.cat": _cat,
