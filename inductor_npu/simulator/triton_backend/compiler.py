@@ -17,6 +17,7 @@ from ...compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
 from ..memory_check import is_checked
 from . import launch_record
+from .host_functions import sort_of
 
 BACKEND = "npu"
 LARGEST_TILES = 5  # that many are kept for the message of a kernel that does not fit
@@ -189,6 +190,7 @@ _TTIR_PASSES = (
 
 
 def _make_ttir(module: Any) -> Any:
+    _keep_calls(module)
     manager = ir.pass_manager(module.context)
     manager.enable_debug()
     for group, name in _TTIR_PASSES:
@@ -196,6 +198,20 @@ def _make_ttir(module: Any) -> Any:
             getattr(group, name)(manager)
     _run(manager, module)
     return module
+
+
+def _keep_calls(module: Any) -> None:
+    """Has Triton leave calls of what the host does by a function of its runtime."""
+    names: list[str] = []
+
+    def note(operation: Any) -> None:
+        if operation.get_name() == "tt.func":
+            names.append(operation.get_str_attr("sym_name"))
+
+    module.walk(note)
+    for name in names:
+        if sort_of(name) is not None:
+            module.get_function(name).set_attr("noinline", ir.builder(module.context).get_bool_attr(True))
 
 
 def _run(manager: Any, module: Any) -> None:
@@ -220,10 +236,15 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
     from .ttir import budget, parser
     from .ttir.passes import simplify
 
-    parsed = parser.parse(str(module))
+    text = str(module)
+    parsed = parser.parse(text)
     name = parsed.kernel.name
+    has_calls = any(sort_of(function) is not None for function in parsed.functions)
     simplify(parsed)
     footprint = budget.footprint(parsed.kernel, target)
+    if has_calls:  # the chip has no such functions: its footprint is that of all operations
+        parsed = parser.parse(text)
+        simplify(parsed, with_host_functions=True)
     try:
         kernel = generate(parsed, options, target.max_grid)
     except UnsupportedOperation as error:

@@ -17,6 +17,7 @@ from typing import Any
 from triton.language import core
 
 _PREFIX = "__npu_"
+_GENERIC = "triton.language.extra.libdevice"
 
 # Signatures, in the order in which they are tried, and the functions that have them.
 _UNARY = "f32 -> f32; f64 -> f64"
@@ -164,6 +165,7 @@ def _function(name: str, overloads: list[Overload]) -> Any:
     handle = Parameter("_semantic", Parameter.KEYWORD_ONLY, default=None)
     call.__signature__ = Signature([*parameters, handle])  # type: ignore[attr-defined]
     call.__name__ = call.__qualname__ = name
+    call.__module__ = _GENERIC  # whoever compiles a kernel that names it puts the function of its own target there
     call.__doc__ = "; ".join(f"({', '.join(arguments)}) -> {result}" for arguments, result in overloads)
     return core.extern(call)
 
@@ -173,8 +175,8 @@ def _parse(text: str) -> list[Overload]:
     return [(tuple(arguments.split()), result) for arguments, result in pairs]
 
 
-__all__ = ["symbol_parts"]
-for _overloads, _names in _FUNCTIONS:
-    for _name in _names.split():
-        globals()[_name] = _function(_name, _parse(_overloads))
-        __all__.append(_name)
+FUNCTIONS = {name: _parse(overloads) for overloads, names in _FUNCTIONS for name in names.split()}
+"""What each function takes and gives, by its name."""
+globals().update({name: _function(name, overloads) for name, overloads in FUNCTIONS.items()})
+
+__all__ = ["FUNCTIONS", "symbol_parts", *FUNCTIONS]

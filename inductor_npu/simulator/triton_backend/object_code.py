@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,12 +39,21 @@ def _initialised() -> bool:
     return True
 
 
-def _target_machine(opt_level: int) -> Any:
+def _target_machine(opt_level: int, without: str = "") -> Any:
+    """A machine like the host; `without` takes features of it away ("-avx512vl")."""
     _initialised()
     target = llvm.Target.from_triple(llvm.get_process_triple())
+    features = ",".join(filter(None, (_host_features(), without)))
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_host_features(), opt=opt_level, reloc="pic", codemodel="small", jit=True
+        cpu=llvm.get_host_cpu_name(), features=features, opt=opt_level, reloc="pic", codemodel="small", jit=True
     )
+
+
+# vmovmskps, vmovmskpd and vpmovmskb of a register, behind a prefix (VEX) of two or of three bytes. Bytes of other
+# instructions may look like one; none of these three looks different.
+_SIGN_BITS = re.compile(
+    rb"(?:\xc5|\xc4[\x01\x21\x41\x61\x81\xa1\xc1\xe1])[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd][\x50\xd7][\xc0-\xff]"
+)
 
 
 def compile_object(ir: str, opt_level: int) -> bytes:
@@ -52,8 +62,20 @@ def compile_object(ir: str, opt_level: int) -> bytes:
     `opt_level` 0 optimises nothing, 1 does what output of our code generator needs, 2 and 3 run LLVM's own pipelines:
     they take five times as long and find next to nothing in code that is written as vectors, with its loops unrolled
     and what is invariant in them hoisted.
+
+    LLVM 22 joins vpmovq2m and kmov (and their like) into vmovmskpd, which can name no register beyond 15: it then reads
+    another one, without a word (https://github.com/llvm/llvm-project/issues/191304). In object code the register that
+    was meant is gone, so that code with such an instruction, about one kernel in a hundred, is made again without
+    AVX-512VL, the only source of short vectors in those registers.
     """
-    machine = _target_machine(2 if opt_level else 0)
+    code = _compiled(ir, opt_level)
+    if "+avx512vl" in _host_features().split(",") and _SIGN_BITS.search(code):
+        return _compiled(ir, opt_level, without="-avx512vl")
+    return code
+
+
+def _compiled(ir: str, opt_level: int, without: str = "") -> bytes:
+    machine = _target_machine(2 if opt_level else 0, without)
     try:
         module = llvm.parse_assembly(ir)
         module.verify()

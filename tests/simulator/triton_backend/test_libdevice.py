@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 
 import pytest
+import torch
 from triton.compiler.errors import CompilationError
 from triton.language.extra import libdevice as generic
 
@@ -12,6 +16,8 @@ from inductor_npu.simulator.triton_backend import libdevice
 from inductor_npu.simulator.triton_backend.ttir.ir import Op
 from inductor_npu.simulator.triton_backend.ttir.parser import parse
 from tests.triton_features import ttir
+
+from .kernels.support import compile_source
 
 
 def extern_calls(expression: str, **arguments: str) -> list[Op]:
@@ -77,3 +83,48 @@ def test_a_wrong_call_says_what_is_there(expression: str, message: str) -> None:
 def test_it_cannot_be_called_outside_a_kernel() -> None:
     with pytest.raises(ValueError, match=r"triton\.jit"):
         libdevice.exp(1.0)
+
+
+IMPORTED_AS_LIGER_DOES = """
+from triton.language.math import fast_dividef, rsqrt, tanh
+import triton.language as tl
+
+assert tl.math.tanh is tanh and tl.math.rsqrt is rsqrt and rsqrt.__module__ == "triton.language.math"
+assert not hasattr(tl.math, "no_such_function") and not hasattr(tl.math, "FUNCTIONS")
+print(fast_dividef.__name__)
+"""
+
+
+def in_a_process(program: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("first", ["", "import torch\n", "import triton\n"])
+def test_libdevice_can_be_imported_from_tritons_math(first: str) -> None:
+    done = in_a_process(first + IMPORTED_AS_LIGER_DOES)
+    assert done.stdout.strip() == "fast_dividef", done.stderr
+
+
+def test_tritons_math_is_left_alone_where_another_provides_the_device() -> None:
+    done = in_a_process("from triton.language.math import tanh", INDUCTOR_NPU_PROVIDER="none")
+    assert "cannot import name 'tanh' from 'triton.language.math'" in done.stderr
+
+
+def test_functions_of_tritons_math_compute() -> None:
+    source = """
+from triton.language.math import tanh, fast_dividef
+
+@triton.jit
+def kernel(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(x + i)
+    tl.store(out + i, tanh(value))
+    tl.store(out + N + i, tl.math.pow(value, 2.0))
+    tl.store(out + 2 * N + i, fast_dividef(value, tl.math.exp(value)))
+"""
+    x = torch.linspace(-3, 3, 64)
+    out = torch.empty(3, 64, device="npu")
+    compile_source(source)["kernel"][(1,)](x.to("npu"), out, N=64)
+    torch.testing.assert_close(out.cpu(), torch.stack([x.tanh(), x**2, x / x.exp()]))

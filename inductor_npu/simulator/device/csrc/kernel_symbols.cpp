@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel_sort.h"
 #include "memory_check.h"
 #include "runtime.h"
 
@@ -100,6 +101,7 @@ void device_print(const int32_t program[3], const char* prefix, const void* valu
 py::dict runtime_symbols() {
   py::dict symbols;
   symbols["npu_device_print"] = reinterpret_cast<uint64_t>(&device_print);
+  symbols["npu_sort_rows"] = reinterpret_cast<uint64_t>(&sort_rows);
   symbols["npu_check_access"] = reinterpret_cast<uint64_t>(&memory_check::check_access);
   return symbols;
 }

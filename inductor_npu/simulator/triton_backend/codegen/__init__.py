@@ -33,5 +33,7 @@ def host_options() -> CodegenOptions:
     """The options that fit this process's CPU."""
     import llvmlite.binding as llvm
 
-    vectors = HostVectors.of_features(llvm.get_host_cpu_features())
-    return CodegenOptions(vector_bits=vectors.bits, registers=vectors.registers)
+    features = llvm.get_host_cpu_features()
+    vectors = HostVectors.of_features(features)
+    compresses = bool(features.get("avx512f")) and llvm.llvm_version_info >= (20,)
+    return CodegenOptions(vector_bits=vectors.bits, registers=vectors.registers, compresses=compresses)

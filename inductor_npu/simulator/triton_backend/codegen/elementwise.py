@@ -13,7 +13,7 @@ from .integers import Integers
 from .lanes import Address, Index, Lane, Lanes, Prefix, Uniform, Vector, is_uniform
 from .mathfunctions import MathFunctions
 from .rewrite import OFFSET
-from .types import BITS, NARROW_FLOATS, element_bytes, element_of, is_float, llvm_type, pointee_of
+from .types import BITS, LLVM_TYPES, NARROW_FLOATS, element_bytes, element_of, is_float, limits, llvm_type, pointee_of
 
 _INTEGER_BINARY = {
     "arith.addi": "add",
@@ -80,7 +80,7 @@ class Elementwise:
         return [self.lanes.vector(lane, width) for lane in operands], Vector
 
     def float_op(self, operands: Sequence[Val], element: str, compute: Callable[..., Val]) -> Val:
-        """`compute` on floats; f16 and bf16 are computed in f32 and rounded."""
+        """`compute` on floats; those of 16 and 8 bits are computed in f32 and rounded."""
         if element in NARROW_FLOATS:
             wide = compute(*(self.conversions.extend(v, "f32") for v in operands))
             return wide if not is_float(wide.element) else self.conversions.truncate(wide, element)
@@ -187,9 +187,10 @@ class Elementwise:
 
     def negate(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:
         (a,), form = self.values(operands, width)
-        if a.element == "bf16":
-            flipped = self.b.binary("xor", a, self.b.constant("i16", -32768, a.lanes))
-            return form(self.b.retype(flipped, "bf16"))
+        carried = LLVM_TYPES[a.element]
+        if carried.startswith("i"):  # as its bits
+            sign = self.b.constant(carried, limits(carried)[0], a.lanes)
+            return form(self.b.retype(self.b.binary("xor", a, sign), a.element))
         return form(self.b.pure(a.element, a.lanes, f"fneg {a}", a))
 
     def float_extremum_op(self, op: Op, operands: Sequence[Lane], width: int) -> Lane:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..ttir.ir import Block, Function, Module, Op, Value
+from ..ttir.ir import Block, Function, Module, Op, ScalarType, TensorType, Value
 from . import control_flow, counters, solo
 from .atomics import emit_scalar_atomic
 from .builder import Builder, Val
@@ -25,7 +25,7 @@ from .rewrite import rewrite
 from .strides import Strides
 from .tables import Tables
 from .transpose import turn_crosswise_tiles
-from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
+from .types import BITS, FLOATS, LLVM_TYPES, element_bytes, element_of, is_float, llvm_type, shape_of
 
 SCRATCH_ALIGNMENT = 64
 DEEPEST_CHAIN = 10_000  # Python calls: values are evaluated recursively, three calls an operation
@@ -35,7 +35,8 @@ DEEPEST_CHAIN = 10_000  # Python calls: values are evaluated recursively, three 
 class CodegenOptions:
     """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
     `distinct_arguments` says that no two arguments point at the same memory, unless it is only read;
-    `record` adds counters (see `counters.py`), `checked` checks (see `checks.py`); `grid_limit` is the largest number
+    `record` adds counters (see `counters.py`), `checked` checks (see `checks.py`); `compresses` says that the host
+    moves lanes together by an instruction that LLVM knows; `grid_limit` is the largest number
     of programs of a launch.
     """
 
@@ -45,6 +46,7 @@ class CodegenOptions:
     checked: bool = False
     vector_bits: int = 512
     registers: int = 32
+    compresses: bool = False
     grid_limit: int = (1 << 31) - 1
 
 
@@ -73,6 +75,18 @@ def generate_kernel(module: Module, options: CodegenOptions) -> GeneratedKernel:
         sys.setrecursionlimit(limit)
 
 
+def _refuse_unknown_elements(function: Function) -> None:
+    """Raises UnsupportedOperation for the first operation whose result has numbers in a format that is not known."""
+    for op in function.body.walk():
+        for result in op.results:
+            type_ = result.type.element if isinstance(result.type, TensorType) else result.type
+            if isinstance(type_, ScalarType) and type_.name not in LLVM_TYPES:
+                known = ", ".join(sorted(FLOATS))
+                raise UnsupportedOperation(
+                    op, f"numbers in the format {type_.name} are not supported; convert them to one of {known} first"
+                )
+
+
 class KernelGenerator:
     """The state of generating one kernel: where each value is, and the scratch in use."""
 
@@ -93,6 +107,7 @@ class KernelGenerator:
 
     # -- the function ------------------------------------------------------------------------------------------------
     def generate(self) -> GeneratedKernel:
+        _refuse_unknown_elements(self.function)
         rewrite(self.function)
         self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
         self._arguments()

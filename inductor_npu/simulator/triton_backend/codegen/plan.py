@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..host_functions import PLACED_SUM, SORT
 from ..ttir.ir import Op, TensorType, Value
 from .effects import ATOMICS, READS, Bases, free_values, nested, written_pointers
 from .lanes import Lane
@@ -39,6 +40,8 @@ SOLO = frozenset(
         "tt.assert",
         "cf.assert",
         "tt.unsplat",
+        SORT,
+        PLACED_SUM,
     }
 )
 _COSTS = {
@@ -260,7 +263,7 @@ class _BlockPlan:
             return (
                 [] if self.planner.strides.is_position(place) or self.planner.tables.of(place) is not None else [place]
             )
-        return op.operands if op.name in SOLO else []
+        return op.operands if op.name in SOLO and op.name != PLACED_SUM else []
 
     def _relate_forward(self, position: int, op: Op) -> None:
         if not is_virtual(op):

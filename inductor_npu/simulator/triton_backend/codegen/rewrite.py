@@ -7,6 +7,7 @@ from collections import defaultdict
 from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value
 from .branches import Mapping, choose_sides
 from .idioms import rounded_to_even
+from .placed_sums import place_sums
 from .plan import is_tensor
 from .types import element_of, shape_of
 
@@ -18,14 +19,15 @@ _SUMS = frozenset(
 
 
 def rewrite(function: Function) -> None:
-    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`); functions of elements lose
-    their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one truth value;
-    loops carry offsets instead of tiles of addresses; extensions of integers that serve addresses alone are marked
-    (attribute OFFSET).
+    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`); functions
+    of elements lose their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one
+    truth value; loops carry offsets instead of tiles of addresses; extensions of integers that serve addresses alone
+    are marked (attribute OFFSET).
 
     Raises UnsupportedOperation for a function of elements that cannot be computed for all of them at once.
     """
     _rewrite_block(function.body)
+    place_sums(function)
     _mark_offsets(function.body)
 
 

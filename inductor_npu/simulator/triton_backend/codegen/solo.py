@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..host_functions import PLACED_SUM, SORT
 from ..ttir.ir import Op, Value
 from . import counters
 from .builder import Val
@@ -15,6 +16,7 @@ from .errors import UnsupportedOperation
 from .frame import row_major
 from .lanes import Uniform
 from .memory import Buffer, held
+from .placed_sums import emit_placed_sum
 from .plan import Group, Root, is_tensor
 from .scan import ScanNest
 from .types import element_bytes, element_of, llvm_type, shape_of
@@ -35,6 +37,9 @@ _PRINT_KINDS = {
     "f64": "d",
     "ptr": "p",
 }
+
+
+SORT_WORK = 16  # what sorting an element takes, in elements that are computed
 
 
 def emit(kernel: KernelGenerator, op: Op) -> None:
@@ -109,6 +114,31 @@ def _unsplat(kernel: KernelGenerator, op: Op) -> None:
     kernel.env[op.result] = Uniform(kernel.scalar(op.operands[0]))
 
 
+def _sort(kernel: KernelGenerator, op: Op) -> None:
+    """Rows in order, by the runtime's function; the axis is the first or the last one of the tile."""
+    b, sort = kernel.b, op.attrs["sort"]
+    tiles = [in_scratch(kernel, value) for value in op.operands[:2]]
+    results = [kernel.allocate(tile.shape, tile.element, tile.strides) for tile in tiles]
+    shape = tiles[0].shape
+    extent = shape[sort.axis]
+    rows, stride = math.prod(shape) // extent, tiles[0].strides[sort.axis]
+    lanes = kernel.elementwise.lanes
+    if sort.length is None:
+        length = lanes.widened(kernel.scalar(op.operands[2]))
+    else:
+        length = b.constant("i64", sort.length)
+    kernel.work += math.prod(shape) * SORT_WORK
+    addresses = ", ".join(str(kernel.memory.scratch_pointer(tile.offset)) for tile in (*tiles, *results))
+    bytes_ = [element_bytes(held(tile.element)) for tile in tiles]
+    b.declare("declare void @npu_sort_rows(ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i32, i32, i32, i32)")
+    b.line(
+        f"call void @npu_sort_rows({addresses}, i64 {rows}, {length}, i64 {extent}, "
+        f"i64 {extent if stride == 1 else 1}, i64 {stride}, i32 {ord(sort.kind)}, i32 {bytes_[0]}, i32 {bytes_[1]}, "
+        f"i32 {int(sort.descending)})"
+    )
+    kernel.env.update(zip(op.results, results, strict=True))
+
+
 def _print(kernel: KernelGenerator, op: Op) -> None:
     b = kernel.b
     prefix = b.table("i8", [*str(op.attrs.get("prefix", "")).encode(), 0])
@@ -166,6 +196,8 @@ def _assert(kernel: KernelGenerator, op: Op) -> None:
 
 
 _HANDLERS = {
+    SORT: _sort,
+    PLACED_SUM: emit_placed_sum,
     "cf.assert": _assert,
     "tt.assert": _assert,
     "tt.cat": _cat,

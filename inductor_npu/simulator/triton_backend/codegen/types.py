@@ -16,8 +16,8 @@ from ..ttir.ir import PointerType, ScalarType, TensorType, Type
 # mathlib's scalars, and those that only code has.
 LLVM_TYPES = {**mathlib.LLVM_TYPES, "index": "i64", "ptr": "ptr"}
 BITS = {**mathlib.BIT_WIDTHS, "index": 64, "ptr": 64}
-FLOATS = frozenset({"f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2"})
-NARROW_FLOATS = frozenset({"f16", "bf16"})
+NARROW_FLOATS = frozenset({"f16", "bf16", "f8E4M3FN", "f8E5M2"})
+FLOATS = NARROW_FLOATS | {"f32", "f64"}
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 

@@ -6,7 +6,7 @@
     module_text += library.text()                         # definitions, then the declarations they need
 
 Elements are written as in MLIR. bf16 travels as i16 and fp8 as i8 (their bits). A function defined for f32 also accepts
-f16 and bf16: it then computes in f32 and rounds its result.
+narrower floats: it then computes in f32 and rounds its result.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 from .builder import Builder, Value, llvm_type
 
 Body = Callable[..., Value]
+NARROW = ("f16", "bf16", "f8E4M3FN", "f8E5M2")  # what functions of f32 take, too
 INLINE_LINES = 150  # longer bodies stay calls: inlining them would cost more compile time than the call costs
 
 
@@ -106,9 +107,9 @@ def _build(name: str, arguments: tuple[str, ...], lanes: int) -> Function:
     values = [Value(builder, element, f"%a{i}") for i, element in enumerate(arguments)]
     if arguments in definition.signatures:
         result = definition.body(builder, *values)
-    elif (wide := tuple("f32" if a in ("f16", "bf16") else a for a in arguments)) in definition.signatures:
+    elif (wide := tuple("f32" if a in NARROW else a for a in arguments)) in definition.signatures:
         widen, narrow = DEFINITIONS["convert_to_f32"].body, DEFINITIONS[f"convert_to_{_narrowest(arguments)}"].body
-        result = definition.body(builder, *(widen(builder, v) if v.element in ("f16", "bf16") else v for v in values))
+        result = definition.body(builder, *(widen(builder, v) if v.element in NARROW else v for v in values))
         result = narrow(builder, result) if result.element == "f32" and wide != arguments else result
     else:
         known = "; ".join(f"({', '.join(s)})" for s in definition.signatures)
@@ -131,7 +132,7 @@ def _build(name: str, arguments: tuple[str, ...], lanes: int) -> Function:
 
 
 def _narrowest(arguments: tuple[str, ...]) -> str:
-    return next((a for a in arguments if a in ("f16", "bf16")), "f32")
+    return next((a for a in arguments if a in NARROW), "f32")
 
 
 def name_for(name: str, type_: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..host_functions import SORT, sort_of
 from .ascend_operations import write_out
 from .copying import copy_operations
 from .ir import Block, Function, Module, Op, Value
@@ -35,15 +36,25 @@ class RecursionNotSupportedError(ValueError):
     """Functions that call each other in a cycle cannot be inlined."""
 
 
-def simplify(module: Module) -> None:
+def simplify(module: Module, with_host_functions: bool = False) -> None:
     """Make the kernel the module's only function, in operations of every Triton, free of unused pure ones. Works in
-    place.
+    place. `with_host_functions`: calls of what the host's runtime has a function for become operations of that name
+    (`host_functions.py`).
 
     Raises RecursionNotSupportedError.
     """
+    if with_host_functions:
+        for op in module.kernel.body.walk():
+            _call_host_function(op)
     inline_calls(module)
     write_out(module.kernel.body)
     remove_dead_operations(module.kernel.body)
+
+
+def _call_host_function(op: Op) -> None:
+    sort = sort_of(str(op.attrs["callee"])) if op.name == "tt.call" else None
+    if sort is not None:
+        op.name, op.attrs = SORT, {"sort": sort}
 
 
 def inline_calls(module: Module) -> None:

@@ -1,0 +1,57 @@
+"""Functions of generated kernels that the host does in another way than the chip: by a function of its runtime.
+
+A kernel for Ascend is written in what Ascend's compiler vectorises. A sort there compares each element of a row with
+all others, which no processor does as fast as it sorts. `device_functions.sort_with_index` is a function of Triton, so
+that its call can be told from the text around it as long as it is not inlined: the compiler asks Triton for that,
+and its code generator makes of the call what `sort_of` says. What the kernel takes of the Unified Buffer is worked out
+from the function's own operations, as for the chip.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SORT = "npu.sort"
+PLACED_SUM = "npu.placed_sum"  # see codegen/placed_sums.py
+
+_SORT = re.compile(
+    r"inductor_npu\.codegen\.device_functions\.scans\.sort_with_index__(?P<types>.+?)__(?P<constants>.+)"
+)
+# A constant argument in the name of a function: its place and its value, as Triton 3.2 and 3.6 write them.
+_CONSTANT = re.compile(r"\(?(\d+),?\)?cconstexpr_(\w+?)_(?=_|$)")
+# How numbers are compared, in the runtime's letters. bfloat16 is sorted as float32.
+_KINDS = {
+    "fp16": "f",
+    "fp32": "f",
+    "fp64": "f",
+    **{f"{sign}{bits}": sign for sign in "iu" for bits in (1, 8, 16, 32, 64)},
+}
+
+
+@dataclass(frozen=True)
+class Sort:
+    """A call of `sort_with_index(x, index, length, dim, descending)`. `kind` is how numbers of `x` are compared, in the
+    runtime's letters; `length` None: the third operand.
+    """
+
+    kind: str
+    axis: int
+    descending: bool
+    length: int | None = None
+
+
+def sort_of(function: str) -> Sort | None:
+    """The sort that the function of this name in a module does; None where it is another function."""
+    match = _SORT.fullmatch(function)
+    if match is None:
+        return None
+    constants = dict(_CONSTANT.findall(match["constants"]))
+    kind = _KINDS.get(match["types"].partition("S")[0])
+    if not {"3", "4"} <= constants.keys() or kind is None:
+        return None
+    length = int(constants["2"]) if "2" in constants else None
+    return Sort(kind, int(constants["3"]), constants["4"] == "True", length)
+
+
+__all__ = ["PLACED_SUM", "SORT", "Sort", "sort_of"]
