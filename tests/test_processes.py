@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_its_variables_and_path_are_those_of_a_fresh_process(tmp_path: Path, mon
 def test_it_ends_as_a_fresh_process_does(end: str) -> None:
     code = f"import atexit, os, sys\natexit.register(print, 'at exit')\nprint('said', file=sys.stderr)\n{end}"
     forked = run_forked(code, **WITHOUT_DEVICE)
-    fresh = subprocess.run(["python3", "-c", code], capture_output=True, text=True, check=False)
+    fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (forked.returncode, forked.stdout) == (fresh.returncode, fresh.stdout)
     assert forked.stderr.splitlines()[0] == "said" and ("KeyError: 'mine'" in forked.stderr) == ("KeyError" in end)
 
