@@ -22,14 +22,9 @@ import torch, torch._inductor.compile_fx
 from torch._dynamo.utils import counters
 
 """
-# Imports and what a first compile sets up take most of a process's time: those of a crowd are forks of one that has
-# done it all. It has not opened the device, and knows no graph.
+# Imports take most of a process's time: those of a crowd are forks of one that has done them. It has compiled nothing:
+# any compile opens the device, which a fork then cannot use.
 _CROWD = """
-with torch._inductor.config.patch(force_disable_caches=True, compile_threads=1), torch.no_grad():
-    torch.compile(lambda x: x @ x)(torch.ones(2, 2))  # the library's: no C++ is compiled
-torch._dynamo.reset()
-counters.clear()
-
 statuses, children = [], []
 for rank in os.environ["RANKS"].split():
     children.append(os.fork())
