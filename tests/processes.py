@@ -15,9 +15,9 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # Read when Python, torch or a library below it is loaded, which a forked process does not do.
-_READ_AT_IMPORT = ("PYTHON", "LD_", "OMP_", "MKL_", "TORCH")
+_READ_AT_IMPORT = ("PYTHON", "LD_", "OMP_", "MKL_", "TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TORCH_COMPILE_JOB_ID")
+_OF_OTHERS = "torch,sympy,networkx"  # and what Dynamo and Inductor import, which know nothing of devices
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ def run_python(code: str, path: Path | None = None, timeout: float = 120, **envi
 
 
 def run_forked(
-    code: str, path: Path | None = None, timeout: float = 120, imported: str = "torch", **environment: str
+    code: str, path: Path | None = None, timeout: float = 120, imported: str = _OF_OTHERS, **environment: str
 ) -> Finished:
     """As run_python, in a fork of a Python that has imported `imported` (modules with commas between them) and nothing
-    of ours: most of a fresh one's time goes into that. What the end of `import torch` does, calling the entry points of
-    other packages unless TORCH_DEVICE_BACKEND_AUTOLOAD is "0", is done first, in the fork.
+    of ours: most of a fresh one's time goes into that. What the end of `import torch` does is done first, in the fork:
+    calling the entry points of other packages, unless TORCH_DEVICE_BACKEND_AUTOLOAD is "0", and reading TORCH_LOGS.
 
     Raises ValueError for a variable that torch reads earlier than that: such a test needs run_python.
     """
-    early = [name for name in environment if name.startswith(_READ_AT_IMPORT) and name != _AUTOLOAD]
+    early = [name for name in environment if name.startswith(_READ_AT_IMPORT)]
     if early:
         raise ValueError(f"{', '.join(early)}: read before torch is imported; use run_python")
     server = _server(imported)
@@ -99,7 +99,7 @@ def _server(imported: str) -> subprocess.Popen[str]:
     """A process that has imported `imported` without ours, and forks as often as it is told to (_SERVER)."""
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVER, imported],
-        env={**_inherited(), _AUTOLOAD: "0"},
+        env={**_inherited(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -165,5 +165,7 @@ if request is not None:
     del name, line, child, number, request
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
         sys.modules["torch"]._import_device_backends()
+    if "TORCH_LOGS" in os.environ:
+        sys.modules["torch._logging"]._init_logs()
     exec(code)
 """

@@ -209,7 +209,7 @@ def test_functions_are_still_named_for_logs_that_are_off() -> None:
 
 def test_functions_are_named_for_logs_that_are_on() -> None:
     assert run_forked(NAMED).lines()[-1] == "False"
-    finished = run_python(NAMED, TORCH_LOGS="trace_call")
+    finished = run_forked(NAMED, TORCH_LOGS="trace_call")
     assert finished.lines()[-1] == "True"
     assert "TRACE FX call" in finished.stderr
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.processes import run_python
+from tests.processes import run_forked
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -24,11 +24,12 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the first look at a kernel prints: Inductor's output code, without the log's prefixes."""
     program = tmp_path_factory.mktemp("readme") / "program.py"
     program.write_text(snippet_with("torch.nn.functional.gelu"))
-    finished = run_python(
-        f"import runpy; runpy.run_path({str(program)!r})",
+    finished = run_forked(
+        "import runpy, torch._inductor.config\n"
+        "with torch._inductor.config.patch(force_disable_caches=True):\n"
+        f"    runpy.run_path({str(program)!r})\n",
         TORCH_LOGS="output_code",
         INDUCTOR_NPU_STRICT="1",
-        TORCHINDUCTOR_FORCE_DISABLE_CACHES="1",
     )
     finished.lines()
     return "\n".join(line.partition("[__output_code] ")[2] for line in finished.stderr.splitlines())

@@ -33,6 +33,7 @@ def mounted(options: str, folder: Path) -> list[str]:
     return command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "reason"),
     [pytest.param("size=16k", "No space left", id="full"), pytest.param("ro", "Read-only", id="read-only")],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.together import bring_device, environment, kernels_kept, run_together, start, told, total
+from tests.cache.together import bring_device, environment, kernels_kept, run_in_turn, run_together, start, told, total
 from tests.processes import run_python
 
 pytestmark = pytest.mark.compiled
@@ -44,8 +44,9 @@ def test_a_container_with_an_exported_cache_compiles_nothing(tmp_path: Path) -> 
     assert told(start(PROGRAM, there, tmp_path, INDUCTOR_NPU_CACHE="must-hit")) == {"hit": cold["miss"]}
 
 
-@pytest.mark.parametrize("processes", [4, pytest.param(16, marks=pytest.mark.slow)])
-def test_of_processes_that_start_at_once_one_compiles_each_kernel(processes: int, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_of_processes_that_start_at_once_one_compiles_each_kernel(tmp_path: Path) -> None:
+    processes = 6
     found = run_together(PROGRAM, processes, tmp_path / "caches")
     kernels = kernels_kept(tmp_path / "caches")
     assert kernels > 0
@@ -53,6 +54,7 @@ def test_of_processes_that_start_at_once_one_compiles_each_kernel(processes: int
     assert total(found, "hit") == kernels * (processes - 1)
 
 
+@pytest.mark.slow
 def test_without_any_variable_kernels_are_in_the_users_cache(tmp_path: Path) -> None:
     """Inductor sets TORCHINDUCTOR_CACHE_DIR itself once it has looked for a graph: that is nobody's choice."""
     home = tmp_path / "home" / "inductor_npu"
@@ -71,6 +73,7 @@ def test_without_any_variable_kernels_are_in_the_users_cache(tmp_path: Path) -> 
     assert [path.parents[3] for path in kept] == [home]
 
 
+@pytest.mark.slow
 def test_ranks_with_a_device_each_share_their_kernels(tmp_path: Path) -> None:
     program = """
         function = lambda x: torch.softmax(x, -1) + x.sin().sum(0)
@@ -80,7 +83,6 @@ def test_ranks_with_a_device_each_share_their_kernels(tmp_path: Path) -> None:
         torch.testing.assert_close(y.cpu(), function(x))
         tell()
     """
-    folder = tmp_path / "caches"
-    ranks = [told(start(program, folder, tmp_path, rank=rank, INDUCTOR_NPU_SIM_DEVICES="3")) for rank in (1, 0, 2)]
+    ranks = run_in_turn(program, (1, 0, 2), tmp_path / "caches", INDUCTOR_NPU_SIM_DEVICES="3")
     assert ranks[0].keys() == {"miss"}
     assert ranks[1:] == [{"hit": ranks[0]["miss"]}] * 2

@@ -181,8 +181,9 @@ tell(**dataclasses.asdict(record), traced=counters["aot_autograd"]["autograd_cac
 """
 
 
-@pytest.mark.parametrize("processes", [4, pytest.param(16, marks=pytest.mark.slow)])
-def test_one_process_compiles_and_the_others_load(processes: int, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_one_process_compiles_and_the_others_load(tmp_path: Path) -> None:
+    processes = 6
     found = run_together(TRAINING, processes, tmp_path / "caches")
     compiled = [each for each in found if each["kernels_compiled"]]
     assert len(compiled) == 1

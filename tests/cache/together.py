@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,11 +16,30 @@ ROOT = Path(__file__).parents[2]
 # Of this process's environment, what would change the cache of another.
 _UNSET = ("INDUCTOR_NPU_CACHE", "INDUCTOR_NPU_STRICT", "TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TRITON_CACHE_DIR")
 _TIMEOUT = 580
-# Imports take most of a process's time and end at different times: each waits here until all have come so far.
-_GATE = """
+_IMPORTS = """
 import json, os, pathlib, sys, time
 import torch, torch._inductor.compile_fx
 from torch._dynamo.utils import counters
+
+"""
+# Imports take most of a process's time: those of a crowd are forks of one that has done them. It has compiled nothing:
+# any compile opens the device, which a fork then cannot use.
+_CROWD = """
+statuses, children = [], []
+for rank in os.environ["RANKS"].split():
+    children.append(os.fork())
+    if children[-1] == 0:
+        os.environ["RANK"] = rank
+        os.dup2(os.open(os.environ["TOLD"] + rank, os.O_WRONLY | os.O_CREAT), 1)
+        break
+    if os.environ["IN_TURN"] == "True":
+        statuses.append(os.waitpid(children.pop(), 0)[1])
+else:
+    sys.exit(any([*statuses, *(os.waitpid(child, 0)[1] for child in children)]))
+
+"""
+# They end their work at different times: each waits here until all have come so far.
+_GATE = """
 
 def begin_together():
     torch.ones(1, device="npu")
@@ -39,17 +59,15 @@ def start(
     program: str,
     folder: Path,
     directory: Path,
-    rank: int = 0,
-    processes: int = 1,
     under: Sequence[str] = (),
     **settings: str,
 ) -> subprocess.Popen[str]:
-    """Starts `program` in `directory` as one of `processes`, with all caches in `folder`. It may call
-    `begin_together()`, and has to `tell(...)` at its end. `under`: a command that runs the command after it.
+    """Starts `program` in `directory`, alone, with all caches in `folder`. It has to `tell(...)` at its end. `under`: a
+    command that runs the command after it.
     """
-    shared = {"GATE": str(folder / "gate"), "RANK": str(rank), "WORLD_SIZE": str(processes)}
+    shared = {"GATE": str(folder / "gate"), "RANK": "0", "WORLD_SIZE": "1"}
     return subprocess.Popen(
-        [*under, sys.executable, "-c", _GATE + textwrap.dedent(program)],
+        [*under, sys.executable, "-c", _IMPORTS + _GATE + textwrap.dedent(program)],
         cwd=directory,
         env={**environment(folder), **shared, **settings},
         stdout=subprocess.PIPE,
@@ -83,14 +101,38 @@ def told(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def run_together(program: str, processes: int, folder: Path, **settings: str) -> list[dict[str, Any]]:
-    """What `processes` of `program` tell that begin at once, with caches in `folder`."""
+    """What `processes` of `program` tell that call `begin_together()` at once, with caches in `folder`. Each has to
+    `tell(...)` at its end.
+    """
+    return _run_crowd(program, range(processes), folder, processes, settings)
+
+
+def run_in_turn(program: str, ranks: Sequence[int], folder: Path, **settings: str) -> list[dict[str, Any]]:
+    """What processes of `program` tell, of which each begins when the last has ended, with caches in `folder`."""
+    return _run_crowd(program, ranks, folder, 1, settings)
+
+
+def _run_crowd(
+    program: str, ranks: Sequence[int], folder: Path, at_once: int, settings: dict[str, str]
+) -> list[dict[str, Any]]:
     folder.mkdir(exist_ok=True)
-    started = [start(program, folder, folder, rank, processes, **settings) for rank in range(processes)]
+    shared = {"GATE": str(folder / "gate"), "WORLD_SIZE": str(at_once), "TOLD": str(folder / "told-")}
+    order = {"RANKS": " ".join(map(str, ranks)), "IN_TURN": str(at_once == 1)}
+    crowd = subprocess.Popen(
+        [sys.executable, "-c", _IMPORTS + _CROWD + _GATE + textwrap.dedent(program)],
+        cwd=folder,
+        env={**environment(folder), **shared, **order, **settings},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        return [told(process) for process in started]
-    finally:
-        for process in started:
-            process.kill()
+        _, errors = crowd.communicate(timeout=_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        os.killpg(crowd.pid, signal.SIGKILL)
+        raise
+    assert crowd.returncode == 0, errors
+    return [json.loads((folder / f"told-{rank}").read_text().splitlines()[-1]) for rank in ranks]
 
 
 def kernels_kept(folder: Path) -> int:

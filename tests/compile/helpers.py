@@ -28,12 +28,19 @@ def assert_equal(actual: Any, expected: Any) -> None:
     actual_leaves, actual_spec = pytree.tree_flatten(actual)
     expected_leaves, expected_spec = pytree.tree_flatten(expected)
     assert actual_spec == expected_spec, f"{actual_spec} is not {expected_spec}"
-    for got, wanted in zip(actual_leaves, expected_leaves):
+    for number, (got, wanted) in enumerate(zip(actual_leaves, expected_leaves)):
         if not isinstance(wanted, torch.Tensor):
             assert got == wanted, f"{got} is not {wanted}"
             continue
         rtol, atol = TOLERANCE.get(wanted.dtype, (None, None))
-        torch.testing.assert_close(got.detach().cpu(), wanted.detach(), rtol=rtol, atol=atol, equal_nan=True)
+        torch.testing.assert_close(
+            got.detach().cpu(),
+            wanted.detach(),
+            rtol=rtol,
+            atol=atol,
+            equal_nan=True,
+            msg=lambda text, number=number: f"tensor {number} of {len(expected_leaves)}: {text}",
+        )
 
 
 def check(fn: Callable[..., Any], *inputs: Any, backward: bool = False, compiled: Any = None, **options: Any) -> Any:

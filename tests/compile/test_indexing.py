@@ -146,15 +146,27 @@ def test_max_and_average_pooling() -> None:
     functional = torch.nn.functional
     x = torch.randn(2, 3, 12, 10, requires_grad=True)
     check(lambda x: (functional.max_pool2d(x, 2), functional.avg_pool2d(x, 3, 2, 1)), x, backward=True)
-    torch._dynamo.reset()
+
+
+def test_adaptive_pooling_and_windows_that_overlap() -> None:
+    functional = torch.nn.functional
     check(
         lambda x: (functional.adaptive_avg_pool2d(x, (3, 4)), functional.max_pool2d(x, 3, 1, 1)),
         torch.randn(2, 3, 12, 10),
     )
 
 
-@pytest.mark.parametrize("counts_padding", [True, False])
-@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 1, 1), (3, 2, 1), (5, 1, 2), ((2, 3), 2, (1, 0))])
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "counts_padding"),
+    [
+        (3, 1, 1, True),
+        pytest.param(3, 1, 1, False, marks=pytest.mark.slow),
+        (3, 2, 1, False),
+        pytest.param(5, 1, 2, False, marks=pytest.mark.slow),
+        ((2, 3), 2, (1, 0), True),
+        ((2, 3), 2, (1, 0), False),
+    ],
+)
 def test_average_pooling_beyond_a_border(size: int, stride: int, padding: int, counts_padding: bool) -> None:
     x = torch.randn(3, 5, 26, 28, requires_grad=True)
     pool = torch.nn.functional.avg_pool2d
@@ -205,9 +217,7 @@ def test_buckets_of_distances(both_ways: bool) -> None:
     check(bias, torch.randn(32, 4))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.DataObject) -> None:
+def check_numbers_fractions_and_conditions(data: st.DataObject) -> None:
     """Whichever operator asks for it first, an index has the bounds of its own."""
     rows, columns = data.draw(st.tuples(st.integers(2, 40), st.integers(2, 70)))
     small = st.integers(-9, 9)
@@ -238,6 +248,19 @@ def test_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.Data
 
     torch._dynamo.reset()
     check(fn, torch.randn(rows, columns))
+
+
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.DataObject) -> None:
+    check_numbers_fractions_and_conditions(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_more_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.DataObject) -> None:
+    check_numbers_fractions_and_conditions(data)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])

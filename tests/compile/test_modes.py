@@ -13,7 +13,7 @@ import inductor_npu.config
 from inductor_npu.codegen import graph_capture
 from inductor_npu.errors import NpuWarning
 from tests.compile.helpers import check, code_of
-from tests.processes import run_python
+from tests.processes import run_forked
 
 
 def _fused(x: torch.Tensor) -> torch.Tensor:
@@ -94,7 +94,7 @@ def test_knobs_for_the_shape_of_kernels(knobs: dict[str, object]) -> None:
 
 
 def test_output_code_is_logged() -> None:
-    lines = run_python(
+    lines = run_forked(
         """
         import torch
         torch.compile(lambda x: x * 2 + 1)(torch.ones(10).to("npu"))
@@ -108,14 +108,14 @@ def test_output_code_is_logged() -> None:
 
 
 def test_compile_debug_writes_its_files(tmp_path: Path) -> None:
-    finished = run_python(
+    finished = run_forked(
         """
-        import torch
-        torch.compile(lambda x: x * 2 + 1)(torch.ones(10).to("npu"))
+        import torch, torch._inductor.config
+        with torch._inductor.config.patch(force_disable_caches=True):
+            torch.compile(lambda x: x * 2 + 1)(torch.ones(10).to("npu"))
         """,
         TORCH_COMPILE_DEBUG="1",
         TORCH_COMPILE_DEBUG_DIR=str(tmp_path),
-        TORCHINDUCTOR_FORCE_DISABLE_CACHES="1",
         INDUCTOR_NPU_STRICT="1",
     )
     assert finished.returncode == 0, finished.stderr

@@ -14,7 +14,7 @@ from torch._dynamo.utils import dynamo_timed
 import inductor_npu
 from inductor_npu.compile_time.phases import Phase, timed
 from tests.cache.conftest import forget
-from tests.processes import run_python
+from tests.processes import run_forked
 
 pytestmark = pytest.mark.compiled
 
@@ -106,9 +106,10 @@ def test_a_table_and_plain_data(own_caches: Path) -> None:
     assert json.loads(json.dumps(times.to_json()))["phases"][0]["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_a_process_prints_its_record_at_its_end_if_asked() -> None:
     source = "import torch; torch.compile(lambda x: x + 1)(torch.ones(8, device='npu'))"
-    asked = run_python(source, INDUCTOR_NPU_COMPILE_TIMES="1")
+    asked = run_forked(source, INDUCTOR_NPU_COMPILE_TIMES="1")
     assert "Compile time: 1 compile" in asked.stderr
     assert Phase.DYNAMO.value in asked.stderr
-    assert "Compile time" not in run_python(source).stderr
+    assert "Compile time" not in run_forked(source).stderr

@@ -43,10 +43,12 @@ def test_guard_switches_and_restores_the_device() -> None:
 def test_streams_and_events() -> None:
     assert issubclass(npu.Stream, torch.Stream)
     assert issubclass(npu.Event, torch.Event)
-    stream = npu.Stream()
+    stream, default = npu.Stream(), torch.npu.default_stream().npu_stream
+    assert npu.get_raw_stream(0) == default
     with npu.stream(stream):
         assert npu.current_stream() == stream
-    assert isinstance(npu.get_raw_stream(0), int)
+        assert npu.get_raw_stream(0) == stream.npu_stream != default
+    assert npu.get_raw_stream(0) == default
     npu.synchronize()
 
 

@@ -15,7 +15,7 @@ import triton.language as tl
 import inductor_npu
 from inductor_npu.explanation.data import Explanation, Graph, Kernel, Pass
 from tests.cache.conftest import forget
-from tests.processes import run_python
+from tests.processes import run_forked
 
 pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("own_caches")]
 
@@ -417,7 +417,7 @@ def test_what_a_call_raises_is_raised_and_the_record_ends() -> None:
 @pytest.mark.slow
 def test_a_process_prints_a_summary_at_its_end_if_asked() -> None:
     source = "import torch, inductor_npu; inductor_npu.explain(lambda x: x + 1, torch.ones(8, device='npu'))"
-    asked = run_python(source, INDUCTOR_NPU_SUMMARY="1")
+    asked = run_forked(source, INDUCTOR_NPU_SUMMARY="1")
     assert asked.returncode == 0
     assert "1 graph; 0 graph breaks; 0 recompiles; 1 kernel" in asked.stderr
     assert "aten.add" in asked.stderr

@@ -64,10 +64,15 @@ def bytes_and_kernels(function: Callable[..., torch.Tensor], passes: str = "all"
     return moved.bytes_read + moved.bytes_written, set(kernels)
 
 
-@pytest.mark.parametrize("norm", [rms_norm, layer_norm])
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("shape", [(4, 8), (3, 7), (1, 1), (0, 5), (32,)])
-def test_values(shape: tuple[int, ...], dynamic: bool, norm: Norm) -> None:
+@pytest.mark.parametrize(("norm", "dynamic"), [(rms_norm, False), (layer_norm, True)])
+@pytest.mark.parametrize("shape", [(4, 8), (1, 1), (32,)])
+def test_values(shape: tuple[int, ...], norm: Norm, dynamic: bool) -> None:
+    check(network(3, norm), *operands(*shape), dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("norm", "dynamic"), [(layer_norm, False), (rms_norm, True)])
+@pytest.mark.parametrize("shape", [(3, 7), (0, 5)])
+def test_values_of_odd_shapes(shape: tuple[int, ...], norm: Norm, dynamic: bool) -> None:
     check(network(3, norm), *operands(*shape), dynamic=dynamic)
 
 
@@ -84,7 +89,7 @@ def test_gradients(norm: Norm) -> None:
 @pytest.mark.parametrize("norm", [rms_norm, layer_norm])
 def test_a_further_layer_has_no_kernel_of_its_own(norm: Norm) -> None:
     _, three = bytes_and_kernels(network(3, norm))
-    for layers in (4, 5, 6):
+    for layers in (4, 6):
         assert bytes_and_kernels(network(layers, norm))[1] == three
 
 

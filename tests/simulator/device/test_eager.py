@@ -52,6 +52,7 @@ def sampled_operators() -> list[Any]:
     return suitable[::4]
 
 
+@pytest.mark.slow
 def test_a_sample_of_all_operators_agrees_with_the_cpu_forward_and_backward() -> None:
     calls = 0
     for op in sampled_operators():

@@ -83,6 +83,15 @@ def test_seeds_can_be_asked_for() -> None:
     assert torch.npu.initial_seed() == 1234
     assert [generator.initial_seed() for generator in torch.npu.default_generators] == [1234, 1234]
     torch.npu.seed_all()
-    assert torch.npu.initial_seed() != 1234
+    first, second = (generator.initial_seed() for generator in torch.npu.default_generators)
+    assert first == second != 1234
+
+
+def test_a_seed_that_torch_chooses_is_the_current_devices_and_can_be_given_again() -> None:
+    torch.manual_seed(1234)
     torch.npu.seed()
-    assert isinstance(torch.npu.initial_seed(), int)
+    first, second = (generator.initial_seed() for generator in torch.npu.default_generators)
+    assert first == torch.npu.initial_seed() != 1234 == second
+    numbers = draw()
+    torch.npu.manual_seed(first)
+    assert draw() == numbers

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 import triton
 import triton.language as tl
 
 from inductor_npu.simulator.triton_backend import record
+from tests.processes import run_forked
 
 keeps_variants_apart = pytest.mark.skipif(
     not hasattr(getattr(triton, "knobs", None) and triton.knobs.compilation, "instrumentation_mode"),
@@ -146,6 +143,7 @@ def test_a_failing_block_ends_the_record():
 COMPILED = """
 import torch
 from inductor_npu.simulator.triton_backend import record
+from tests.processes import run_forked
 function = torch.compile(lambda x: torch.relu(x) + 1)
 x = torch.randn(4096, device="npu")
 function(x)
@@ -157,8 +155,4 @@ print(launch.bytes_read, launch.bytes_written, launch.vector_operations > 0)
 
 
 def test_compiled_code_counts_where_the_process_says_so():
-    environment = {**os.environ, "INDUCTOR_NPU_RECORD": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILED], env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout.split() == ["16384", "16384", "True"], done.stderr
+    assert run_forked(COMPILED, INDUCTOR_NPU_RECORD="1").lines() == ["16384 16384 True"]
