@@ -9,7 +9,7 @@ from fuzz.draft import Draft, Rounding
 from fuzz.statements.sizes import size
 
 MODES = ("constant", "constant", "reflect", "replicate", "circular")
-WIDTHS = ("{n} // 2", "{n} % 3", "-{n} % 4", "({n} - 1) // 3", "{n} // {n}", "max(0, 5 - {n})", "min({n}, 2)")
+WIDTHS = ("{n} // 2", "{n} % 3", "-{n} % 4", "({n} - 1) // 3", "({n} + 3) // 4", "max(0, 5 - {n})", "min({n}, 2)")
 
 
 def computed(draft: Draft) -> None:
