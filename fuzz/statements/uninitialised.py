@@ -26,7 +26,7 @@ def overwritten(draft: Draft) -> None:
             "{memory}.copy_({x})",
             "torch.add({x}, {x}, out={memory})",
             "{memory}.zero_().add_({x})",
-            "{x} + torch.zeros_like({memory})",
+            "{x} + torch.ones_like({memory})",
             "torch.where(torch.ones_like({memory}, dtype=torch.bool), {x}, 0)",
         )
     )
