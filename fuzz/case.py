@@ -13,6 +13,7 @@ import torch
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 FLOATS = DTYPES[:4]
+FLOATS8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")  # stored, and computed with as another
 LAYOUTS = ("contiguous", "transposed", "every second", "inside", "reversed order", "expanded")
 _FILES = count()
 
@@ -23,7 +24,7 @@ class Input:
 
     values: "integers" (small ones, which floating-point arithmetic does not round), "normal" (of the standard normal
         distribution, rounded to bfloat16, so that every dtype has them), "special" (normal, with NaN, infinities and
-        zeros of both signs) or "index" (integers from 0 to `bound` - 1).
+        zeros of both signs), "index" (integers from 0 to `bound` - 1) or "ends" (the same, half of them the last).
     """
 
     dtype: str
@@ -37,8 +38,10 @@ class Input:
         """On the CPU, of `shape`, with the strides that `layout` names."""
         generator = torch.Generator().manual_seed(self.seed)
         dtype = getattr(torch, self.dtype)
-        if self.values == "index":
+        if self.values in ("index", "ends"):
             tensor = torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)
+            if self.values == "ends":
+                tensor[torch.rand(self.shape, generator=generator) < 0.5] = self.bound - 1
         elif self.dtype == "bool":
             tensor = torch.rand(self.shape, generator=generator) < 0.5
         elif self.values == "integers" or not dtype.is_floating_point:
@@ -51,6 +54,23 @@ class Input:
             chosen = kinds[torch.randint(0, 5, self.shape, generator=generator)]
             tensor = torch.where(torch.rand(self.shape, generator=generator) < 0.2, chosen, tensor)
         return laid_out(tensor, self.layout)
+
+    def grown(self, more: int) -> Input:
+        """The same with `more` added to each size of three and more, and to the size of the axis that it indexes: equal
+        ones remain equal, and those with a meaning of their own (1 broadcasts, 2 are the parts of a complex number) as
+        they are.
+        """
+        shape = tuple(_grown(size, more) for size in self.shape)
+        return replace(self, shape=shape, bound=_grown(self.bound, more))
+
+
+def _grown(size: int, more: int) -> int:
+    return size + more if size >= 3 else size
+
+
+def is_float(tensor: torch.Tensor) -> bool:
+    """Whether its dtype is a floating-point one that PyTorch computes with and takes gradients of."""
+    return tensor.is_floating_point() and tensor.itemsize > 1
 
 
 def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
@@ -83,13 +103,17 @@ def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 class Case:
     """`body` are the statements of `def program(x0, x1, ...)`, the last of them a return of a tuple.
 
-    dynamic: whether sizes are arguments of the compiled code. gradients: whether floating-point inputs need them.
+    dynamic: whether sizes are arguments of the compiled code. gradients: whether floating-point inputs need them. more:
+    by how much the inputs of a second call are larger (Input.grown); 0 if there is none, and if not `dynamic`, sizes
+    become arguments with it. vectors: how many bits the vectors of the embedded NPU's code have; 0 for the host's.
     """
 
     inputs: tuple[Input, ...]
     body: tuple[str, ...]
     dynamic: bool = False
     gradients: bool = False
+    more: int = 0
+    vectors: int = 0
 
     @property
     def text(self) -> str:
@@ -101,12 +125,15 @@ class Case:
             "from torch import bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8",
             "",
             "from fuzz.case import Input",
+            "from fuzz.wider import wider",
             "",
             "INPUTS = (",
             *(f"    {part!r}," for part in self.inputs),
             ")",
             f"DYNAMIC = {self.dynamic}",
             f"GRADIENTS = {self.gradients}",
+            f"MORE = {self.more}",
+            f"VECTORS = {self.vectors}",
             "",
             "",
             f"def program({arguments}):",
@@ -120,7 +147,12 @@ class Case:
         space = _executed(text)
         body = text[text.index("def program(") :].splitlines()[1:]
         return Case(
-            space["INPUTS"], tuple(line[4:] for line in body if line.strip()), space["DYNAMIC"], space["GRADIENTS"]
+            space["INPUTS"],
+            tuple(line[4:] for line in body if line.strip()),
+            space["DYNAMIC"],
+            space["GRADIENTS"],
+            space.get("MORE", 0),  # kept programs may be older
+            space.get("VECTORS", 0),
         )
 
     @staticmethod
@@ -136,6 +168,10 @@ class Case:
             replace(part, dtype="int32") if part.dtype == "int64" and part.shape == () else part for part in self.inputs
         )
         return replace(self, inputs=tuple(unknown))
+
+    def grown(self) -> Case:
+        """The same program with the inputs of the second call."""
+        return replace(self, inputs=tuple(part.grown(self.more) for part in self.inputs))
 
     def program(self, wide: bool = False) -> Callable[..., tuple[Any, ...]]:
         """The function, a new one each time. wide: with float64 in place of each floating-point dtype that it names."""

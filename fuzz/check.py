@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from fuzz.case import FLOATS, Case
+from fuzz.case import FLOATS, Case, is_float
 from fuzz.rounding import RoundsOtherwise, integers_become_float64
+from fuzz.vectors import vectors_of
 from opinfo.comparison import difference
 
 # How often eager is asked to round otherwise.
@@ -36,19 +37,31 @@ def check(case: Case, device: str = "npu") -> str:
 
     Raises what compiling or running it raises. A case that eager refuses is right.
     """
+    torch._dynamo.reset()
+    sizes_become_arguments = True if case.dynamic else None if case.more else False
+    compiled = torch.compile(case.program(), dynamic=sizes_become_arguments)
+    with vectors_of(case.vectors):
+        if why := _difference(case, compiled, device):
+            return why
+        if case.more and (why := _difference(case.grown(), compiled, device)):
+            kind, _, rest = why.partition(": ")
+            return f"{kind}: of the second call, {rest}"
+    return ""
+
+
+def _difference(case: Case, compiled: Callable[..., Any], device: str) -> str:
+    """What `compiled` does otherwise than eager, given the inputs of `case`."""
     arguments = list(case.arguments())
     try:
         eager = observe(case.program(), arguments, case.gradients)
     except Exception:  # noqa: BLE001 - what eager does not do, nothing else has to
         return ""
     try:
-        wide = [argument.double() if argument.is_floating_point() else argument for argument in arguments]
+        wide = [argument.double() if is_float(argument) else argument for argument in arguments]
         with integers_become_float64():
             reference = observe(case.program(wide=True), wide, case.gradients)
     except RuntimeError:  # dtypes that only agree as they are
         reference = None
-    torch._dynamo.reset()
-    compiled = torch.compile(case.program(), dynamic=case.dynamic)
     try:
         actual = observe(compiled, arguments, case.gradients, device)
     except RuntimeError as error:
@@ -76,7 +89,7 @@ def observe(
     """Calls `program` with copies of `arguments` on `device` that keep their strides."""
     inputs = [_copy(argument, device) for argument in arguments]
     if gradients:
-        inputs = [part.requires_grad_() if part.is_floating_point() else part for part in inputs]
+        inputs = [part.requires_grad_() if is_float(part) else part for part in inputs]
     results = program(*inputs)
     shared = frozenset(
         (place, other)
@@ -103,7 +116,9 @@ def _moved(
             others = getattr(observe(case.program(), arguments, case.gradients), what)
         for farthest, part, other in zip(moved, eager, others):
             if farthest is not None and other is not None and other.shape == part.shape:
-                torch.maximum(farthest, (other.double() - part.double()).detach().abs().nan_to_num(0, 0), out=farthest)
+                one, wide = part.detach(), torch.complex128 if part.is_complex() else torch.float64
+                apart = (other.detach().to(wide) - one.to(wide)).abs()
+                torch.maximum(farthest, apart.nan_to_num(0, 0), out=farthest)
     return moved
 
 

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import torch
 from hypothesis import strategies as st
 
-from fuzz.case import DTYPES, FLOATS, LAYOUTS, Case, Input
+from fuzz.case import DTYPES, FLOATS, LAYOUTS, Case, Input, is_float
+from fuzz.wider import wider
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 33, 64, 100, 129)
 MOST_ELEMENTS = 20_000
@@ -39,14 +40,14 @@ class Rounding(Enum):
     ALWAYS = "it rounds"
 
 
-def is_float(tensor: torch.Tensor) -> bool:
-    """Whether its dtype is a floating-point one."""
-    return tensor.is_floating_point()
-
-
 def is_whole(tensor: torch.Tensor) -> bool:
     """Whether its dtype is an integer one, not bool."""
-    return not tensor.is_floating_point() and tensor.dtype != torch.bool
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def is_real(tensor: torch.Tensor) -> bool:
+    """Whether its elements are numbers on a line that PyTorch computes with, or truth values."""
+    return is_float(tensor) or is_whole(tensor) or tensor.dtype == torch.bool
 
 
 def anything(tensor: torch.Tensor) -> bool:
@@ -57,15 +58,16 @@ def anything(tensor: torch.Tensor) -> bool:
 class Draft:
     """Statements draw from it what they need: operands, axes, numbers. `add` and `change` append to the program."""
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], gradients: bool) -> None:
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], gradients: bool, more: int = 0) -> None:
+        """more: by how much the inputs of a second call are larger; 0 if there is none."""
         self._draw = draw
         self.gradients = gradients
         self.inputs: list[Input] = []
         self.body: list[str] = []
-        self._values: dict[str, torch.Tensor] = {}
+        self._more = more
+        self._runs = [_Run(each) for each in dict.fromkeys((0, more))]
+        self._values = self._runs[0].values
         self._exact: dict[str, bool] = {}
-        self._space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
-        self._space.update({name: getattr(torch, name) for name in DTYPES if name != "bool"})
 
     # What statements draw.
 
@@ -98,7 +100,7 @@ class Draft:
         fitting = [
             name
             for name, tensor in reversed(self._values.items())
-            if fits(tensor) and (self._exact[name] or not exact or not is_float(tensor))
+            if fits(tensor) and (self._exact[name] or not exact or not _has_fractions(tensor))
         ]
         if not fitting:
             raise NothingFits
@@ -125,55 +127,64 @@ class Draft:
     def input(self, part: Input) -> str:
         """The name of one more input. If gradients are taken, floating-point ones need them."""
         name = f"x{len(self.inputs)}"
-        tensor = part.make()
-        if self.gradients and is_float(tensor):
-            tensor.requires_grad_()
         self.inputs.append(part)
-        self._space[name] = self._values[name] = tensor
+        for run in self._runs:
+            tensor = part.grown(run.more).make()
+            run.hold(name, tensor.requires_grad_() if self.gradients and is_float(tensor) else tensor)
         self._exact[name] = True
         return name
 
-    def index(self, shape: tuple[int, ...], bound: int, dtype: str = "int64") -> str:
+    def index(self, shape: tuple[int, ...], bound: int, dtype: str = "int64", values: str = "index") -> str:
         """The name of an input of `shape` whose elements may index an axis of size `bound`."""
         if bound == 0:
             raise NothingFits
-        return self.input(Input(dtype, shape, values="index", bound=bound, seed=len(self.inputs)))
+        return self.input(Input(dtype, shape, values=values, bound=bound, seed=len(self.inputs)))
 
     def add(self, expression: str, operands: Iterable[str], rounding: Rounding) -> None:
         """Names the result of `expression`, or its results. Left out if PyTorch refuses it or it becomes too large."""
         try:
-            result = eval(expression, self._space)
+            outcomes = [run.result(expression) for run in self._runs]
         except REFUSALS:
             return
-        results = list(result) if isinstance(result, (tuple, list)) else [result]
-        if not results or not all(isinstance(part, torch.Tensor) and _is_sane(part) for part in results):
+        several = isinstance(outcomes[0], (tuple, list))
+        every = [list(result) if several else [result] for result in outcomes]
+        if not every[0] or len({len(results) for results in every}) > 1:
             return
-        names = [f"v{len(self._values) + place}" for place in range(len(results))]
-        self.body.append(f"{', '.join(names)}{',' if isinstance(result, (tuple, list)) else ''} = {expression}")
-        exact = self._remains_exact(list(operands), results, rounding)
-        for name, part in zip(names, results):
-            self._space[name] = self._values[name] = part
-            self._exact[name] = exact or not is_float(part)
+        if not all(isinstance(part, torch.Tensor) and _is_sane(part) for results in every for part in results):
+            return
+        names = [f"v{len(self._values) + place}" for place in range(len(every[0]))]
+        self.body.append(f"{', '.join(names)}{',' if several else ''} = {expression}")
+        read = list(operands)
+        exact = all(self._remains_exact(run, read, results, rounding) for run, results in zip(self._runs, every))
+        for run, results in zip(self._runs, every):
+            for name, part in zip(names, results):
+                run.hold(name, part)
+                self._exact[name] = exact or not _has_fractions(part)
 
     def change(self, statement: str, target: str, operands: Iterable[str], rounding: Rounding) -> None:
         """A statement that writes into the value `target`, and so into all that share its memory. What a write into a
         value with several elements at one place does, PyTorch does not say: so that is left out.
         """
-        if _overlaps(self.of(target)):
+        targets = [run.values[target] for run in self._runs]
+        if any(_overlaps(tensor) for tensor in targets):
             raise NothingFits
-        before = self.of(target).detach().clone()
+        before = [tensor.detach().clone() for tensor in targets]
         try:
-            exec(statement, self._space)
+            for run in self._runs:
+                run.do(statement)
         except REFUSALS:
-            return
-        changed = self.of(target)
-        if not _is_sane(changed):  # the program goes on without the statement
+            done = False
+        else:
+            done = all(_is_sane(tensor) for tensor in targets)
+        if not done:  # the program goes on without the statement
             with torch.no_grad():
-                changed.copy_(before)
+                for tensor, saved in zip(targets, before):
+                    tensor.copy_(saved)
             raise NothingFits
         self.body.append(statement)
-        if not self._remains_exact([*operands, target], [changed], rounding):
-            memory = changed.untyped_storage().data_ptr()
+        read = [*operands, target]
+        if not all(self._remains_exact(run, read, [run.values[target]], rounding) for run in self._runs):
+            memory = targets[0].untyped_storage().data_ptr()
             for name, tensor in self._values.items():
                 if tensor.untyped_storage().data_ptr() == memory:
                     self._exact[name] = False
@@ -186,16 +197,40 @@ class Draft:
         """The program, with the last value and some others as results."""
         names = list(self._values)
         results = [names[-1]] + [name for name in names[:-1] if self.integer(0, 3) == 3]
-        return Case(tuple(self.inputs), (*self.body, f"return ({', '.join(results)},)"), dynamic, self.gradients)
+        body = (*self.body, f"return ({', '.join(results)},)")
+        return Case(tuple(self.inputs), body, dynamic, self.gradients, self._more)
 
-    def _remains_exact(self, operands: list[str], results: list[torch.Tensor], rounding: Rounding) -> bool:
+    def _remains_exact(self, run: _Run, operands: list[str], results: list[torch.Tensor], rounding: Rounding) -> bool:
         if rounding is Rounding.ALWAYS or not all(self._exact[name] for name in operands):
             return False
         if rounding is Rounding.NONE:
             return True
         # Sums of half types are formed in float32, where whole numbers end much later.
-        tensors = [part.detach() for part in [*(self.of(name) for name in operands), *results] if is_float(part)]
+        parts = [*(run.values[name] for name in operands), *results]
+        tensors = [_numbers(part) for part in parts if _has_fractions(part)]
         return all(bool((part == part.round()).all()) and _largest(part) <= LARGEST_WHOLE for part in tensors)
+
+
+class _Run:
+    """What the names of the program stand for where the sizes of inputs are larger by `more`."""
+
+    def __init__(self, more: int) -> None:
+        self.more = more
+        self.values: dict[str, torch.Tensor] = {}
+        self._space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "wider": wider}
+        self._space.update({name: getattr(torch, name) for name in DTYPES if name != "bool"})
+
+    def hold(self, name: str, tensor: torch.Tensor) -> None:
+        """Names it."""
+        self._space[name] = self.values[name] = tensor
+
+    def result(self, expression: str) -> Any:
+        """Of `expression`. Raises one of REFUSALS if PyTorch does not compute it."""
+        return eval(expression, self._space)
+
+    def do(self, statement: str) -> None:
+        """A statement that writes into a value. Raises one of REFUSALS if PyTorch does not do it."""
+        exec(statement, self._space)
 
 
 class NothingFits(Exception):
@@ -228,10 +263,22 @@ def _largest(tensor: torch.Tensor) -> float:
     return float(tensor.abs().max()) if tensor.numel() else 0.0
 
 
-def _is_sane(tensor: torch.Tensor) -> bool:
-    if tensor.numel() > MOST_ELEMENTS or tensor.is_complex():
-        return False
-    if not is_float(tensor):
-        return True
+def _has_fractions(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements in float64; of complex ones both parts."""
     plain = tensor.detach()
-    return _largest(plain[plain.isfinite()]) <= LARGEST
+    return torch.view_as_real(plain.resolve_conj()).double() if plain.is_complex() else plain.double()
+
+
+def _is_sane(tensor: torch.Tensor) -> bool:
+    if tensor.numel() > MOST_ELEMENTS:
+        return False
+    if not _has_fractions(tensor):
+        return True
+    if tensor.is_floating_point() and not is_float(tensor):
+        return True  # float8: what is computed of it says whether it is too large
+    numbers = _numbers(tensor)
+    return _largest(numbers[numbers.isfinite()]) <= LARGEST

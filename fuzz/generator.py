@@ -13,12 +13,14 @@ from fuzz.statements import STATEMENTS
 
 MOST_INPUTS = 3
 MOST_STATEMENTS = 24
+GROWTHS = (0, 0, 0, 1, 2)  # of sizes, for the second call; 0 for none
 
 
 @st.composite
 def cases(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
     """Cases of one to MOST_INPUTS first inputs and at most MOST_STATEMENTS statements."""
-    draft = Draft(draw, gradients=draw(st.booleans()))
+    gradients, more = draw(st.booleans()), draw(st.sampled_from(GROWTHS))
+    draft = Draft(draw, gradients, more)
     for _ in range(draft.integer(1, MOST_INPUTS)):
         a_new_input(draft)
     for _ in range(draft.integer(1, MOST_STATEMENTS)):

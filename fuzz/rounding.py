@@ -44,7 +44,7 @@ class RoundsOtherwise(TorchDispatchMode):
         result = func(*args, **settings)
         for ours, wide in zip(pytree.tree_leaves(result), exact):
             if _is_float(ours) and _is_float(wide) and ours.shape == wide.shape:
-                self._move(ours, wide)
+                self._move(_parts(ours), _parts(wide))
         return result
 
     def _move(self, ours: torch.Tensor, wide: torch.Tensor) -> None:
@@ -52,18 +52,23 @@ class RoundsOtherwise(TorchDispatchMode):
         numbers = ours.double()
         unit = torch.full_like(numbers, torch.finfo(ours.dtype).eps).ldexp(numbers.frexp().exponent - 1)
         steps = torch.randint(-1, 2, ours.shape, generator=self._generator)
-        is_rounded = (numbers != wide) & numbers.isfinite()
+        is_rounded = (numbers != wide.double()) & numbers.isfinite()
         ours.copy_(torch.where(is_rounded, numbers + steps * unit, numbers))
 
 
 def _in_float64(func: Any, args: Any, settings: Any) -> Sequence[Any]:
     """The results of `func` without rounding, as far as float64 goes; none if there is no such call."""
 
+    def wider(dtype: torch.dtype) -> torch.dtype:
+        if dtype.is_complex:
+            return torch.complex128
+        # A conversion to eight bits is asked for, and of exact values only: it is no rounding that may go another way.
+        return torch.float64 if dtype.is_floating_point and dtype.itemsize > 1 else dtype
+
     def widened(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.to(torch.float64 if value.is_floating_point() else value.dtype, copy=True)
-        is_float = isinstance(value, torch.dtype) and value.is_floating_point
-        return torch.float64 if is_float else value
+            return value.to(wider(value.dtype), copy=True)
+        return wider(value) if isinstance(value, torch.dtype) else value
 
     wide_args, wide_settings = pytree.tree_map(widened, (args, settings))
     try:
@@ -74,4 +79,9 @@ def _in_float64(func: Any, args: Any, settings: Any) -> Sequence[Any]:
 
 
 def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _parts(tensor: torch.Tensor) -> torch.Tensor:
+    """The real numbers of it, in its memory."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor

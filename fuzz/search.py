@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from fuzz.case import Case
 from fuzz.check import check
 from fuzz.generator import cases
+from fuzz.vectors import WIDTHS
 from tools.tables import one_line
 
 STOCK = "cpu"  # where Inductor generates code without us
@@ -46,12 +47,19 @@ class Search:
     """
 
     def __init__(
-        self, device: str, running: Path, limit: float, on_checked: Callable[[], object] = lambda: None
+        self,
+        device: str,
+        running: Path,
+        limit: float,
+        on_checked: Callable[[], object] = lambda: None,
+        vectors: int = 0,
     ) -> None:
         """running: where the text of a program is kept while it runs, for when the process dies of it.
         limit: seconds that one program may take; then the process ends. on_checked: called after each program.
+        vectors: how many bits the vectors of its code have; 0 for the host's.
         """
         self._on_checked = on_checked
+        self._vectors = vectors
         self.device, self.running, self.limit = device, running, limit
         self.checked = 0
         self.as_stock = 0
@@ -74,7 +82,7 @@ class Search:
         )
         @given(cases())
         def search(case: Case) -> None:
-            if self.why(case):
+            if self.why(replace(case, vectors=self._vectors)):
                 raise _Wrong
 
         try:
@@ -150,6 +158,7 @@ def main() -> None:
             Path(running),
             float(limit),
             lambda: say({"checked": search.checked, "as stock": search.as_stock}),
+            WIDTHS[int(number) % len(WIDTHS)] if device == "npu" else 0,
         )
         search.run(int(number), int(programs))
         if search.failure is not None:

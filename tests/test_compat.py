@@ -10,7 +10,7 @@ import torch
 from inductor_npu import compat
 from inductor_npu.errors import MovedSymbolError
 from tests import signatures
-from tests.processes import run_forked, run_python
+from tests.processes import run_forked
 from tests.torch_features import before_torch
 
 MOST_PATCHES = 22

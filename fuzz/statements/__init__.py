@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuzz.draft import Draft
-from fuzz.statements import control, indexing, mutation, pointwise, reductions, shapes
+from fuzz.statements import (
+    booleans,
+    borders,
+    complex_numbers,
+    control,
+    elsewhere,
+    float8,
+    indexing,
+    mutation,
+    pointwise,
+    reductions,
+    row_ends,
+    shapes,
+    sizes,
+    uninitialised,
+)
 
 Statement = Callable[[Draft], None]
 
@@ -17,4 +32,12 @@ STATEMENTS: tuple[Statement, ...] = (
     *indexing.STATEMENTS,
     *mutation.STATEMENTS,
     *control.STATEMENTS,
+    *booleans.STATEMENTS,
+    *sizes.STATEMENTS,
+    *borders.STATEMENTS,
+    *row_ends.STATEMENTS,
+    *float8.STATEMENTS,
+    *complex_numbers.STATEMENTS,
+    *uninitialised.STATEMENTS,
+    *elsewhere.STATEMENTS,
 )

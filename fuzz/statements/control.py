@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz.draft import Draft, Rounding, is_float
+from fuzz.case import is_float
+from fuzz.draft import Draft, Rounding
 
 
 def on_size(draft: Draft) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz.draft import Draft, NothingFits, Rounding, is_float
+from fuzz.case import is_float
+from fuzz.draft import Draft, NothingFits, Rounding
 from fuzz.statements.pointwise import partner
 
 

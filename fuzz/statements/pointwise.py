@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fuzz.case import DTYPES, FLOATS
-from fuzz.draft import Draft, NothingFits, Rounding, a_new_input, anything, is_float, is_whole
+from fuzz.case import DTYPES, FLOATS, is_float
+from fuzz.draft import Draft, NothingFits, Rounding, a_new_input, anything, is_real, is_whole
 
 # Of any real number. Some have a kink at 0.
 FUNCTIONS = (
@@ -90,7 +90,9 @@ def function(draft: Draft) -> None:
     are taken.
     """
     text = draft.choose(FUNCTIONS)
-    name = draft.operand(lambda tensor: tensor.dtype != torch.bool, exact=draft.gradients and _has_kink(text))
+    name = draft.operand(
+        lambda tensor: is_real(tensor) and tensor.dtype != torch.bool, exact=draft.gradients and _has_kink(text)
+    )
     draft.add(_filled(text, name), [name], Rounding.ALWAYS)
 
 
@@ -173,10 +175,10 @@ def converted(draft: Draft) -> None:
     """To another dtype: of any to a floating-point one, of exact ones to integers."""
     if draft.sometimes():
         dtype = draft.choose(DTYPES[4:])
-        name = draft.operand(lambda t: not is_float(t) or bool((t.detach().abs() < 100).all()), exact=True)
+        name = draft.operand(lambda t: is_real(t) and (not is_float(t) or bool((t.detach().abs() < 100).all())), True)
         draft.add(f"{name}.to({dtype if dtype != 'bool' else 'torch.bool'})", [name], Rounding.NONE)
     else:
-        name = draft.operand()
+        name = draft.operand(lambda tensor: not tensor.is_complex())
         draft.add(f"{name}.to({draft.choose(FLOATS)})", [name], Rounding.SUMS)
 
 

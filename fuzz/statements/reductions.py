@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fuzz.draft import Draft, NothingFits, Rounding, is_float, is_whole
+from fuzz.case import is_float
+from fuzz.draft import Draft, NothingFits, Rounding, is_whole
 
 
 def summed(draft: Draft) -> None:

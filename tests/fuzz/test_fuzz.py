@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import triton
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._inductor.utils import fresh_cache
 from typer.testing import CliRunner
 
 from fuzz import __main__ as fuzz_main
@@ -22,6 +26,8 @@ from fuzz.generator import cases
 from fuzz.search import MOST_TRIES, Search
 from fuzz.statements.pointwise import divided, function, kinked
 from fuzz.statements.reductions import everything
+from fuzz.vectors import WIDTHS
+from inductor_npu.simulator.triton_backend import codegen
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.py"))
 
@@ -136,6 +142,60 @@ def test_what_is_compiled_wrongly_is_seen(what: str, monkeypatch: pytest.MonkeyP
     assert check(case).startswith(f"{what}: ")
 
 
+@pytest.mark.parametrize(("dynamic", "more", "as_arguments"), [(True, 2, True), (False, 2, None), (False, 0, False)])
+def test_a_second_call_with_other_sizes_is_held_against_eager_too(
+    dynamic: bool, more: int, as_arguments: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def compile_wrongly(program: Callable[..., tuple[torch.Tensor, ...]], dynamic: bool | None) -> Any:
+        asked.append(dynamic)
+        return lambda x: tuple(result + (x.shape[0] > 3) for result in program(x))
+
+    monkeypatch.setattr(torch, "compile", compile_wrongly)
+    case = Case((Input("float32", (3, 5)),), ("return (x0 * 2,)",), dynamic=dynamic, more=more)
+    why = check(case)
+    assert why.startswith("results: of the second call, ") if more else why == ""
+    assert asked == [as_arguments]
+
+
+def test_eager_need_not_do_the_second_call() -> None:
+    case = Case((Input("float32", (4,)),), ("return (x0.reshape(2, 2),)",), more=1)
+    assert check(case, "cpu") == ""
+
+
+@pytest.mark.parametrize("bits", [128, 512])
+def test_code_is_made_for_vectors_of_the_width_that_a_program_names(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, host = [], codegen.host_options()
+    generate = codegen.generate_kernel
+
+    def noted(module: Any, options: codegen.CodegenOptions) -> Any:
+        seen.append((options.vector_bits, options.registers))
+        return generate(module, options)
+
+    monkeypatch.setattr(codegen, "generate_kernel", noted)
+    monkeypatch.setattr(triton.knobs.compilation, "always_compile", True)
+    body = ("v3 = x0[..., x1] + x0[..., x2]", "return (v3,)")
+    index = Input("int64", (5,), values="ends", bound=7)
+    case = Case((Input("float32", (3, 7), values="normal"), index, index), body, vectors=bits)
+    with fresh_cache():
+        assert check(Case.of(case.text)) == ""
+    assert set(seen) == {(bits, 32 if bits == 512 else 16)}
+    assert codegen.host_options() == host
+
+
+def test_each_process_has_the_next_width_of_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[int] = set()
+    monkeypatch.setattr(search_module, "check", lambda case, device: seen.add(case.vectors) or "")
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    for number in range(4):
+        answers = os.open(os.devnull, os.O_WRONLY)
+        arguments = ["search", str(number), "1", "npu", str(tmp_path / "running.py"), "60", str(answers)]
+        monkeypatch.setattr(sys, "argv", arguments)
+        search_module.main()
+    assert seen == set(WIDTHS) == {0, 128, 256, 512}
+
+
 def test_what_stock_inductor_gets_wrong_alike_is_counted_but_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,11 +228,12 @@ def test_what_goes_wrong_in_stock_inductor_where_other_devices_break_the_graph_i
     assert search.as_stock == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # another interpreter imports all of it
 def test_what_libraries_print_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('a library says hello')\n")
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (tmp_path, root))))
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # it is not compiling that is asked for here
     answers: list[dict[str, int]] = []
     assert fuzz_main._run(0, 2, "npu", 300, tmp_path, answers.append) is None
     assert [answer["checked"] for answer in answers] == [1, 2]

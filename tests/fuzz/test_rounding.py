@@ -36,6 +36,8 @@ def test_integers_are_rounded_where_they_become_fractions() -> None:
         lambda x: x.sum(0) > 2,
         lambda x: x.half().float(),
         lambda x: x.double() / 3,
+        lambda x: x.to(torch.float8_e4m3fn).float(),  # which is asked for, and right in one way
+        lambda x: torch.view_as_complex(x.reshape(-1, 2)) * 2,
     ],
 )
 def test_what_is_exact_stays(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -43,6 +45,13 @@ def test_what_is_exact_stays(function: Callable[[torch.Tensor], torch.Tensor]) -
     with RoundsOtherwise(0):
         otherwise = function(numbers)
     assert torch.equal(otherwise, function(numbers))
+
+
+def test_both_parts_of_complex_numbers_are_rounded() -> None:
+    ones = torch.ones(100)
+    with RoundsOtherwise(0):
+        thirds = torch.complex(ones, -ones) / 3
+    assert thirds.real.unique().numel() == thirds.imag.unique().numel() == 3
 
 
 def test_what_is_written_in_place_is_rounded_once() -> None:

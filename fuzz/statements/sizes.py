@@ -1,0 +1,104 @@
+"""Sizes, and conditions on sizes, as values: numbers in arithmetic, what tensors are filled with, other sizes."""
+
+from __future__ import annotations
+
+from fuzz.draft import Draft, Rounding, is_real
+
+NUMBERS = (
+    "{n} // 2",
+    "{n} % 3",
+    "{n} * {m}",
+    "max({n}, {m})",
+    "min({n}, {m}) - 1",
+    "{n} - {m}",
+    "-{n} // 3",
+    "{x}.numel()",
+    "torch.sym_max({n}, {k})",
+    "{n} / {k}",
+    "({n} + {k}) // {k} * {k}",
+)
+CONDITIONS = (
+    "{n} % 2 == 0",
+    "{n} >= {k}",
+    "{n} < {m}",
+    "{n} == {m}",
+    "{n} // 2 != {m}",
+    "2 * {n} <= {m} + {k}",
+    "{x}.numel() > {k}",
+    "({n} + {m}) % 3 > 0",
+)
+JOINED = ("{}", "{}", "not {}", "torch.sym_not({})", "({} and {})", "({} or {})", "({} & {})", "({} | {})")
+
+
+def condition(draft: Draft) -> None:
+    """Whether something holds for sizes, as a number."""
+    name = draft.operand(lambda tensor: is_real(tensor) and tensor.dim() > 0)
+    text = draft.choose(
+        (
+            "{x} * ({c})",
+            "{x} + ({c})",
+            "{x} + 2 * ({c})",
+            "torch.full((3,), {c}, device={x}.device)",
+            "torch.full_like({x}, {c})",
+            "torch.full(({n}, 2), {c}, device={x}.device, dtype=float32)",
+            "torch.scalar_tensor({c}, device={x}.device)",
+            "torch.where({x} == {x}, {x}, {c})",
+            "torch.arange(3 + ({c}), device={x}.device)",
+            "{x} * (1 if {c} else 2)",
+        )
+    )
+    draft.add(_filled(draft, text, name), [name], Rounding.SUMS)
+
+
+def number(draft: Draft) -> None:
+    """What is computed of sizes, as a number."""
+    name = draft.operand(lambda tensor: is_real(tensor) and tensor.dim() > 0)
+    text = draft.choose(
+        (
+            "{x} + ({s})",
+            "{x} * ({s})",
+            "torch.full((3,), {s}, device={x}.device)",
+            "torch.full(({n}, 2), {s}, device={x}.device, dtype=float32)",
+            "torch.add({x}, 1, alpha={s})",
+            "torch.where({x} == {x}, {x}, {s})",
+            "torch.arange({n}, device={x}.device) - ({s})",
+        )
+    )
+    draft.add(_filled(draft, text, name), [name], Rounding.SUMS)
+
+
+def cut(draft: Draft) -> None:
+    """A part that sizes say."""
+    name = draft.operand(lambda tensor: tensor.dim() > 0)
+    text = draft.choose(
+        ("{x}[: {n} // 2]", "{x}[{n} % 3 :]", "{x}.narrow(0, 0, ({n} + 1) // 2)", "{x}[-({n} % 2) - 1 :]")
+    )
+    draft.add(text.format(x=name, n=f"{name}.shape[0]"), [name], Rounding.NONE)
+
+
+def size(draft: Draft, name: str) -> str:
+    """A size of the value, or of an input."""
+    other = name if draft.sometimes() else draft.operand(lambda tensor: tensor.dim() > 0)
+    return f"{other}.shape[{draft.axis(other)}]"
+
+
+def _filled(draft: Draft, text: str, name: str) -> str:
+    """`text` with a value for {x}, a size for {n}, a number for {s} and a condition for {c}."""
+
+    def of_sizes(form: str) -> str:
+        sizes = {"n": size(draft, name), "m": size(draft, name), "k": draft.choose((2, 1, 3, 4, 8, 16, 33))}
+        return form.format(x=name, **sizes)
+
+    values = {"x": name}
+    if "{n}" in text:
+        values["n"] = size(draft, name)
+    if "{s}" in text:
+        values["s"] = of_sizes(draft.choose(NUMBERS))
+    if "{c}" in text:
+        joined = draft.choose(JOINED)
+        parts = [f"({of_sizes(draft.choose(CONDITIONS))})" for _ in range(joined.count("{}"))]
+        values["c"] = joined.format(*parts)
+    return text.format(**values)
+
+
+STATEMENTS = (*(condition,) * 3, *(number,) * 2, cut)
