@@ -45,11 +45,23 @@ def test_a_package_that_brings_no_device_leaves_torch_usable(tmp_path: Path, sou
         assert part in finished.stderr
 
 
-def test_a_package_may_use_dynamo_before_it_brings_the_device(tmp_path: Path) -> None:
+@pytest.fixture
+def late(tmp_path: Path) -> Path:
+    """A folder with a package that imports Dynamo, as torch_npu does, before it brings the device."""
     (tmp_path / "torch_npu.py").write_text(
         "import torch, torch._dynamo\nfrom inductor_npu.simulator.device import npu\nnpu.install()\n"
     )
+    return tmp_path
 
+
+def test_a_package_may_use_dynamo_before_it_brings_the_device(late: Path) -> None:
+    finished = run_python("import torch_npu" + COMPILE, path=late, **UNASKED)
+
+    assert finished.lines() == ["[2.0, 2.0]", "npu True"]
+    assert finished.stderr == ""
+
+
+def test_a_package_may_come_after_the_first_compile(late: Path) -> None:
     finished = run_python(
         f"""{COMPILE}
 from torch._dynamo.device_interface import get_registered_device_interfaces
@@ -58,11 +70,8 @@ import torch_npu
 print(torch._inductor.utils.get_gpu_type(), "npu" in dict(get_registered_device_interfaces()))
 print(torch._inductor.codegen.common.get_scheduling_for_device("npu").__name__)
 """,
-        path=tmp_path,
+        path=late,
         **UNASKED,
     )
-    first = run_python("import torch_npu" + COMPILE, path=tmp_path, **UNASKED)
 
     assert finished.lines()[2:] == ["False", "npu True", "NpuScheduling"]
-    assert first.lines() == ["[2.0, 2.0]", "npu True"]
-    assert first.stderr == ""
