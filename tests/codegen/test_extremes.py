@@ -53,8 +53,8 @@ def test_rows_that_hold_nothing_else(dtype: torch.dtype, length: int) -> None:
 
 @pytest.mark.parametrize("handed_over_as", ["its type", "the type of indices"])
 def test_reductions_of_indices(handed_over_as: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch 2.11 hands over an index of int64 in the kernel's type of indices, int32, of which the least number of int64
-    is none, and in which sums would wrap.
+    """Torch 2.11 hands over an index of int64 in the kernel's type of indices, int32, of which the least number of
+    int64 is none, and in which sums would wrap.
     """
     if handed_over_as == "the type of indices":
         monkeypatch.setattr(TileOverrides, "value_expr", TileOverrides.index_expr)
