@@ -94,7 +94,7 @@ class EmittedKernel(TritonKernel):
         if self.source is not None:
             return self.source
         if self.why_in_eager:
-            self.triton_meta, self.inductor_meta = {}, {}  # what Inductor's launch hands on
+            self.triton_meta = self.inductor_meta = dict[str, Any]()  # what Inductor's launch hands on
             self.source = eager_kernel.source_of(self, str(Placeholder.KERNEL_NAME))
             return self.source
         # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.

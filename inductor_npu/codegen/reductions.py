@@ -457,7 +457,7 @@ def _in_float32(value: CSEVariable) -> CSEVariable:
 
 def _in_bits_of(value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
     """An integer of fewer bits than `dtype` as one of it: sums wrap in its bits, and its extremes are what stands
-    beyond the end of a row. An index of int32 is handed over for one of int64 (by torch 2.11, without `value_expr`).
+    beyond the end of a row. An index of int32 is handed over for one of int64 by torch 2.11, which has no `value_expr`.
     """
     if value.dtype is None or value.dtype.is_floating_point or torch.bool in (dtype, value.dtype):
         return value
