@@ -110,6 +110,14 @@ def gradient_of_gelu(x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten.gelu_backward(gradient, x)
 
 
+def scatter_inputs() -> Inputs:
+    return torch.randn(2048, 300), torch.randint(0, 300, (2048, 200)), torch.randn(2048, 200)
+
+
+def row_inputs() -> Inputs:
+    return torch.randn(5000, 64), torch.randint(0, 5000, (8192,)), torch.randn(8192, 64)
+
+
 OPERATIONS = (
     Operation("pointwise chain", pointwise_chain, lambda: (matrix(), matrix(), matrix())),
     Operation("pointwise, 256 elements", pointwise_chain, lambda: (vector(256), vector(256), vector(256))),
@@ -136,6 +144,8 @@ OPERATIONS = (
     Operation("sort rows of 512", lambda x: x.sort(-1)[0], lambda: (torch.randn(512, 512),)),
     Operation("sort rows of 100", lambda x: x.sort(-1)[0], lambda: (torch.randn(4096, 100),)),
     Operation("argsort of rows", lambda x: x.argsort(-1), lambda: (torch.randn(512, 512),)),
+    Operation("scatter_add in short rows", lambda x, i, y: x.scatter_add(1, i, y), scatter_inputs),
+    Operation("index_add of rows", lambda x, i, y: x.index_add(0, i, y), row_inputs),
     Operation("cat + relu", lambda x, y: F.relu(torch.cat((x, y), 1)), lambda: (matrix(), matrix())),
     Operation("transpose + add", lambda x, y: x.t() + y, lambda: (matrix(), matrix().t().contiguous())),
     Operation("split heads", lambda x: (x * 0.125).permute(0, 2, 1, 3).contiguous(), lambda: (heads(),)),

@@ -63,6 +63,7 @@ class NpuOptions(AscendOptions):
 
     `debug` keeps device_assert; `enable_fp_fusion` lets a * b + c round once (by default as TRITON_DEFAULT_FP_FUSION
     says); `distinct_arguments` promises that a tensor that the kernel writes reaches it through one argument only;
+    `exclusive` that, while the kernel runs, nobody else writes what it adds to by atomics;
     `record` makes the kernel count what it does (see `launch_record.py`), `checked` have it checked (see
     `checked_launch.py`); `opt_level` (0 to 3) is that of `object_code.compile_object`.
     """
@@ -78,6 +79,7 @@ class NpuOptions(AscendOptions):
     max_num_imprecise_acc_default: int = 0
     enable_fp_fusion: bool = True
     distinct_arguments: bool = False
+    exclusive: bool = False
     record: bool = False
     checked: bool = False
     opt_level: int = 1

@@ -24,7 +24,7 @@ struct Kernel {
   std::string name;
   KernelEntry entry;
   int64_t scratch_bytes;
-  int64_t work_per_program;           // elements touched by one program, about
+  int64_t work_per_program;           // elements touched by one program, about; 0: it runs on one thread
   std::vector<std::string> messages;  // of its device_asserts
 };
 

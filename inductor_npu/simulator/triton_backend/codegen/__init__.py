@@ -22,7 +22,10 @@ def generate(module: Module, options: Any = None, grid_limit: int = CodegenOptio
     host = host_options()
     given = {
         name: getattr(options, name)
-        for name in ("enable_fp_fusion", "distinct_arguments", "record", "checked", "vector_bits", "registers")
+        for name in (
+            *("enable_fp_fusion", "distinct_arguments", "exclusive", "record", "checked"),
+            *("vector_bits", "registers"),
+        )
         if hasattr(options, name)
     }
     return generate_kernel(module, CodegenOptions(**{**vars(host), "grid_limit": grid_limit, **given}))

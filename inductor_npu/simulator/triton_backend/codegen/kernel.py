@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..ttir.ir import Block, Function, Module, Op, ScalarType, TensorType, Value
 from . import control_flow, counters, solo
-from .atomics import emit_scalar_atomic
+from .atomics import adds_plainly, emit_scalar_atomic
 from .builder import Builder, Val
 from .checks import Access, Checks
 from .effects import ATOMICS, Bases
@@ -36,7 +36,8 @@ class CodegenOptions:
     """What code depends on besides the kernel. `vector_bits` is the width of the host's vector registers;
     `distinct_arguments` says that no two arguments point at the same memory, unless it is only read;
     `record` adds counters (see `counters.py`), `checked` checks (see `checks.py`); `compresses` says that the host
-    moves lanes together by an instruction that LLVM knows; `grid_limit` is the largest number
+    moves lanes together by an instruction that LLVM knows; `exclusive` that nobody else writes, while the kernel runs,
+    what it adds to by atomics; `grid_limit` is the largest number
     of programs of a launch.
     """
 
@@ -47,14 +48,16 @@ class CodegenOptions:
     vector_bits: int = 512
     registers: int = 32
     compresses: bool = False
+    exclusive: bool = False
     grid_limit: int = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class GeneratedKernel:
     """The text of an LLVM module with the function `entry`. Each running thread needs `scratch_bytes` of its own;
-    `work_per_program` estimates the elements that a program touches; `messages[i]` belongs to device_assert number i+1.
-    `accesses` are those of the checked variant, by the number that its checks pass.
+    `work_per_program` estimates the elements that a program touches (0: all programs run on one thread); `messages[i]`
+    belongs to device_assert number i+1. `accesses` are those of the checked variant, by the number that its checks
+    pass.
     """
 
     llvm_ir: str
@@ -104,12 +107,15 @@ class KernelGenerator:
         self.loop_depth = 0
         self.messages: list[str] = []
         self.uses: Counter[Value] = Counter()
+        self.adds_plainly = False  # what are atomics is done by one thread, without
 
     # -- the function ------------------------------------------------------------------------------------------------
     def generate(self) -> GeneratedKernel:
         _refuse_unknown_elements(self.function)
         rewrite(self.function)
         self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
+        observed = self.options.record or self.options.checked
+        self.adds_plainly = self.options.exclusive and not observed and adds_plainly(self.function, self.uses)
         self._arguments()
         if self.options.checked:
             self.memory.checks = self._checks()
@@ -122,7 +128,7 @@ class KernelGenerator:
             self._module(entry_name, entry),
             entry_name,
             self.scratch_bytes,
-            max(1, self.work),
+            0 if self.adds_plainly else max(1, self.work),
             self.messages,
             self.memory.checks.accesses if self.memory.checks is not None else [],
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..ttir.ir import Op
-from .atomics import emit_atomic
+from .atomics import emit_atomic, emit_plain
 from .builder import Loop, Val
 from .combine import Combiner, Values
 from .coordinates import Coordinate, Coordinates
@@ -124,8 +124,8 @@ class Nest:
 
     def _vector_width(self) -> int:
         """Lanes of a chunk: a register of the widest number that the nest computes with."""
-        if self.vector_run is None or any(r.op is not None and r.op.name in ATOMICS for r in self.group.roots):
-            return 0  # atomics are done one by one
+        if self.vector_run is None or any(self._goes_one_by_one(root.op) for root in self.group.roots):
+            return 0
         widest = 1
         for element in self.kernel.elements_in(self.group):
             widest = max(widest, BITS[element] // 8)
@@ -135,6 +135,12 @@ class Nest:
             return lanes
         self.chunks = chunks_in_a_period(self.kernel, self.group.roots, self.vector_run.extent, lanes)
         return lanes * self.chunks
+
+    def _goes_one_by_one(self, op: Op | None) -> bool:
+        """Whether it is an atomic, unless these are plain and its addresses are neighbours."""
+        if op is None or op.name not in ATOMICS:
+            return False
+        return not self.kernel.adds_plainly or self.kernel.strides.along(op.operands[0], self.group.vector_axis) != 1
 
     def _result_buffers(self, root: Root) -> None:
         shape = shape_of(root.op.result.type) if len(root.op.results) == 1 else shape_of(root.op.results[0].type)
@@ -278,6 +284,8 @@ class Nest:
                 mask = lanes[2] if len(lanes) > 2 else None
                 element = element_of(root.op.operands[1].type)
                 self.kernel.memory.device_store(root.op, lanes[0], lanes[1], mask, element, frame.width)
+            elif root.op.name != "tt.reduce" and self.kernel.adds_plainly:
+                emit_plain(frame, root.op, lanes)
             elif root.op.name != "tt.reduce":
                 emit_atomic(frame, root.op, lanes, coordinates)
         found = []

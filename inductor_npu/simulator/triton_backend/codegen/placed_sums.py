@@ -196,7 +196,7 @@ def emit_placed_sum(kernel: KernelGenerator, op: Op) -> None:
             loops.append(b.open_loop(0, extent, 1))
             at[axis] = Index(loops[-1].iv, 0, "i64")
     here = [a for a in range(len(placed.shape)) if a != placed.axis]
-    row = kernel.memory.buffer_address(home, [at.get(a, frame.maps.zero) for a in here], 0)
+    row = kernel.memory.buffer_address(home, [frame.maps.value(at.get(a, frame.maps.zero)) for a in here], 0)
     stride = home.strides[here.index(placed.place)]
     _Row(kernel, op, placed, at).add_to(kernel.elementwise.lanes.scalar(row), first, stride)
     for loop in reversed(loops):
