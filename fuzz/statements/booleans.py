@@ -28,7 +28,7 @@ def running(draft: Draft) -> None:
     name = _operand(draft)
     kind, axis = draft.choose(("cumsum", "cumprod")), draft.axis(name)
     if draft.sometimes():
-        text = f"wider(torch.{kind}, {name}, {axis}, dtype=torch.bool, within=int64)"
+        text = f"wider(torch.{kind}, {name}.detach(), {axis}, dtype=torch.bool, within=int64)"  # no gradient anywhere
     else:
         text = f"({name} > 0).{kind}({axis})"
     draft.add(text, [name], Rounding.NONE)

@@ -25,13 +25,11 @@ def overwritten(draft: Draft) -> None:
         (
             "{memory}.copy_({x})",
             "torch.add({x}, {x}, out={memory})",
-            "{memory}.zero_().add_({x})",
+            "{memory}.fill_(1).add_({x})",
             "{x} + torch.ones_like({memory})",
             "torch.where(torch.ones_like({memory}, dtype=torch.bool), {x}, 0)",
         )
     )
-    if "{memory}.zero" in text and dtype == "bool":
-        raise NothingFits
     memory = _memory(draft, name, f"{name}.shape", dtype)
     if "out=" in text and "unsqueeze" in memory:  # eager changes the shape, with a warning that it will not for long
         raise NothingFits
