@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from ..host_functions import PLACED_SUM
 from ..ttir.ir import Block, Dense, Function, Op, TensorType, Value, splat_number
 from .coordinates import Coordinate
 from .frame import Frame, row_major
-from .lanes import Index, Vector
+from .lanes import Index, Lane, Vector
 from .memory import Buffer
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 
@@ -189,7 +190,7 @@ def emit_placed_sum(kernel: KernelGenerator, op: Op) -> None:
     home = _summed_into(kernel, op) if placed.into else _zeros(kernel, op)
     frame = Frame(kernel, 0)
     first = kernel.elementwise.lanes.scalar(frame.evaluate(op.operands[1], (frame.maps.zero,)))
-    at: dict[int, Coordinate] = {}
+    at: dict[int, Index] = {}
     loops = []
     for axis, extent in enumerate(placed.shape):
         if axis not in (placed.axis, placed.place) and extent > 1:
@@ -223,7 +224,7 @@ def _summed_into(kernel: KernelGenerator, op: Op) -> Buffer:
 class _Row:
     """The indices of one row, all axes but two being `at` some place."""
 
-    def __init__(self, kernel: KernelGenerator, op: Op, placed: Placed, at: dict[int, Coordinate]) -> None:
+    def __init__(self, kernel: KernelGenerator, op: Op, placed: Placed, at: Mapping[int, Coordinate]) -> None:
         self.kernel, self.b, self.op, self.placed, self.at = kernel, kernel.b, op, placed, at
         self.element = element_of(op.result.type)
         self.length = placed.shape[placed.axis]
