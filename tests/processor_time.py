@@ -2,9 +2,11 @@
 
 A test without the marker `slow` that takes more than `LIMIT` seconds fails: `make test` stays one that people run. One
 that pays for its process's first import of Inductor or Triton is not measured, since any test may come first. Where the
-limit is passed, the speed of this host at that moment is measured too, and on a slower one the limit is longer.
+limit is passed, the speed of this host at that moment is measured too, and on a slower one the limit is longer. A
+process that is traced, as for coverage, is held to none.
 
-`--times FILE` appends a line of JSON for each test: its node id, seconds of processor time, seconds by the clock.
+`--times FILE` appends a line of JSON for each test: its node id, seconds of processor time, seconds by the clock, and
+whether it failed.
 `python -m tests.processor_time FILE` prints the slowest.
 """
 
@@ -26,6 +28,7 @@ FIRST_COMPILE = 200
 KNOWN_WORK_SECONDS = 0.049
 
 _taken = pytest.StashKey[float]()
+_failed = pytest.StashKey[bool]()
 _exempt = ("slow", "sweep", "budget")
 
 
@@ -36,15 +39,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     item.stash[_taken] = 0.0
+    item.stash[_failed] = False
     began = time.perf_counter()
     try:
         return (yield)
     finally:
         file = item.config.getoption("--times")
         if file is not None:
-            line = [item.nodeid, round(item.stash[_taken], 3), round(time.perf_counter() - began, 3)]
+            clock = time.perf_counter() - began
+            line = [item.nodeid, round(item.stash[_taken], 3), round(clock, 3), item.stash[_failed]]
             with file.open("a") as times:
                 times.write(json.dumps(line) + "\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_failed] |= report.failed
+    return report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -65,7 +77,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         ended, modules_then = _now()
         item.stash[_taken] += ended - began
     first = modules_then - modules >= FIRST_COMPILE
-    if not first and not any(item.get_closest_marker(name) for name in _exempt):
+    if not first and sys.gettrace() is None and not any(item.get_closest_marker(name) for name in _exempt):
         _hold_to_the_limit(ended - began)
     return result
 
@@ -97,7 +109,7 @@ def print_slowest(file: Path, count: int = 30) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines.sort(key=lambda line: line[1], reverse=True)
     print(f"{len(lines)} tests, {sum(line[1] for line in lines) / 60:.1f} minutes of processor time. The slowest:")
-    for node_id, seconds, by_the_clock in lines[:count]:
+    for node_id, seconds, by_the_clock, _ in lines[:count]:
         print(f"{seconds:8.1f} s  ({by_the_clock:.1f} s by the clock)  {node_id}")
 
 

@@ -15,6 +15,7 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "inductor_npu"
 # Tests that one process of pytest runs before the next begins: few at first, since most mutations die at once.
 BATCHES = (25, 100, 400)
+
+_PHASE = re.compile(r"\|(setup|run|teardown)$")  # pytest-cov names a context "node id|phase"
 
 _OPERATORS: dict[type, tuple[type, ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
@@ -114,25 +117,25 @@ def _is_text(node: ast.BinOp) -> bool:
 
 @dataclass(frozen=True)
 class Covering:
-    """Which tests run which line, and what each takes."""
+    """Which tests run which line, and what each takes. Tests that fail without a mutation are left out."""
 
     by_line: dict[str, dict[int, list[str]]]  # path from the root: line: node ids
     seconds: dict[str, float]
 
     @classmethod
     def read(cls, coverage_file: Path, times: Path | None) -> Covering:
+        rows = [json.loads(line) for line in times.read_text().splitlines()] if times else []
+        failing = {row[0] for row in rows if row[3]}
         data = coverage.CoverageData(str(coverage_file))
         data.read()
         by_line: dict[str, dict[int, list[str]]] = {}
         for file in data.measured_files():
             path = PACKAGE + file.rpartition(f"/{PACKAGE}/")[2].join(("/", ""))
             lines = data.contexts_by_lineno(file)
-            # pytest-cov names a context "node id|phase".
             by_line[path] = {
-                line: sorted({context.rpartition("|")[0] for context in contexts if context})
+                line: sorted({_PHASE.sub("", context) for context in contexts if context} - failing)
                 for line, contexts in lines.items()
             }
-        rows = [json.loads(line) for line in times.read_text().splitlines()] if times else []
         return cls(by_line, {row[0]: row[1] for row in rows})
 
     def of(self, mutation: Mutation) -> list[str]:

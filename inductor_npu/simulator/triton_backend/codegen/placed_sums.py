@@ -20,7 +20,7 @@ from ..host_functions import PLACED_SUM
 from ..ttir.ir import Block, Dense, Function, Op, TensorType, Value, splat_number
 from .coordinates import Coordinate
 from .frame import Frame, row_major
-from .lanes import Index, Lane, Vector
+from .lanes import Index, Vector
 from .memory import Buffer
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 
