@@ -168,11 +168,7 @@ def killer_of(mutation: Mutation, tests: list[str], minutes: float) -> str | Non
     end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        for name in names.splitlines():
-            if (ROOT / name).is_file():
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, tree / name)
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "build", "__pycache__", "*.egg-info"))
         (tree / mutation.path).write_text(mutation.source)
         first = 0
         for size in (*BATCHES, len(tests)):
