@@ -1,16 +1,12 @@
 # Every target prepares what it needs in .venv; nothing has to be installed before but Python 3.10 to 3.12 and a C++ compiler.
 #
 #   make demo    a real model, real weights, real text, compiled for device npu; then training
-<<<<<<< HEAD
 #   make test         what a change is tried with: minutes
 #   make test-full    every test
 #   make test-part PART=3/8   share 3 of 8 of what make test leaves out
 #   make coverage     which lines of the package the tests run
 #   make test-ascend  the tests that depend on Ascend's compiler or its Triton; makes .venv-ascend too
-=======
-#   make test    the test suite
 #   make test-versions  the version suite with each supported torch (TORCHES="2.14.1 2.15.0"), into the table of README.md
->>>>>>> wt-versions
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
@@ -53,11 +49,7 @@ ASCEND_TEST := $(STRICT) $(ASCEND_PY) $(PYTEST)
 TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py tests/compile/test_user_kernels.py \
 	tests/programs/test_kernels_in_programs.py tests/tiling/test_launcher.py tests/models tests/test_triton_features.py
 
-<<<<<<< HEAD
-.PHONY: setup demo test test-full test-part test-ascend coverage lint bench corpus opinfo fuzz stress ascend-env clean
-=======
-.PHONY: setup demo test test-versions lint bench corpus opinfo fuzz stress ascend-env test-ascend clean
->>>>>>> wt-versions
+.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
