@@ -128,39 +128,6 @@ def _answer_for_npu_without_a_warning() -> None:
     utils.is_big_gpu = is_big_gpu
 
 
-def _keep_parameters_tied() -> None:
-    from torch.nn.modules.module import Module
-
-    from inductor_npu.tied_parameters import tied_parameters
-
-    original = Module._apply
-
-    @functools.wraps(original)
-    def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
-        if not recurse:
-            return original(self, fn, recurse)
-        tied = tied_parameters(self)
-        before = [module._parameters[name].device.type for (module, name), *_ in tied]
-        result = original(self, fn, recurse)
-        for places, device in zip(tied, before):
-            module, name = places[0]
-            first = module._parameters[name]
-            if DEVICE in (device, first.device.type):
-                for module, name in places[1:]:
-                    module._parameters[name] = first
-        return result
-
-    Module._apply = _apply
-
-
-def _name_our_grid() -> None:
-    from torch._inductor.runtime import triton_heuristics
-
-    from inductor_npu.tiling.grid import NpuGrid
-
-    triton_heuristics.NpuGrid = NpuGrid
-
-
 def _split_rows_in_blocks() -> None:
     from torch._inductor.choices import InductorChoices
 
@@ -436,21 +403,6 @@ PATCHES: tuple[Patch, ...] = (
         "a smaller one gets a warning about max-autotune that means nothing here: npu has no templates.",
         when="torch._inductor.utils",
         apply=_answer_for_npu_without_a_warning,
-    ),
-    Patch(
-        symbol="torch.nn.Module._apply",
-        reason="moving a model between devices changes its parameters in place, but only for a fixed list of device "
-        "types (TensorImpl::has_compatible_shallow_copy_type). For others each place gets a parameter of its own: tied "
-        "weights, as of an embedding and the output layer, would be trained apart.",
-        when="torch.nn.modules.module",
-        apply=_keep_parameters_tied,
-    ),
-    Patch(
-        symbol="torch._inductor.runtime.triton_heuristics.NpuGrid",
-        reason="a kernel's metadata names the class of its grid, and GridExpr.from_meta looks that name up among the "
-        "globals of its module: a name is added there, nothing is replaced.",
-        when="torch._inductor.runtime.triton_heuristics",
-        apply=_name_our_grid,
     ),
     Patch(
         symbol="torch._inductor.choices.InductorChoices.reduction_split_factor",

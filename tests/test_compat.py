@@ -13,8 +13,8 @@ from tests import signatures
 from tests.processes import run_forked
 from tests.torch_features import before_torch
 
-MOST_PATCHES = 22
-MOST_IN_FORCE = 15  # with the newest torch: the rest is for older ones
+MOST_PATCHES = 20
+MOST_IN_FORCE = 13  # with the newest torch: the rest is for older ones
 
 
 UNTIL = [patch for patch in compat.PATCHES if patch.until]
@@ -101,12 +101,6 @@ def test_matrix_products_still_ask_for_the_size_of_a_gpu() -> None:
     """When torch asks the backend for its templates before it counts multiprocessors, the patch can go."""
     source = "import inspect, torch._inductor.utils as u; print('is_big_gpu' in inspect.getsource(u))"
     assert _without_our_package(source) == "True"
-
-
-def test_grids_are_still_looked_up_by_name_in_one_module() -> None:
-    """When a kernel's metadata can carry the class of its grid, the patch can go."""
-    source = "import inspect\nfrom torch._inductor.runtime import triton_heuristics as t"
-    assert _without_our_package(f"{source}\nprint('globals()' in inspect.getsource(t.GridExpr.from_meta))") == "True"
 
 
 def test_donated_buffers_are_still_found_by_the_storages_of_fake_tensors() -> None:

@@ -398,12 +398,13 @@ class _EagerWriter(DefaultHandler):
         if reduction_type in ("prod", "xor_sum"):
             operator = "*" if reduction_type == "prod" else "^"
             return self._assign(f"fold(lambda a, b: (a[0] {operator} b[0],), ({full[0]},), {self.reduced})[0]")
+        known = f", {full[1]}" if len(full) > 1 else ""  # positions in the order of the tensor
         if reduction_type in ("argmax", "argmin"):
-            return self._assign(f"argument({full[0]}, {self.reduced}, {reduction_type == 'argmax'})")
+            return self._assign(f"argument({full[0]}, {self.reduced}, {reduction_type == 'argmax'}{known})")
         if reduction_type in ("argmax_with_value", "argmin_with_value"):
             extreme = "max" if reduction_type.startswith("argmax") else "min"
             best = self._assign(_REDUCTIONS[extreme].format(full[0], self._axes(), None))
-            return best, self._assign(f"argument({full[0]}, {self.reduced}, {extreme == 'max'})")
+            return best, self._assign(f"argument({full[0]}, {self.reduced}, {extreme == 'max'}{known})")
         if reduction_type == "online_softmax_reduce":
             return self._parts(f"softmax_parts({full[0]}, {self._axes()})", 2)
         if reduction_type == "welford_reduce":

@@ -116,10 +116,17 @@ def _merge_last(value: torch.Tensor, axes: int) -> torch.Tensor:
     return value.reshape([*value.shape[: value.dim() - axes], -1])
 
 
-def argument(value: torch.Tensor, axes: int, largest: bool) -> torch.Tensor:
-    """Position of the extreme along the last `axes` axes as one; the first of equals, NaN beyond every number."""
+def argument(value: torch.Tensor, axes: int, largest: bool, known: torch.Tensor | None = None) -> torch.Tensor:
+    """Position of the extreme along the last `axes` axes as one; the first of equals, NaN beyond every number. `known`
+    has the position of each element where that is not its place here.
+    """
     merged = _merge_last(value, axes)
-    positions = merged.argmax(-1) if largest else merged.argmin(-1)
+    if known is None:
+        positions = merged.argmax(-1) if largest else merged.argmin(-1)
+    else:
+        best = merged.amax(-1, keepdim=True) if largest else merged.amin(-1, keepdim=True)
+        is_best = (merged == best) | merged.isnan()
+        positions = torch.where(is_best, _merge_last(known, axes), torch.iinfo(torch.int64).max).amin(-1)
     return positions.reshape([*positions.shape, *[1] * axes])
 
 

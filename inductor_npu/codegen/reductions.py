@@ -203,6 +203,8 @@ class Reductions(TileKernel):
             value, held_as = self._in_type(value, torch.float32), torch.float32
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         position = values[1] if len(values) > 1 else self._flat_position()
+        if position.dtype == torch.int64:  # as Inductor gives those in the order of the tensor
+            position = self._in_32_bits(position)
         position = self.broadcast(position, self.axes_of(value.shape), self.compute)
         if self.plan.loops:
             best = self._accumulator(value.shape, upcast_acc_dtype(held_as), identity, triton_acc_type(held_as))
@@ -248,8 +250,9 @@ class Reductions(TileKernel):
     def _flat_position(self) -> CSEVariable:
         position = self.index_value(sum(axis.symbol * axis.stride for axis in self.axes.reduction), torch.int32)
         are_known = all(isinstance(axis.stride, (int, sympy.Integer)) for axis in self.axes.reduction)
-        if self.index_dtype == "tl.int32" and are_known:
-            return position
+        return position if self.index_dtype == "tl.int32" and are_known else self._in_32_bits(position)
+
+    def _in_32_bits(self, position: CSEVariable) -> CSEVariable:
         if V.graph.sizevars.statically_known_lt(_NOT_REACHED, self.features.reduction_numel):
             return position  # of 64 bits, with which the kernel does not compile
         # A stride that is an argument may be one of 64 bits, as all indices are where a tensor is that large.

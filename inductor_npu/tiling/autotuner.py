@@ -16,6 +16,7 @@ from torch._inductor.runtime.triton_compat import Config, OutOfResources
 
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import launcher
+from inductor_npu.tiling.grid import written_out
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,10 @@ class NpuAutotuner(stock.CachingAutotuner):
         if not benchmark_run and len(self.launchers) == 1 and self._may_shorten():
             self.run = launcher.short_run(self, self.launchers[0])  # type: ignore[method-assign]
         return result
+
+    def _interpret_args_grid(self, args: tuple[Any, ...], cfg: Config) -> Any:
+        with written_out(self, cfg):
+            return super()._interpret_args_grid(args, cfg)
 
     def slow_run(self, *args: Any, stream: int) -> Any:
         """`run` with everything a profiler or debug mode records."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from torch._inductor.runtime import triton_heuristics as stock
 
@@ -23,3 +26,27 @@ class NpuGrid(stock.GridExpr):
         smallest = "min" if self.mode == "python" else "std::min<long>"
         tiles = " + ".join([*unknown, *([str(known)] if known else [])])
         self.x_grid = f"{smallest}({cores}, {tiles})" if unknown else min(cores, known)
+
+
+@contextmanager
+def written_out(holder: Any, config: Any) -> Iterator[None]:
+    """Inside, `holder.inductor_meta` has the grid that `config` (a Config of Triton) makes of it, as expressions.
+
+    Inductor looks the class of a grid up by its name, among its own; one of those takes expressions.
+    """
+    meta = holder.inductor_meta
+    if meta.get("grid_type") != NpuGrid.__name__:  # a kernel that a user wrote
+        yield
+        return
+    grid = NpuGrid(inductor_meta=meta)
+    grid.generate(stock.config_to_dict(config))
+    expressions = {"config": {}, grid.mode: (grid.x_grid, grid.y_grid, grid.z_grid)}
+    holder.inductor_meta = {
+        **meta,
+        "grid_type": stock.PrecomputedGrid.__name__,
+        "precomputed_grids": [expressions],
+    }
+    try:
+        yield
+    finally:
+        holder.inductor_meta = meta

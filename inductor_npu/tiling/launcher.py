@@ -9,6 +9,8 @@ import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch.utils._debug_mode import get_active_debug_mode
 
+from inductor_npu.tiling.grid import written_out
+
 
 class NpuCompileResult(stock.TritonCompileResult):
     """TritonCompileResult whose launcher keeps the parts that it was made of."""
@@ -25,11 +27,12 @@ class NpuCompileResult(stock.TritonCompileResult):
     def _gen_launcher_code(
         self, scope: dict[str, Any], def_args: list[str], runner_args: list[str], *more: Any, **named: Any
     ) -> Any:
-        launcher = super()._gen_launcher_code(scope, def_args, runner_args, *more, **named)
+        with written_out(self, self.config):
+            launcher = super()._gen_launcher_code(scope, def_args, runner_args, *more, **named)
+            launcher.grid = stock.GridExpr.from_meta(self.inductor_meta, self.config)
         launcher.def_args = def_args
         launcher.runner_args = runner_args
         launcher.scope = scope
-        launcher.grid = stock.GridExpr.from_meta(self.inductor_meta, self.config)
         # From torch 2.14 on: lines that have to run before each launch, which the short way does not have.
         launcher.prepares = any(lines for lines in (*more, *named.values()))
         return launcher

@@ -54,9 +54,14 @@ def _lists(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return torch._foreach_exp(torch._foreach_neg(tensors))
 
 
+def _positions(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.t().argmax(), x.t().round().argmin(), (x.t() + 1).argmax(), x.argmin()
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "elementwise": (lambda x: torch.erf(x) * x, (torch.randn(33, 7),)),
     "in place": (_in_place, (torch.randn(6, 5), torch.randn(6, 5))),
+    "positions": (_positions, (torch.randn(9, 40),)),
     "reductions": (_reductions, (torch.randn(9, 40),)),
     "indexing": (_indexing, (torch.randn(5, 6),)),
     "half precision": (lambda x: (x * 1.001 + x.exp()).sum(1), (torch.randn(8, 50).half(),)),

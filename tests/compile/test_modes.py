@@ -129,6 +129,7 @@ def test_a_changed_knob_changes_the_tile() -> None:
     assert "'npu_blocks': {'XBLOCK': 2048}" in source
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="GPUs, which this torch is built for, use the pool")
 def test_one_kernel_is_compiled_in_this_process() -> None:
     from torch._inductor.async_compile import AsyncCompile
 

@@ -156,6 +156,16 @@ def test_positions_count_in_the_order_of_the_tensor_not_of_memory(dynamic: bool)
     check(fn, torch.randn(10, 7, 9).permute(2, 0, 1), dynamic=dynamic)
 
 
+def test_positions_in_tensors_that_lie_in_another_order() -> None:
+    """Of which Inductor hands on the positions itself, in 64 bits; short rows and those read in a loop."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.argmax(), x.argmin(), x.transpose(0, 1).argmax(), x.t().round().argmin()
+
+    for rows in (6, 300):
+        check(fn, torch.randn(rows, 70).t())
+
+
 def test_max_with_indices() -> None:
     check(lambda x: (*x.max(1), *x.min(0)), torch.randn(9, 50))
 

@@ -17,15 +17,19 @@ from tests.compile.helpers import check
 pytestmark = pytest.mark.compiled
 
 
-def _small_program(x: torch.Tensor, w: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+def _small_program(x: torch.Tensor, w: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, ...]:
     rows = torch.nn.functional.layer_norm(torch.nn.functional.gelu(x), (40,))
-    parts = torch.cat([rows[order], rows.cumsum(1)]) + torch.softmax(rows, 0).sum()
-    return parts @ w
+    return torch.cat([rows[order], rows.cumsum(1)]), torch.softmax(rows, 0).sum(), rows.argmax(), rows.t() @ rows * w
 
 
-def test_no_kernel_of_a_small_program_in_training_is_left_to_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+def _trained(x: torch.Tensor, w: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    return (torch.nn.functional.gelu(x)[order] @ w).sigmoid()
+
+
+def test_no_kernel_of_small_programs_is_left_to_eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INDUCTOR_NPU_STRICT", raising=False)
-    inputs = torch.randn(30, 40, requires_grad=True), torch.randn(40, 7, requires_grad=True), torch.randperm(30)
+    x, w, order = torch.randn(30, 40), torch.randn(40, 40), torch.randperm(30)
     with warnings.catch_warnings(), inductor_npu.config.patch(strict=False):
         warnings.simplefilter("error", NpuWarning)
-        check(_small_program, *inputs, backward=True)
+        check(_small_program, x, w, order)
+        check(_trained, x.requires_grad_(), w.requires_grad_(), order, backward=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from torch._inductor.runtime.triton_heuristics import NpuGrid  # where Inductor looks for it
+from torch._inductor.runtime.triton_compat import Config
+from torch._inductor.runtime.triton_heuristics import GridExpr
+
+from inductor_npu.tiling.grid import NpuGrid, written_out
 
 ONE_AXIS = [[("xnumel", "XBLOCK")]]
 TWO_AXES = [[("ynumel", None), ("xnumel", "XBLOCK")]]
@@ -28,3 +33,21 @@ def test_programs(tiled: list[list[tuple[object, object]]], sizes: dict[str, int
     grid = NpuGrid(inductor_meta={"npu_cores": 40, "npu_tiled": tiled})
     grid.generate({"XBLOCK": 4096})
     assert grid.eval_slow(sizes) == (programs, 1, 1)
+
+
+def test_inductor_makes_the_same_grid_of_its_expressions() -> None:
+    meta = {"grid_type": "NpuGrid", "npu_cores": 40, "npu_tiled": [[("ynumel", 8), ("xnumel", "XBLOCK")]]}
+    kernel = SimpleNamespace(inductor_meta=meta)
+    for block in (64, 32):  # halved where it does not fit the chip's memory
+        config = Config({"XBLOCK": block}, num_warps=1, num_stages=1)
+        with written_out(kernel, config):
+            grid = GridExpr.from_meta(kernel.inductor_meta, config)
+        assert grid.eval_slow({"xnumel": 200, "ynumel": 9}) == (2 * -(-200 // block), 1, 1)
+    assert kernel.inductor_meta is meta
+
+
+def test_a_grid_of_a_users_kernel_is_left_alone() -> None:
+    meta = {"grid_type": "FixedGrid"}
+    kernel = SimpleNamespace(inductor_meta=meta)
+    with written_out(kernel, Config({})):
+        assert kernel.inductor_meta is meta

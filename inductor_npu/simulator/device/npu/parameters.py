@@ -1,0 +1,31 @@
+"""Parameters that move between devices stay the objects that they are, as PyTorch promises for devices of its own list.
+
+`module.to(device)` gives each parameter the memory of its copy (`parameter.data = copy`) where the operator
+`_has_compatible_shallow_copy_type` says that the one may stand for the other, and puts a new parameter into every place
+where not: tied weights would be trained apart, and an optimizer would go on with the old ones. Devices from outside say
+it by overriding the operator, for which c10/core/TensorImpl.h points to PyTorch's example of such a device.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+# Of which TensorImpl::has_compatible_shallow_copy_type says so by itself, and ours.
+_DENSE = frozenset(("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu"))
+
+
+def _may_stand_for(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    kinds = {tensor.device.type, other.device.type}
+    return tensor.layout == other.layout == torch.strided and kinds <= _DENSE
+
+
+@functools.cache
+def register() -> torch.library.Library:
+    """Has dense tensors on `npu` and those on other devices stand for each other. The registration lasts as long as the
+    library that is returned, which this module keeps.
+    """
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_has_compatible_shallow_copy_type", _may_stand_for, "PrivateUse1")
+    return library
