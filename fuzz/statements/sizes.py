@@ -77,8 +77,12 @@ def cut(draft: Draft) -> None:
 
 
 def size(draft: Draft, name: str) -> str:
-    """A size of the value, or of an input."""
-    other = name if draft.sometimes() else draft.operand(lambda tensor: tensor.dim() > 0)
+    """A size of the value, or of an input: those of other values are long expressions by now, and those of these longer
+    ones, about which PyTorch thinks for minutes.
+    """
+    inputs = [f"x{place}" for place in range(len(draft.inputs))]
+    others = [each for each in inputs if draft.of(each).dim() > 0]
+    other = name if draft.sometimes() or not others else draft.choose(others)
     return f"{other}.shape[{draft.axis(other)}]"
 
 
