@@ -103,7 +103,6 @@ DECIDES_NO_CODE = {
     "identity.py": "the hash itself: another way to take it gives other keys",
     "import_hooks.py": "decides when something is registered, not what",
     "switches.py": "reads variables that are in the keys",
-    "tied_parameters.py": "finds the places of parameters in modules that move",
 }
 
 
