@@ -5,9 +5,10 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from tools.tables import one_line
 
 STOCK = "cpu"  # where Inductor generates code without us
 
-# How many programs are tried to make a failing one smaller.
+# How many programs are tried to make a failing one smaller, and how many of these hypothesis draws.
 MOST_TRIES = 120
+DRAWN_TRIES = 80
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Search:
         self.failure: Failure | None = None
         self._known: dict[str, str] = {}
         self._tries = 0
+        self._most_tries = DRAWN_TRIES
+        self._smallest: Case | None = None
 
     def run(self, number: int, programs: int) -> None:
         """Draws at most `programs` from the seed `number`; ends at the first that fails, once that is small."""
@@ -92,20 +96,33 @@ class Search:
         except Exception:  # hypothesis' own, about the failure that is kept here
             if self.failure is None:
                 raise
+        self._most_tries = MOST_TRIES
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Leaves results and statements out of the failing program for as long as it fails: what hypothesis draws for a
+        statement depends on those before, so that it cannot do that.
+        """
+        while self._smallest is not None:
+            smaller = next((case for case in _smaller(self._smallest) if self.why(case)), None)
+            if smaller is None:
+                return
 
     def why(self, case: Case) -> str:
         """What is wrong with `case`. Once one has failed, only what fails in the same way counts."""
         text = case.text
         if text not in self._known:
             self._tries += self.failure is not None
-            if self._tries > MOST_TRIES:
+            if self._tries > self._most_tries:
                 return ""
             self._known[text] = self._checked(case)
         why, last = self._known[text], self.failure
         if not why or (last is not None and _kind(why) != _kind(last.why)):
             return ""
         if last is None or len(text) < len(last.text):
-            self.failure = Failure(text, why)
+            self.failure, self._smallest = Failure(text, why), case
         return why
 
     def _checked(self, case: Case) -> str:
@@ -133,6 +150,27 @@ class Search:
             return one_line(f"{type(error).__name__}: {error}")
         finally:
             faulthandler.cancel_dump_traceback_later()
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    """`case` without one of its results, then without one of its statements, each without what only that one used."""
+    *statements, last = case.body
+    results = last.removeprefix("return (").removesuffix(",)").split(", ")
+    for place in range(len(results) if len(results) > 1 else 0):
+        kept = ", ".join(results[:place] + results[place + 1 :])
+        yield replace(case, body=_used([*statements, f"return ({kept},)"]))
+    for place in reversed(range(len(statements))):
+        yield replace(case, body=_used([*statements[:place], *statements[place + 1 :], last]))
+
+
+def _used(body: list[str]) -> tuple[str, ...]:
+    """`body` without values that nothing behind them names."""
+    kept: list[str] = []
+    for statement in reversed(body):
+        made = re.match(r"(v\d+) = ", statement)
+        if made is None or any(re.search(rf"\b{made[1]}\b", later) for later in kept):
+            kept.append(statement)
+    return tuple(reversed(kept))
 
 
 def _kind(why: str) -> str:

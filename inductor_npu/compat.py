@@ -82,6 +82,10 @@ def _npu_has_triton() -> bool:
 
 
 def _add_gpu_type() -> None:
+    arrival.once_there(_extend_gpu_types)
+
+
+def _extend_gpu_types() -> None:
     import torch
     from torch._inductor import utils
 
@@ -387,7 +391,7 @@ PATCHES: tuple[Patch, ...] = (
         until="torch 2.15",
         is_needed=upstream.is_no_gpu_type,
         when="torch._inductor.utils",
-        apply=functools.partial(arrival.once_there, _add_gpu_type),
+        apply=_add_gpu_type,
     ),
     Patch(
         symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",

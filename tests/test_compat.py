@@ -43,6 +43,7 @@ KERNELS_OF = """
 import contextlib, re
 from torch._inductor.utils import get_code
 torch._inductor.config.cpp.vec_isa_ok = True
+torch._inductor.config.force_disable_caches = True  # what is not compiled is nothing to be found again
 
 def kernels_of(function, *inputs):
     def write():

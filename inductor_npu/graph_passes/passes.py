@@ -28,6 +28,7 @@ from inductor_npu.graph_passes import (
     shared_numbers,
     short_gathers,
     short_scatters,
+    size_conditions,
     vector_products,
     wide_pools,
     written_concatenations,
@@ -120,6 +121,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="written_concatenations",
         reason="a concatenation that is written in place does not lie where others read its parts",
         apply=written_concatenations.apply,
+        optional=False,
+    ),
+    GraphPass(
+        name="size_conditions",
+        reason="combined conditions on sizes, which Inductor cannot take for numbers, become comparisons, which it can",
+        apply=size_conditions.apply,
         optional=False,
     ),
     # Last, because nothing may add up narrow integers after it.

@@ -29,6 +29,13 @@ class Golden:
     shapes: tuple[tuple[int, ...] | list[int], ...]
     dynamic: bool = False
 
+    def inputs(self) -> list[torch.Tensor]:
+        """Zeros on npu."""
+        return [
+            torch.zeros(shape, dtype=torch.int64 if isinstance(shape, list) else torch.float32, device="npu")
+            for shape in self.shapes
+        ]
+
 
 def rotary_embedding(query: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotates pairs of a head's halves."""
@@ -61,12 +68,8 @@ PROGRAMS = {
 def sources_of(name: str) -> list[str]:
     """The kernels of a program of `PROGRAMS`, each the text of a module, in Inductor's order."""
     program = PROGRAMS[name]
-    inputs = [
-        torch.zeros(shape, dtype=torch.int64 if isinstance(shape, list) else torch.float32, device="npu")
-        for shape in program.shapes
-    ]
     with torch.no_grad():
-        return _KERNEL.findall(module_of(program.function, *inputs, dynamic=program.dynamic))
+        return _KERNEL.findall(module_of(program.function, *program.inputs(), dynamic=program.dynamic))
 
 
 def emitted(name: str) -> str:

@@ -27,6 +27,7 @@ def _train(device: str = "npu") -> None:
     torch.npu.synchronize()
 
 
+@pytest.mark.budget
 def test_a_span_inside_another_counts_once() -> None:
     with inductor_npu.record_compile_times() as times, timed(Phase.CODEGEN):
         time.sleep(STEP)

@@ -85,6 +85,7 @@ def test_inputs_that_eager_and_compiled_code_get_have_the_strides_of_their_layou
     assert strides == [(12, 2), (12, 2)]
 
 
+@pytest.mark.slow
 def test_a_failing_program_is_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         search_module, "check", lambda case, device: "results: 1" if device == "npu" and "sin(" in case.text else ""
