@@ -40,6 +40,7 @@ def test_random_programs_do_what_they_do_in_eager(seed: int, tmp_path: Path) -> 
     assert search.failure is None, f"{search.failure.why}\n{search.failure.text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_programs_that_once_went_wrong(path: Path) -> None:
     assert check(Case.read(path)) == ""

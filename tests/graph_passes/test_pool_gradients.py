@@ -21,7 +21,7 @@ WINDOWS = [
     (2, 2, 1, (8, 16)),
     (3, 2, 1, (16, 16)),
     (3, 2, 1, (7, 17)),
-    (3, 1, 1, (4, 9)),
+    pytest.param(3, 1, 1, (4, 9), marks=pytest.mark.slow),
     (2, 3, 0, (5, 25)),  # elements between the windows
     ((3, 2), (1, 2), (1, 0), (5, 17)),
     pytest.param(5, 3, 2, (8, 26), marks=pytest.mark.slow),
