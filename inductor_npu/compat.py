@@ -103,21 +103,22 @@ def _teach_benchmarker() -> None:
     """Lets Benchmarker.benchmark use ours for `npu`."""
     from torch._inductor.runtime import benchmarking
 
-    from inductor_npu.device_interface.benchmarker import benchmark_npu
-
-    original = benchmarking.Benchmarker.benchmark_gpu
-
-    @functools.wraps(original)
-    def benchmark_gpu(self: Any, _callable: Callable[[], Any], **kwargs: Any) -> Any:
-        import torch
-
-        if torch.accelerator.current_accelerator() == torch.device(DEVICE):
-            return benchmark_npu(self, _callable, **kwargs)
-        return original(self, _callable, **kwargs)
-
     for benchmarker in (benchmarking.Benchmarker, benchmarking.TritonBenchmarker, benchmarking.InductorBenchmarker):
         if "benchmark_gpu" in vars(benchmarker):
-            benchmarker.benchmark_gpu = benchmark_gpu
+            benchmarker.benchmark_gpu = _timed_on_npu(vars(benchmarker)["benchmark_gpu"])
+
+
+def _timed_on_npu(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def benchmark_gpu(self: Any, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        from inductor_npu.device_interface.benchmarker import benchmark_npu
+
+        is_npu = torch.accelerator.current_accelerator() == torch.device(DEVICE)
+        return (benchmark_npu if is_npu else original)(self, *args, **kwargs)
+
+    return benchmark_gpu
 
 
 def _answer_for_npu_without_a_warning() -> None:
