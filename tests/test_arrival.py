@@ -61,6 +61,7 @@ def test_a_package_may_use_dynamo_before_it_brings_the_device(late: Path) -> Non
     assert finished.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_package_may_come_after_the_first_compile(late: Path) -> None:
     finished = run_python(
         f"""{COMPILE}

@@ -94,6 +94,7 @@ def test_gradients_where_a_layout_is_forced() -> None:
         check_gradients(blocks(3), image())
 
 
+@pytest.mark.slow
 def test_fewer_bytes_move() -> None:
     assert bytes_of(blocks(4), "all") < bytes_of(blocks(4), WITHOUT)
 

@@ -197,6 +197,7 @@ def test_a_smaller_last_batch_compiles_once_more(workers: int) -> None:
 # ---- saving and loading
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_file() -> None:
     def steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:
         step = torch.compile(optimizer.step)
