@@ -31,8 +31,9 @@ def _moved(x: torch.Tensor, there: torch.device) -> tuple[torch.Tensor, ...]:
     )
 
 
+@pytest.mark.slow  # compiles C++
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize(("here", "there"), [("npu", "cpu"), pytest.param("cpu", "npu", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("here", "there"), [("cpu", "npu"), ("npu", "cpu")])
 def test_what_is_moved_has_the_shape_that_it_has_in_eager(here: str, there: str, dynamic: bool) -> None:
     x = torch.randn(5, 7).to(here)
     moved = torch.compile(_moved, fullgraph=True, dynamic=dynamic)(x, torch.device(there))
