@@ -1,9 +1,9 @@
 """pytest plugin: what each test takes of the processor, its child processes included.
 
 A test without the marker `slow` that takes more than `LIMIT` seconds fails: `make test` stays one that people run. One
-that pays for its process's first import of Inductor or Triton is not measured, since any test may come first. Where the
-limit is passed, the speed of this host at that moment is measured too, and on a slower one the limit is longer. A
-process that is traced, as for coverage, is held to none.
+that pays for its process's first import of Inductor or Triton, or for the headers of its first C++, is not measured,
+since any test may come first. Where the limit is passed, the speed of this host at that moment is measured too, and on
+a slower one the limit is longer. A process that is traced, as for coverage, is held to none.
 
 `--times FILE` appends a line of JSON for each test: its node id, seconds of processor time, seconds by the clock, and
 whether it failed.
@@ -61,22 +61,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    began, _ = _now()
+    began = _now()
     try:
         return (yield)
     finally:
-        item.stash[_taken] += _now()[0] - began
+        item.stash[_taken] += _now() - began
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    began, modules = _now()
+    began, modules, headers = _now(), len(sys.modules), _headers()
     try:
         result = yield
     finally:
-        ended, modules_then = _now()
+        ended = _now()
         item.stash[_taken] += ended - began
-    first = modules_then - modules >= FIRST_COMPILE
+    first = len(sys.modules) - modules >= FIRST_COMPILE or _headers() > headers
     if not first and sys.gettrace() is None and not any(item.get_closest_marker(name) for name in _exempt):
         _hold_to_the_limit(ended - began)
     return result
@@ -92,9 +92,15 @@ def _hold_to_the_limit(seconds: float) -> None:
         )
 
 
-def _now() -> tuple[float, int]:
+def _now() -> float:
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages), len(sys.modules)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _headers() -> int:
+    """How many headers Inductor has compiled for its C++, or found compiled."""
+    precompile = getattr(sys.modules.get("torch._inductor.codecache"), "_precompile_header", None)
+    return precompile.cache_info().currsize if hasattr(precompile, "cache_info") else 0
 
 
 def _known_work() -> float:

@@ -123,6 +123,7 @@ def test_a_gradient_that_the_library_takes_is_left_to_inductor() -> None:
     assert "stored" not in backward_of(model)
 
 
+@pytest.mark.slow
 def test_it_can_be_switched_off() -> None:
     assert "stored" in backward_of(blocks(3))
     assert "stored" not in backward_of(blocks(3), WITHOUT)

@@ -72,6 +72,7 @@ def nested(draw, inner):
 programs = st.lists(st.recursive(simple(), nested, max_leaves=6), min_size=3, max_size=9)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
