@@ -46,11 +46,17 @@ FEATURES: dict[str, tuple[str, dict[str, str]]] = {
         {"p": "*i32", "n": "i32"},
     ),
     "functions that call themselves": ("tl.store(p, power(n, 2))", {"p": "*i32", "n": "i32"}),
+    "arithmetic of float8": ("tl.store(p, tl.load(p) + tl.load(p))", {"p": "*fp8e5"}),
     "sums of small integers in int32": (
         "tl.static_assert(tl.sum(tl.load(p + tl.arange(0, 16)), 0).dtype == tl.int32)",
         {"p": "*i8"},
     ),
 }
+
+# Before 3.3 a process keeps what it has compiled, and no switch says otherwise.
+compiles_anew = pytest.mark.skipif(
+    not hasattr(triton, "knobs"), reason=f"this Triton ({triton.__version__}) does not compile a kernel anew"
+)
 
 _HELPERS = """
 @triton.jit

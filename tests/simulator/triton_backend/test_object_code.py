@@ -21,6 +21,7 @@ from inductor_npu.ascend.collect.afresh import compiled_afresh
 from inductor_npu.simulator.triton_backend import codegen, object_code
 from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
 from tests.codegen.golden_programs import PROGRAMS
+from tests.triton_features import compiles_anew
 
 from .kernels.support import compile_source
 from .kernels.test_properties import QUICK
@@ -113,6 +114,7 @@ def test_the_reader_finds_what_cannot_be_encoded():
     assert "vmovmskpd %xmm16" in complaint
 
 
+@compiles_anew
 def test_llvm_still_joins_masks_into_instructions_that_cannot_name_their_register(fresh):
     """When this fails, LLVM is mended (llvm/llvm-project#191304), and `compile_object` need not look any more."""
     (ir,) = irs_of(lambda: enlarged(torch.randn(2, 4, 37, 38)), fresh)
@@ -121,6 +123,7 @@ def test_llvm_still_joins_masks_into_instructions_that_cannot_name_their_registe
 
 
 @needs_avx512
+@compiles_anew
 def test_gathers_under_masks_read_every_lane_on_processors_with_avx_512(fresh):
     fresh.setattr(llvm, "get_host_cpu_name", lambda: AVX512)
     x = torch.randn(2, 4, 37, 38)
@@ -147,6 +150,7 @@ def test_what_looks_like_a_read_of_sign_bits_is_found_whatever_its_operands_are(
         assert object_code._SIGN_BITS.search(target.emit_object(llvm.parse_assembly(ir))), text
 
 
+@compiles_anew
 def test_every_instruction_of_the_golden_kernels_can_be_encoded(fresh):
     def compile_all() -> None:
         for program in map(PROGRAMS.get, ("gather", "pad", "argmax")):
@@ -174,6 +178,7 @@ def kernel(x, out, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 """
 
 
+@compiles_anew
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("cpu", [pytest.param(AVX512, marks=needs_avx512), None], ids=["avx512", "host"])
 @settings(QUICK, max_examples=8)

@@ -9,9 +9,11 @@ import triton
 import triton.language as tl
 from triton.compiler.errors import CompilationError
 
+from tests.triton_features import needs_feature
+
 from .support import as_float64, compile_source, evaluate_all
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, needs_feature("arithmetic of float8")]
 
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 

@@ -10,10 +10,11 @@ import triton.language as tl
 
 from inductor_npu.simulator.triton_backend import codegen
 from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
+from tests.triton_features import compiles_anew
 
 from .support import assert_same, triton_name
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, compiles_anew]
 
 DTYPES = [torch.float16, torch.float32, torch.float64, torch.int32, torch.int64]
 

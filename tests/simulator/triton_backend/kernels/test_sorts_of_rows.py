@@ -10,6 +10,7 @@ import triton.language as tl
 from inductor_npu.codegen import device_functions
 from inductor_npu.simulator.triton_backend import compiler
 from inductor_npu.simulator.triton_backend.host_functions import Sort, sort_of
+from tests.triton_features import compiles_anew
 
 from .support import INTEGERS, assert_same, triton_name
 
@@ -69,6 +70,7 @@ def test_rows_are_sorted_exactly_and_equal_elements_stay_in_order(device, dtype)
             assert_same(values, x.view(bits).gather(1, expected).view(dtype))
 
 
+@compiles_anew
 def test_the_runtime_sorts_and_the_footprint_is_that_of_the_chip(device, monkeypatch):
     x = torch.randn(ROWS, 64)
     index = torch.arange(64, dtype=torch.int16).expand(ROWS, 64).clone()
