@@ -122,9 +122,10 @@ def test_the_chip_is_read_from_the_module():
     assert parse(text("softmax_rows")).target["UB_SIZE"] == 192 * 1024 * 8
 
 
+@pytest.mark.budget
 def test_three_hundred_kernels_take_seconds():
     texts = [path.read_text() for path in sorted(DATA.glob("*.mlir"))]
-    begin = time.perf_counter()
+    begin = time.process_time()
     for body in texts:
         parse(body)
-    assert (time.perf_counter() - begin) / len(texts) * 300 < 6
+    assert (time.process_time() - begin) / len(texts) * 300 < 6

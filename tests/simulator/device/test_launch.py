@@ -208,11 +208,11 @@ class TestArguments:
 class TestAsynchrony:
     def test_a_launch_returns_before_the_kernel_ends(self):
         began = time.perf_counter()
-        sleep(50)
+        sleep(500)
         returned = time.perf_counter()
         torch.accelerator.synchronize()
-        assert returned - began < 0.03
-        assert time.perf_counter() - began >= 0.05
+        assert returned - began < 0.4  # most of which a busy machine may take to go on with this thread
+        assert time.perf_counter() - began >= 0.5
 
     def test_launches_of_a_stream_run_in_order(self):
         out = int64_on_npu(1)

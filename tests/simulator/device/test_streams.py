@@ -162,7 +162,7 @@ class TestEvents:
         end.synchronize()
 
     def test_waiting_gives_up_pythons_lock(self):
-        sleep(50)
+        sleep(200)  # long enough for a busy machine to reach the wait before it ends
         ticks = []
 
         def tick() -> None:
