@@ -53,11 +53,6 @@ FEATURES: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 
-# Before 3.3 a process keeps what it has compiled, and no switch says otherwise.
-compiles_anew = pytest.mark.skipif(
-    not hasattr(triton, "knobs"), reason=f"this Triton ({triton.__version__}) does not compile a kernel anew"
-)
-
 _HELPERS = """
 @triton.jit
 def power(x, N: tl.constexpr):
@@ -66,6 +61,12 @@ def power(x, N: tl.constexpr):
     else:
         return x * power(x, N - 1)
 """
+
+
+def forget(kernel: triton.JITFunction) -> None:
+    """Lets `kernel` ask Triton's cache on disk, or compile, at its next launch."""
+    in_memory = kernel.device_caches if hasattr(kernel, "device_caches") else kernel.cache  # the name before 3.3
+    in_memory.clear()
 
 
 def needs_feature(name: str) -> pytest.MarkDecorator:

@@ -18,8 +18,9 @@ PLACED_SUM = "npu.placed_sum"  # see codegen/placed_sums.py
 _SORT = re.compile(
     r"inductor_npu\.codegen\.device_functions\.scans\.sort_with_index__(?P<types>.+?)__(?P<constants>.+)"
 )
-# A constant argument in the name of a function: its place and its value, as Triton 3.2 and 3.6 write them.
-_CONSTANT = re.compile(r"\(?(\d+),?\)?cconstexpr_(\w+?)_(?=_|$)")
+# A constant argument in the name of a function: its place and its value. Triton 3.2 writes names without the module, so
+# that ours cannot be told from a user's: there the operations of a sort run.
+_CONSTANT = re.compile(r"\((\d+),\)cconstexpr_(\w+?)_(?=_|$)")
 # How numbers are compared, in the runtime's letters. bfloat16 is sorted as float32.
 _KINDS = {
     "fp16": "f",

@@ -26,6 +26,7 @@ from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededEr
 from inductor_npu.simulator.triton_backend.kernel_file import DamagedKernelError, KernelFile
 from inductor_npu.simulator.triton_backend.ttir.ir import SourceLine
 from inductor_npu.target import get_target, register_target
+from tests.triton_features import forget
 
 TARGET = GPUTarget("npu", "Ascend910B3", 32)
 
@@ -35,12 +36,6 @@ def double(x_ptr, y_ptr, count, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < count
     tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) * 2, mask=mask)
-
-
-def forget(kernel: triton.JITFunction) -> None:
-    """Lets `kernel` ask Triton's cache on disk, or compile, at its next launch."""
-    in_memory = kernel.device_caches if hasattr(kernel, "device_caches") else kernel.cache
-    in_memory.clear()
 
 
 @pytest.fixture

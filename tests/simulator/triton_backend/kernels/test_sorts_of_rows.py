@@ -10,7 +10,7 @@ import triton.language as tl
 from inductor_npu.codegen import device_functions
 from inductor_npu.simulator.triton_backend import compiler
 from inductor_npu.simulator.triton_backend.host_functions import Sort, sort_of
-from tests.triton_features import compiles_anew
+from tests.triton_features import forget
 
 from .support import INTEGERS, assert_same, triton_name
 
@@ -70,16 +70,16 @@ def test_rows_are_sorted_exactly_and_equal_elements_stay_in_order(device, dtype)
             assert_same(values, x.view(bits).gather(1, expected).view(dtype))
 
 
-@compiles_anew
+@pytest.mark.skipif(not hasattr(triton, "knobs"), reason="this Triton's names of functions lack the module")
 def test_the_runtime_sorts_and_the_footprint_is_that_of_the_chip(device, monkeypatch):
     x = torch.randn(ROWS, 64)
     index = torch.arange(64, dtype=torch.int16).expand(ROWS, 64).clone()
-    monkeypatch.setattr(triton.knobs.compilation, "always_compile", True)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     footprints = []
     for keeps_calls in (True, False):
         if not keeps_calls:
             monkeypatch.setattr(compiler, "sort_of", lambda function: None)
-        sort_kernel.device_caches.clear()
+        forget(sort_kernel)
         values, places = torch.empty_like(x, device=device), torch.empty_like(index, device=device)
         kernel = sort_kernel[(1,)](
             x.to(device), index.to(device), values, places, 64, DIM=1, R=ROWS, N=64, DESCENDING=False
@@ -87,7 +87,7 @@ def test_the_runtime_sorts_and_the_footprint_is_that_of_the_chip(device, monkeyp
         assert ("npu_sort_rows" in kernel.asm["llir"]) is keeps_calls
         assert torch.equal(values.cpu(), x.sort(-1)[0])
         footprints.append(kernel.metadata.shared)
-    sort_kernel.device_caches.clear()
+    forget(sort_kernel)
     assert footprints[0] == footprints[1] > 0
 
 
@@ -97,7 +97,7 @@ def test_a_sort_is_known_by_the_name_of_its_function():
     assert sort_of(name + upstream) == Sort("f", 1, True)
     fixed = "u8S8_64S_i16S8_64S__(2,)cconstexpr_50__(3,)cconstexpr_0__(4,)cconstexpr_False_"
     assert sort_of(name + fixed) == Sort("u", 0, False, 50)
-    ascend = "fp32S2_512S_i16S2_512S_i32__3cconstexpr_1__4cconstexpr_False_"
-    assert sort_of(name + ascend) == Sort("f", 1, False)
+    ascend = "sort_with_index__fp32S2_512S_i16S2_512S_i32__3cconstexpr_1__4cconstexpr_False_"
+    assert sort_of(ascend) is None
     assert sort_of(name + upstream.replace("fp16S2", "fp8e5S2")) is None
     assert sort_of("mine." + name + upstream) is None and sort_of(name.replace("sort_", "no_sort_")) is None
