@@ -36,6 +36,8 @@ _ASK = (
     "import importlib.metadata as m, platform, torch; "
     "print(torch.__version__, m.version('triton'), platform.python_version())"
 )
+# What pip knows torch by: 2.12.0, where the module says 2.12.0+cu130.
+_ASK_PIP = "import importlib.metadata as m; print(m.version('torch'))"
 
 
 class CannotInstallError(Exception):
@@ -99,7 +101,7 @@ def make_environment(torch: str) -> Path:
     triton = TRITONS.get(torch.rpartition(".")[0])
     folder = ROOT / f".venv-torch-{torch}"
     python, ready = folder / "bin" / "python", folder / ".ready"
-    needed = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("triton==")]
+    needed = _requirements()
     wanted = "\n".join([torch, *needed])
     if ready.exists() and ready.read_text() == wanted:
         return python
@@ -119,10 +121,9 @@ def make_environment(torch: str) -> Path:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(needed))
         file.flush()
-        torch_as_it_is = subprocess.run(
-            [str(python), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        _run([*pip, "-r", file.name, f"torch=={torch_as_it_is}"], torch)
+        asked = subprocess.run([str(python), "-c", _ASK_PIP], capture_output=True, text=True, check=True)
+        installed = asked.stdout.strip()
+        _run([*pip, "-r", file.name, f"torch=={installed}"], torch)
     if not brings_triton:
         if triton is None:
             raise CannotInstallError(
@@ -133,6 +134,14 @@ def make_environment(torch: str) -> Path:
     _run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], torch)
     ready.write_text(wanted)
     return python
+
+
+def _requirements() -> list[str]:
+    """The lines of requirements.txt, but for Triton's, and with any setuptools that builds this package: each torch
+    asks for its own (2.12 for one below 82).
+    """
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return [re.sub(r"^setuptools==.*", "setuptools>=77", line) for line in lines if not line.startswith("triton==")]
 
 
 def _run(command: Sequence[str], torch: str) -> None:
