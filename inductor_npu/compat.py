@@ -397,7 +397,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",
         reason="torch 2.11 has no register_benchmarker: every device but cpu is timed with CUDA events.",
-        until="torch 2.13",
+        until="torch 2.12",
         is_needed=upstream.benchmarkers_cannot_be_registered,
         when="torch._inductor.runtime.benchmarking",
         apply=_teach_benchmarker,

@@ -28,7 +28,7 @@ def is_no_gpu_type() -> bool:
 
 
 def benchmarkers_cannot_be_registered() -> bool:
-    """Before torch 2.13."""
+    """Before torch 2.12."""
     from torch._inductor.runtime import benchmarking
 
     return not hasattr(benchmarking, "register_benchmarker")
@@ -91,19 +91,17 @@ def values_are_written_over() -> bool:
 
 def loops_are_reshaped() -> bool:
     """From torch 2.13 on."""
-    """From torch 2.13 on."""
     from torch._inductor.scheduler import Scheduler
 
     return hasattr(Scheduler, "_try_reindex_pointwise_for_reduction")
 
 
 def hash_of_triton_is_not_taken_yet() -> bool:
-    """Whether Triton has the function, and nobody has called it."""
     """Whether Triton has the function, and nobody has called it: of one that was, nobody knows of which files."""
     from triton.runtime import cache
 
     take = getattr(cache, "triton_key", None)
-    return take is not None and not take.cache_info().currsize  # one that is there: nobody knows of which files
+    return take is not None and not take.cache_info().currsize
 
 
 def loops_are_visited_twice() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from inductor_npu import compat
 from inductor_npu.errors import MovedSymbolError
 from tests import signatures
-from tests.processes import run_forked
+from tests.processes import run_forked, run_python
 from tests.torch_features import before_torch
 
 MOST_PATCHES = 20
@@ -197,14 +198,20 @@ NAMED = (
 )
 
 
+# Of earlier Pythons' instructions Dynamo does not know where in a line they stand, and it writes no such log.
+has_positions = pytest.mark.skipif(sys.version_info < (3, 11), reason="Dynamo names functions from Python 3.11 on")
+
+
+@has_positions
 def test_functions_are_still_named_for_logs_that_are_off() -> None:
     """When Dynamo names the function that calls an operator only in the lines of a log, the patch can go."""
     assert _without_our_package(NAMED) == "True"
 
 
+@has_positions
 def test_functions_are_named_for_logs_that_are_on() -> None:
     assert run_forked(NAMED).lines()[-1] == "False"
-    finished = run_forked(NAMED, TORCH_LOGS="trace_call")
+    finished = run_python(NAMED, TORCH_LOGS="trace_call")  # its log wants the text of the line, which exec has not
     assert finished.lines()[-1] == "True"
     assert "TRACE FX call" in finished.stderr
 
@@ -258,7 +265,7 @@ def test_states_of_generators_are_still_kept_for_devices_of_a_table() -> None:
     assert _without_our_package(f"{source}\nprint('hpu' in {body}, 'get_device_module' in {body})") == "True False"
 
 
-@before_torch("2.13", "has register_benchmarker")
+@before_torch("2.12", "has register_benchmarker")
 def test_benchmarker_cannot_be_registered_yet() -> None:
     from torch._inductor.runtime import benchmarking
 

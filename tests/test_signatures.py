@@ -13,7 +13,7 @@ from tests import signatures
 
 # Names of some versions only: asked for before they are used, or called by versions that have them.
 OF_SOME_VERSIONS = {
-    "torch._inductor.runtime:benchmarking.register_benchmarker": "from torch 2.13 on",
+    "torch._inductor.runtime:benchmarking.register_benchmarker": "from torch 2.12 on",
     "NpuAutotuner.release_benchmark_artifacts": "from torch 2.13 on; it is their call that is overridden",
 }
 
