@@ -139,7 +139,7 @@ def _inherited() -> dict[str, str]:
 # Each request is a line of standard input; answered are the fork's number and, when it has ended, its exit status. The
 # fork leaves the loop, so that it ends as any Python does, with all that is run at exit.
 _SERVER = """
-import importlib, json, os, sys
+import importlib, json, linecache, os, sys
 
 for name in sys.argv.pop().split(","):
     importlib.import_module(name)
@@ -161,6 +161,8 @@ if request is not None:
     os.chdir(request["directory"])
     if request["path"] is not None:
         sys.path.insert(1, request["path"])
+    # Where who shows a line finds its text, as `python -c` says from 3.13 on.
+    linecache.cache["<string>"] = (len(request["code"]), None, request["code"].splitlines(True), "<string>")
     code = compile(request["code"], "<string>", "exec")
     del name, line, child, number, request
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":

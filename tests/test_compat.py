@@ -11,7 +11,7 @@ import torch
 from inductor_npu import compat
 from inductor_npu.errors import MovedSymbolError
 from tests import signatures
-from tests.processes import run_forked, run_python
+from tests.processes import run_forked
 from tests.torch_features import before_torch
 
 MOST_PATCHES = 20
@@ -211,7 +211,7 @@ def test_functions_are_still_named_for_logs_that_are_off() -> None:
 @has_positions
 def test_functions_are_named_for_logs_that_are_on() -> None:
     assert run_forked(NAMED).lines()[-1] == "False"
-    finished = run_python(NAMED, TORCH_LOGS="trace_call")  # its log wants the text of the line, which exec has not
+    finished = run_forked(NAMED, TORCH_LOGS="trace_call")
     assert finished.lines()[-1] == "True"
     assert "TRACE FX call" in finished.stderr
 
