@@ -119,13 +119,15 @@ def _layout_source(yielded: Value, initial: Value) -> Value:
 def _loop_body(
     kernel: KernelGenerator, body: Block, yielded: list[Value], arguments: list[Value], homes: list[Buffer]
 ) -> None:
-    """The body, then all next values at once: no chunk is overwritten that another still reads."""
+    """The body, then all next values at once: no chunk is overwritten that another still reads. They are written where
+    they are read, in one loop nest, unless one needs elements of a carried tile at other places.
+    """
     changed = [(y, a, h) for y, a, h in zip(yielded, arguments, homes) if y is not a]
     mine = set(arguments)
     moved = _moves(body, mine)
     crossing = any(_reads(y, mine - {a}) for y, a, _ in changed)
     values = [y for y, _, _ in changed]
-    if not (moved & set(values) or (moved and crossing)) and not any(_reads(v, moved) for v in values):
+    if not any(_reads(v, moved) for v in values):
         kernel.block(body, _copies(values, [h for _, _, h in changed]), separate_tail=bool(moved) or crossing)
         return
     spare = [kernel.allocate(h.shape, h.element, h.strides) for _, _, h in changed]

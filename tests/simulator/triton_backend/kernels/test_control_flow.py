@@ -356,6 +356,37 @@ def test_a_carried_tile_is_transposed_and_reduced(device):
 
 
 @triton.jit
+def overwritten_in_loop_kernel(source, out, count, N: tl.constexpr, SWAPPED: tl.constexpr, TURNED: tl.constexpr):
+    place = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    a = tl.zeros((N, N), tl.float32) + place
+    b = tl.full((N, N), 1.0, tl.float32)
+    for _ in range(count):
+        x = tl.load(source + place)
+        tl.store(source + place, tl.trans(a) if TURNED else x + 1)
+        if SWAPPED:
+            a, b = b, a + x
+        else:
+            a = a + x
+    tl.store(out + place, a)
+    tl.store(out + N * N + place, b)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_carried_tile_takes_what_was_there_before_the_loop_wrote_it(device, swapped, turned):
+    """Also where the next tiles cannot be written together with what the loop stores, which needs the last ones."""
+    x, out = torch.randint(-9, 9, (8, 8)).float(), torch.empty(2, 8, 8, device=device)
+    source = x.clone().to(device)
+    overwritten_in_loop_kernel[(1,)](source, out, 3, 8, swapped, turned)
+    a, b = torch.arange(64.0).view(8, 8), torch.ones(8, 8)
+    for _ in range(3):
+        total, x = a + x, a.T if turned else x + 1
+        a, b = (b, total) if swapped else (total, b)
+    assert_same(source, x.contiguous())
+    assert_same(out, torch.stack([a, b]))
+
+
+@triton.jit
 def stores_in_loop_kernel(x, count, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     for i in range(count):
