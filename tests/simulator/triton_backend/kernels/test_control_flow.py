@@ -387,6 +387,58 @@ def test_a_carried_tile_takes_what_was_there_before_the_loop_wrote_it(device, sw
 
 
 @triton.jit
+def overwritten_in_every_region_kernel(source, out, count, N: tl.constexpr):
+    offsets = tl.arange(0, N)
+    looped = tl.zeros((N,), tl.float32)
+    for _ in range(count):
+        x = tl.load(source + offsets)
+        tl.store(source + offsets, x + 1)
+        looped += x
+    chosen = looped
+    if count > 1:
+        x = tl.load(source + offsets)
+        tl.store(source + offsets, x * 2)
+        chosen += x
+    repeated, times = chosen, 0
+    while times < count:
+        x = tl.load(source + offsets)
+        tl.store(source + offsets, x - 3)
+        repeated += x
+        times += 1
+    tl.store(out + offsets, looped)
+    tl.store(out + N + offsets, chosen)
+    tl.store(out + 2 * N + offsets, repeated)
+
+
+@pytest.mark.parametrize("size", [1, 2, 64])
+def test_what_a_region_hands_on_is_of_what_was_there_before_it_wrote(device, size):
+    x, out = torch.arange(size) + 5.0, torch.empty(3, size, device=device)
+    source = x.to(device)
+    overwritten_in_every_region_kernel[(1,)](source, out, 2, size)
+    looped = 2 * x + 1
+    chosen = looped + x + 2
+    assert_same(out, torch.stack([looped, chosen, chosen + 2 * (x + 2) * 2 - 3]))
+    assert_same(source, (x + 2) * 2 - 6)
+
+
+@triton.jit
+def first_of_a_carried_tile_kernel(out, count, N: tl.constexpr):
+    state = tl.arange(0, N) + 1
+    total = tl.zeros((1,), tl.int32)
+    for _ in range(count):
+        total += tl.gather(state, tl.zeros((1,), tl.int32), 0)
+        state = state * 2
+    tl.store(out + tl.arange(0, 1), total)
+    tl.store(out + 1 + tl.arange(0, N), state)
+
+
+def test_one_element_of_a_carried_tile_is_of_this_turn(device):
+    out = torch.empty(17, dtype=torch.int32, device=device)
+    first_of_a_carried_tile_kernel[(1,)](out, 4, N=16)
+    assert out.tolist() == [1 + 2 + 4 + 8, *((i + 1) * 16 for i in range(16))]
+
+
+@triton.jit
 def stores_in_loop_kernel(x, count, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     for i in range(count):
