@@ -258,13 +258,6 @@ def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     assert "SMs" not in finished.stderr
 
 
-def test_states_of_generators_are_still_kept_for_devices_of_a_table() -> None:
-    """When torch keeps the state of any device's generator for an operator that is computed again, the patch can go."""
-    source = "import inspect\nfrom torch._prims import rng_prims"
-    body = "inspect.getsource(rng_prims.register_run_and_save_rng_state_op)"
-    assert _without_our_package(f"{source}\nprint('hpu' in {body}, 'get_device_module' in {body})") == "True False"
-
-
 @before_torch("2.12", "has register_benchmarker")
 def test_benchmarker_cannot_be_registered_yet() -> None:
     from torch._inductor.runtime import benchmarking
@@ -273,7 +266,7 @@ def test_benchmarker_cannot_be_registered_yet() -> None:
 
 
 def test_random_states_are_still_kept_for_a_table_of_devices() -> None:
-    """When torch asks a device's module for its state, the patch can go."""
+    """When torch asks any device's module for the state that an operator starts from, the patch can go."""
     source = "import torch._prims.rng_prims as r\ntry:\n    r.run_and_save_rng_state(torch.ops.aten.rand.default, [4],"
     assert _without_our_package(f"{source} device='meta')\nexcept AssertionError as error:\n    print(error)") == (
         "Backend not supported for meta"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fuzz.draft import Draft, Rounding, is_real
 
 NUMBERS = (
@@ -32,8 +34,8 @@ JOINED = ("{}", "{}", "not {}", "torch.sym_not({})", "({} and {})", "({} or {})"
 
 def condition(draft: Draft) -> None:
     """Whether something holds for sizes, as a number."""
-    name = draft.operand(lambda tensor: is_real(tensor) and tensor.dim() > 0)
-    text = draft.choose(
+    _add_one_of(
+        draft,
         (
             "{x} * ({c})",
             "{x} + ({c})",
@@ -45,15 +47,14 @@ def condition(draft: Draft) -> None:
             "torch.where({x} == {x}, {x}, {c})",
             "torch.arange(3 + ({c}), device={x}.device)",
             "{x} * (1 if {c} else 2)",
-        )
+        ),
     )
-    draft.add(_filled(draft, text, name), [name], Rounding.SUMS)
 
 
 def number(draft: Draft) -> None:
     """What is computed of sizes, as a number."""
-    name = draft.operand(lambda tensor: is_real(tensor) and tensor.dim() > 0)
-    text = draft.choose(
+    _add_one_of(
+        draft,
         (
             "{x} + ({s})",
             "{x} * ({s})",
@@ -62,9 +63,8 @@ def number(draft: Draft) -> None:
             "torch.add({x}, 1, alpha={s})",
             "torch.where({x} == {x}, {x}, {s})",
             "torch.arange({n}, device={x}.device) - ({s})",
-        )
+        ),
     )
-    draft.add(_filled(draft, text, name), [name], Rounding.SUMS)
 
 
 def cut(draft: Draft) -> None:
@@ -86,23 +86,23 @@ def size(draft: Draft, name: str) -> str:
     return f"{other}.shape[{draft.axis(other)}]"
 
 
-def _filled(draft: Draft, text: str, name: str) -> str:
-    """`text` with a value for {x}, a size for {n}, a number for {s} and a condition for {c}."""
+def _add_one_of(draft: Draft, texts: Sequence[str]) -> None:
+    """One of `texts` with a value for {x}, a size for {n}, a number for {s} and a condition for {c}."""
+    name = draft.operand(lambda tensor: is_real(tensor) and tensor.dim() > 0)
+    text = draft.choose(texts)
 
-    def of_sizes(form: str) -> str:
+    def of_sizes(form: str, **values: str) -> str:
         sizes = {"n": size(draft, name), "m": size(draft, name), "k": draft.choose((2, 1, 3, 4, 8, 16, 33))}
-        return form.format(x=name, **sizes)
+        return form.format(x=name, **sizes, **values)
 
-    values = {"x": name}
-    if "{n}" in text:
-        values["n"] = size(draft, name)
+    values = {}
     if "{s}" in text:
         values["s"] = of_sizes(draft.choose(NUMBERS))
     if "{c}" in text:
         joined = draft.choose(JOINED)
         parts = [f"({of_sizes(draft.choose(CONDITIONS))})" for _ in range(joined.count("{}"))]
         values["c"] = joined.format(*parts)
-    return text.format(**values)
+    draft.add(of_sizes(text, **values), [name], Rounding.SUMS)
 
 
 STATEMENTS = (*(condition,) * 3, *(number,) * 2, cut)

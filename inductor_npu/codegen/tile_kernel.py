@@ -278,8 +278,7 @@ class TileKernel(EmittedKernel):
         return not affine(self.prepare_indexing(index), [axis.symbol for axis in self.axis_of.values()]).nonlinear
 
     def bounds_where(self, difference: sympy.Expr, equality: bool) -> Bounds | None:
-        walked = [axis.symbol for axis in self.axis_of.values() if axis.prefix not in self.plan.order]
-        bounds = tile_ops.bounds_where(difference, equality, self.tile_symbols(), walked, self.axes.lengths)
+        bounds = tile_ops.bounds_where(difference, equality, self.tile_symbols(), self.axes.lengths)
         if bounds is None or self.index_dtype != "tl.int32":
             return bounds
         ends = [*bounds.low.values(), *bounds.high.values()]

@@ -258,14 +258,13 @@ def bounds_where(
     difference: sympy.Expr,
     equality: bool,
     tile: Sequence[sympy.Symbol],
-    walked: Sequence[sympy.Symbol],
     lengths: Mapping[sympy.Symbol, sympy.Expr],
 ) -> Bounds | None:
     """Where `difference` is at least 0, or with `equality` 0, as bounds of axes of the tile; None if there are none.
     `lengths` are those of all axes.
     """
     ways = (difference, -difference) if equality else (difference,)
-    found = [bounds_from(on_one_axis(way, lengths), tile, walked) for way in ways]
+    found = [bounds_from(on_one_axis(way, lengths), tile) for way in ways]
     result = found[0]
     for other in found[1:]:
         result = both_bounds(result, other)
@@ -280,9 +279,9 @@ def bounds_where(
     return Bounds(low, high, exact=end - first == len(holding.indices)) if low or high else None
 
 
-def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol], walked: Sequence[sympy.Symbol]) -> Bounds | None:
+def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol]) -> Bounds | None:
     """`difference >= 0` as bounds of the one axis of the tile that it depends on; None if there is no such form."""
-    taken = affine(difference, [*tile, *walked])
+    taken = affine(difference, tile)
     inside = [symbol for symbol in tile if symbol in taken.symbols]
     if len(inside) != 1 or inside[0] in taken.nonlinear:
         return None

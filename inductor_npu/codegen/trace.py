@@ -249,7 +249,7 @@ class _Tracer(DefaultHandler):
         if left is None or right is None:
             return None
         difference = left - right if name == "eq" else difference_of(name, left, right)
-        return bounds_where(difference, name == "eq", self.symbols, (), self.axes.lengths)
+        return bounds_where(difference, name == "eq", self.symbols, self.axes.lengths)
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)

@@ -33,12 +33,12 @@ def test_what_is_linear_or_on_several_axes_or_of_unknown_length_is_not_tried():
 
 def test_indices_side_by_side_are_bounds():
     second = ModularIndexing(X + 1, 1, 4)
-    assert bounds_where(second, True, [Y, X], [], LENGTHS) == Bounds({X: 3}, {X: 4})
+    assert bounds_where(second, True, [Y, X], LENGTHS) == Bounds({X: 3}, {X: 4})
 
 
 def test_indices_with_others_between_lie_within_bounds():
-    assert bounds_where(THIRD, False, [Y, X], [], LENGTHS) == Bounds({X: 1}, {X: 4}, exact=False)
+    assert bounds_where(THIRD, False, [Y, X], LENGTHS) == Bounds({X: 1}, {X: 4}, exact=False)
 
 
 def test_bounds_are_those_of_axes_of_the_tile():
-    assert bounds_where(THIRD, False, [Y], [X], LENGTHS) is None
+    assert bounds_where(THIRD, False, [Y], LENGTHS) is None

@@ -91,17 +91,27 @@ def test_rows_of_a_few_elements(width: int) -> None:
     check(lambda x: x.permute(0, 2, 3, 1).contiguous() / 255, torch.randn(2, width, 40, 50))
 
 
+def slices(step: int, *rows: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
+    """Of a row and of two times three rows of each length (`rows_of`)."""
+    return [
+        (x[::step] * 2, x.flip(0)[::step] * 2, s[:, step - 1 :: step].sum(-1), m[:, step - 1 :: step] * 2)
+        for x, s, m in zip(*[iter(rows)] * 3, strict=True)
+    ]
+
+
+def rows_of(*lengths: int) -> list[torch.Tensor]:
+    return [torch.randn(shape) for length in lengths for shape in ((length,), (3, length), (3, length))]
+
+
 @pytest.mark.parametrize("step", [2, 3, 5, 7, 8, 9, 100])
 def test_slices_with_steps(step: int) -> None:
-    def slices(*rows: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
-        """Of a row and of two times three rows of each length."""
-        return [
-            (x[::step] * 2, x.flip(0)[::step] * 2, s[:, step - 1 :: step].sum(-1), m[:, step - 1 :: step] * 2)
-            for x, s, m in zip(*[iter(rows)] * 3, strict=True)
-        ]
-
     lengths = (1, 7, 1000, 50_003) if step in (2, 7, 9) else (1000, 50_003)
-    check(slices, *(torch.randn(shape) for length in lengths for shape in ((length,), (3, length), (3, length))))
+    check(lambda *rows: slices(step, *rows), *rows_of(*lengths))
+
+
+@pytest.mark.slow
+def test_slices_with_other_steps_of_short_rows() -> None:
+    check(lambda *rows: [slices(step, *rows) for step in (3, 5, 8, 100)], *rows_of(1, 7))
 
 
 def test_a_slice_at_the_very_end_of_its_buffer() -> None:
@@ -195,6 +205,16 @@ def test_steps_inside_of_a_condition() -> None:
     check(lambda x: F.pad(x.flip(-1), (2, 3)) * 2, torch.randn(30, 101))
 
 
+def folded(grad: torch.Tensor) -> torch.Tensor:
+    """The gradient of a mirrored border: corners are selected by two indices, of which few are compared."""
+    shape = (grad.shape[0], grad.shape[1] - 4, grad.shape[2] - 3)
+    return torch.ops.aten.reflection_pad2d_backward(grad, grad.new_empty(shape), (2, 1, 2, 2))
+
+
+def with_a_border(shape: tuple[int, int, int], dtype: torch.dtype) -> torch.Tensor:
+    return torch.randint(-4, 4, (shape[0], shape[1] + 4, shape[2] + 3)).to(dtype)
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
@@ -206,9 +226,13 @@ def test_steps_inside_of_a_condition() -> None:
     ids=str,
 )
 def test_a_border_is_folded_back_within_two_indices(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    """The gradient of a mirrored border: corners are selected by two indices, of which few are compared."""
-    grad = torch.randint(-4, 4, (shape[0], shape[1] + 4, shape[2] + 3)).to(dtype)
-    check(lambda grad: torch.ops.aten.reflection_pad2d_backward(grad, grad.new_empty(shape), (2, 1, 2, 2)), grad)
+    check(folded, with_a_border(shape, dtype))
+
+
+@pytest.mark.slow
+def test_borders_of_the_other_dtype_are_folded_back() -> None:
+    borders = [((3, 9, 9), torch.bfloat16), ((2, 14, 7), torch.float32), ((5, 6, 33), torch.bfloat16)]
+    check(lambda *grads: [folded(grad) for grad in grads], *(with_a_border(*each) for each in borders))
 
 
 @pytest.mark.parametrize("size", [3, 5, 8, 17])
@@ -229,6 +253,10 @@ def test_quarters_of_a_matrix_from_different_tensors(size: int) -> None:
         (23, 9, torch.float32),
         (300, 7, torch.float16),
         (300, 7, torch.float32),
+        pytest.param(8, 5, torch.float32, marks=pytest.mark.slow),
+        pytest.param(7, 3, torch.float16, marks=pytest.mark.slow),
+        pytest.param(3, 5, torch.float32, marks=pytest.mark.slow),
+        pytest.param(23, 9, torch.float16, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -50,7 +50,15 @@ def test_windows_that_reach_beyond_the_end(size: int, stride: int, padding: int)
 
 @pytest.mark.parametrize(
     ("dtype", "settings"),
-    [(torch.float16, (2, 2, 1)), (torch.bfloat16, (2, 2, 1)), (torch.float64, (2, 1, 0))],
+    [
+        (torch.float16, (2, 2, 1)),
+        (torch.bfloat16, (2, 2, 1)),
+        (torch.float64, (2, 1, 0)),
+        *(
+            pytest.param(dtype, (3, 2, 1), marks=pytest.mark.slow)
+            for dtype in (torch.float16, torch.bfloat16, torch.float64)
+        ),
+    ],
     ids=str,
 )
 def test_values_of_any_type(dtype: torch.dtype, settings: tuple[int, ...]) -> None:

@@ -76,6 +76,20 @@ def test_values_of_odd_shapes(shape: tuple[int, ...], norm: Norm, dynamic: bool)
     check(network(3, norm), *operands(*shape), dynamic=dynamic)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_values_of_all_shapes_with_the_other_norm(dynamic: bool) -> None:
+    """All in one graph, each in the combination with a norm and with dynamic sizes that is left out above."""
+    norm, of_odd_shapes = (rms_norm, layer_norm) if dynamic else (layer_norm, rms_norm)
+    norms = {(4, 8): norm, (1, 1): norm, (32,): norm, (3, 7): of_odd_shapes, (0, 5): of_odd_shapes}
+    networks = [network(3, each) for each in norms.values()]
+    check(
+        lambda *parts: [run(*part) for run, part in zip(networks, parts, strict=True)],
+        *(operands(*shape) for shape in norms),
+        dynamic=dynamic,
+    )
+
+
 def test_values_of_half_types() -> None:
     check(network(2), *operands(2, 8, dtype=torch.bfloat16))
 

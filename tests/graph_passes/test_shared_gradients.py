@@ -76,6 +76,12 @@ def test_gradients(shape: tuple[int, ...], dynamic: bool) -> None:
     check_gradients(blocks(3), image(*shape), dynamic)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "dynamic"), [((2, 16, 8, 8), True), ((3, 16, 5, 7), False)], ids=str)
+def test_gradients_of_a_further_block(shape: tuple[int, ...], dynamic: bool) -> None:
+    check_gradients(blocks(4), image(*shape), dynamic)
+
+
 def test_gradients_of_two_elements_a_channel() -> None:
     check_gradients(blocks(4).double(), image(1, 16, 1, 2).double())
 

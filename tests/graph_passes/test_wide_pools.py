@@ -23,11 +23,11 @@ WINDOWS = [
     (7, 3, 0, 1, (2, 3, 16, 19)),
     ((5, 6), (1, 2), (2, 1), 2, (2, 3, 20, 30)),
     (6, 4, 3, (1, 3), (3, 25, 33)),  # no batch
-    pytest.param(3, 2, 1, 1, (2, 3, 6, 9, 11), marks=pytest.mark.slow),
     (3, 1, 1, 1, (3, 4, 5, 9)),
     ((1, 5, 5), (2, 2, 2), (0, 2, 2), 1, (1, 2, 5, 9, 11)),
     ((4, 3, 5), (2, 3, 4), (1, 0, 2), (1, 2, 1), (1, 2, 9, 14, 18)),
 ]
+SLOW_WINDOWS = [(3, 2, 1, 1, (2, 3, 6, 9, 11))]
 
 
 def pool(*settings: Any, **options: Any) -> Callable[[torch.Tensor], Any]:
@@ -45,7 +45,10 @@ def tenths(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return (torch.randn(shape) * 10).round().to(dtype) / 10
 
 
-@pytest.mark.parametrize(("size", "stride", "padding", "dilation", "shape"), WINDOWS)
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "dilation", "shape"),
+    [*WINDOWS, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW_WINDOWS)],
+)
 def test_the_first_of_the_greatest_is_found(size: Any, stride: Any, padding: Any, dilation: Any, shape: Any) -> None:
     check(pool(size, stride, padding, dilation, return_indices=True), tenths(*shape))
 
@@ -53,6 +56,13 @@ def test_the_first_of_the_greatest_is_found(size: Any, stride: Any, padding: Any
 @pytest.mark.parametrize(("size", "stride", "padding", "dilation", "shape"), WINDOWS[2::3])
 def test_where_it_was_need_not_be_asked_for(size: Any, stride: Any, padding: Any, dilation: Any, shape: Any) -> None:
     check(pool(size, stride, padding, dilation), tenths(*shape))
+
+
+@pytest.mark.slow
+def test_where_it_was_need_not_be_asked_for_in_any_other_windows() -> None:
+    others = [*WINDOWS[::3], *WINDOWS[1::3], *SLOW_WINDOWS]
+    pools = [pool(*settings) for *settings, _ in others]
+    check(lambda *images: [each(x) for each, x in zip(pools, images)], *(tenths(*shape) for *_, shape in others))
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 3, 6, 5), (2, 8, 7, 9)], ids=["3d", "2d"])

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from .ir import AffineMap
+from .types import split_types
 
 _MAP = re.compile(r"affine_map<\(([^)]*)\)(?:\[([^\]]*)\])? -> \((.*)\)>$")
 _TOKEN = re.compile(r"\s*(\d+|[ds]\d+|floordiv|ceildiv|mod|[-+*()])")
@@ -18,20 +19,10 @@ def read_affine_map(text: str) -> AffineMap:
     if match is None:
         raise ValueError(f"affine map {text!r}")
     names = [name.strip() for group in match.group(1, 2) if group for name in group.split(",")]
-    results = [_Expression(part).python() for part in _split(match.group(3))]
+    results = [f"{_Expression(part).python()}, " for part in split_types(match.group(3))]
     # The text consists of the tokens of _TOKEN alone: names, integers and operators.
-    function: AffineMap = eval(f"lambda {', '.join(names)}: ({', '.join(results)},)", {})
+    function: AffineMap = eval(f"lambda {', '.join(names)}: ({''.join(results)})", {})
     return function
-
-
-def _split(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for position, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append(text[start:position])
-            start = position + 1
-    return [*parts, text[start:]]
 
 
 class _Expression:

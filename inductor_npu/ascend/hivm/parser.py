@@ -88,7 +88,6 @@ class _Parser:
 
     def _function(self, line: str) -> Function | None:
         """The function whose header is `line`; None for a declaration and for the helpers that run on the host."""
-        line, location = self._split_location(line)
         match = re.match(r"func\.func (?:private |public )?@([\w.$-]+)\(", line)
         if match is None:
             raise self._error("a function's header", line)
@@ -116,11 +115,10 @@ class _Parser:
                 raise self._error("a function's argument", str(error)) from error
             kinds.append(kind.group(1) if kind else "")
         self._scopes.append(scope)
-        operations, closing = self._operations()
+        operations, closing, location = self._operations()
         self._scopes.pop()
         if closing != "}":
             raise self._error("the end of a function", closing)
-        location = location or self._split_location(self._lines[self._number - 1].strip())[1]
         return Function(
             match.group(1),
             arguments,
@@ -140,24 +138,24 @@ class _Parser:
 
     # ---- regions ----
 
-    def _operations(self) -> tuple[list[Operation], str]:
-        """The operations up to the line that closes the region, and that line."""
+    def _operations(self) -> tuple[list[Operation], str, Location | None]:
+        """The operations up to the line that closes the region, that line, and the location that it carries."""
         operations: list[Operation] = []
         while True:
             line = self._next().strip()
             if line.startswith("}"):
-                return operations, self._split_location(line)[0]
+                return operations, *self._split_location(line)
             if not line or line.startswith("//"):
                 continue
             operations.append(self._operation(line))
 
-    def _region(self, arguments: list[tuple[str, str]]) -> tuple[Region, str]:
+    def _region(self, arguments: list[tuple[str, str]]) -> tuple[Region, str, Location | None]:
         scope: _Scope = {}
         self._scopes.append(scope)
         values = [self._define(scope, name, type_text) for name, type_text in arguments]
-        operations, closing = self._operations()
+        operations, closing, location = self._operations()
         self._scopes.pop()
-        return Region(values, operations), closing
+        return Region(values, operations), closing, location
 
     # ---- operations ----
 
@@ -185,28 +183,23 @@ class _Parser:
                 operation.results.append(value)
         except (ValueError, IndexError) as error:
             raise HivmSyntaxError(line=number, reason=str(error) or "syntax", text=_shorten(line)) from error
-        if operation.regions:  # the line that closes the last region carries the location
-            operation.location = operation.location or self._region_location
         if len(operation.results) != len(_result_names(names)):
             raise self._error(f"{len(names)} results of {name} with {len(result_types)} types", line)
         return operation
 
-    _region_location: Location | None = None
-
     def regions(self, operation: Operation, arguments: list[tuple[str, str]]) -> None:
         """Reads the regions that follow `operation`, the first with `arguments`."""
-        region, closing = self._region(arguments)
+        region, closing, location = self._region(arguments)
         operation.regions.append(region)
         while closing.endswith("{"):
             if not re.match(r"^\} (else|do) \{$", closing):
                 raise self._error("the begin of a region", closing)
-            region, closing = self._region(self._block_arguments())
+            region, closing, location = self._region(self._block_arguments())
             operation.regions.append(region)
         if closing.endswith("("):
             raise self._error("a region in an operation's generic form", closing)
         operation.attributes["attributes"] = closing[1:].strip()
-        # The closing line was this one; its location belongs to the operation.
-        self._region_location = self._split_location(self._lines[self._number - 1].strip())[1]
+        operation.location = location  # of an operation with regions it stands behind the last one
 
     def _block_arguments(self) -> list[tuple[str, str]]:
         """The arguments of a block label on the next line, if there is one."""
@@ -269,13 +262,10 @@ class _Parser:
 
     def _split_location(self, line: str) -> tuple[str, Location | None]:
         """A line without its trailing `loc(...)`, and what that stands for."""
-        opened = line.endswith("{")
-        body = line[:-1].rstrip() if opened else line
-        start = body.rfind(" loc(")
-        if start < 0 or not body.endswith(")") or _closing(body, start + 4) != len(body) - 1:
+        start = line.rfind(" loc(")
+        if start < 0 or not line.endswith(")") or _closing(line, start + 4) != len(line) - 1:
             return line, None
-        location = self._locations.resolve(body[start + 5 : -1])
-        return body[:start] + (" {" if opened else ""), location
+        return line[:start], self._locations.resolve(line[start + 5 : -1])
 
     def _error(self, reason: str, text: str) -> HivmSyntaxError:
         return HivmSyntaxError(line=self._number, reason=f"expected {reason}", text=_shorten(text))

@@ -46,7 +46,7 @@ def contiguous_strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 
 def split_types(text: str) -> list[str]:
-    """The types of a comma-separated list, brackets respected."""
+    """The types, or expressions, of a comma-separated list, brackets respected."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(text):
         if character in "<([{":

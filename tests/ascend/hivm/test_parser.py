@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from inductor_npu.ascend.hivm.affine import read_affine_map
 from inductor_npu.ascend.hivm.ir import Location, MemRefType
 from inductor_npu.ascend.hivm.parser import parse
 from inductor_npu.ascend.hivm.types import read_type, split_types
@@ -33,11 +34,25 @@ def test_a_memref_type_without_layout_is_contiguous():
 
 
 def test_types_are_split_at_commas_outside_of_brackets():
-    assert split_types("i32, memref<2xf32, strided<[1]>>, (i1, i2) -> i8") == [
+    assert split_types("i32, memref<2xf32, strided<[1]>>, (i1, i2) -> i8,i16") == [
         "i32",
         "memref<2xf32, strided<[1]>>",
         "(i1, i2) -> i8",
+        "i16",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        ("(d0 + s0, d1 floordiv 2)", (13, 3)),
+        ("((d0 - d1) * 2,d1 mod 4,s0)", (-8, 3, 10)),
+        ("(-s0)", (-10,)),
+        ("()", ()),
+    ],
+)
+def test_results_of_an_affine_map(text: str, results: tuple[int, ...]):
+    assert read_affine_map(f"affine_map<(d0, d1)[s0] -> {text}>")(3, 7, 10) == results
 
 
 def test_a_loop_with_carried_values():
@@ -116,6 +131,18 @@ def test_locations_are_the_kernels_own_lines():
     assert isinstance(reduction.location, Location)  # not the line of tl.max inside Triton's library
     assert reduction.location.file == "kernels.py"
     assert function.location.line < reduction.location.line < function.location.line + 9
+
+
+def test_an_operation_with_regions_has_the_location_behind_its_last_one():
+    _, loop, branches = operations(
+        "    %true = arith.constant true\n"
+        "    scf.for %i = %arg1 to %arg1 step %arg1 : i32 {\n"
+        '      %1 = arith.addi %i, %i : i32 loc("kernels.py":9:1)\n    } {an.attribute} loc("kernels.py":3:1)\n'
+        "    scf.if %true {\n"
+        '      %1 = arith.addi %arg1, %arg1 : i32 loc("kernels.py":6:1)\n    } else {\n'
+        '      %1 = arith.addi %arg1, %arg1 : i32 loc("kernels.py":7:1)\n    } loc("kernels.py":5:1)\n'
+    )[:3]
+    assert [operation.location for operation in (loop, branches)] == [Location("kernels.py", n) for n in (3, 5)]
 
 
 def test_the_chip_is_read_from_the_module():

@@ -62,6 +62,20 @@ def test_a_changed_source_or_header_is_another_library(sources):
     assert build.build() != first
 
 
+def test_the_headers_of_a_source_are_ours_each_once(sources):
+    """A library's own, between quotation marks, too, are not among them; two of ours may include each other."""
+    headers = {
+        "first.h": '#pragma once\n#include "second.h"\n#include <vector>\n',
+        "second.h": '#pragma once\n#include "first.h"\n#include "third.h"\n',
+        "third.h": "#pragma once\n",
+    }
+    for name, text in headers.items():
+        (sources / name).write_text(text)
+    source = sources / "module.cpp"
+    source.write_text('#include "torch/extension.h"\n#include "first.h"\n#include "third.h"\n')
+    assert build._with_headers(source) == [source, *(sources / name for name in ("first.h", "third.h", "second.h"))]
+
+
 def test_only_what_changed_is_compiled(sources):
     (sources / "other.cpp").write_text("int other() { return 1; }")
     build.build()

@@ -128,6 +128,16 @@ def doubled_and_largest(x, out, largest, COLUMNS: tl.constexpr, ROWS: tl.constex
     tl.store(largest + c, found, c < COLUMNS)
 
 
+@triton.jit
+def known_conditions(x, out, N: tl.constexpr):
+    """Conditions that hold for every element, and some that hold for none."""
+    i, program = tl.arange(0, N), tl.program_id(0)
+    value = tl.load(x + i, (i < N) & (i <= N - 1) & (i >= 0) & (i > -1))
+    value = tl.where((i < 0) | (i <= -1) | (i >= N) | (i > N - 1), -value, value)
+    if (program >= 0) & (program > -1):
+        tl.store(out + i, value)
+
+
 def llir(kernel, *args, grid=(1,), **constants) -> str:
     """Runs `kernel` and returns its LLVM IR."""
     return kernel[grid](*args, **constants).asm["llir"]
@@ -150,6 +160,13 @@ def test_a_quotient_that_a_chunk_cannot_cross_stays_scalar():
     assert "gather" not in text
     i = torch.arange(256)
     torch.testing.assert_close(out.cpu(), x.cpu()[i // 64] + x.cpu()[i % 64])
+
+
+def test_conditions_that_are_known_are_not_computed():
+    x, out = rand(64), torch.empty(64, device="npu")
+    body = llir(known_conditions, x, out, N=64).split("\nbody:")[1].split("\nnext:")[0]
+    torch.testing.assert_close(out.cpu(), x.cpu())
+    assert not [word for word in ("masked", "select", "icmp s") if word in body]
 
 
 def test_costly_values_of_several_nests_are_computed_once():

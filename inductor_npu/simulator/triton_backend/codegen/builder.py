@@ -8,6 +8,7 @@ written twice.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class Builder:
         self.labels: list[str] = ["body"]
         self.declarations: dict[str, None] = {}
         self.globals: dict[str, str] = {}
-        self._count = 0
+        self._numbers = itertools.count()
 
     # -- names and raw lines -----------------------------------------------------------------------------------------
     @property
@@ -106,8 +107,7 @@ class Builder:
         return len(self.sinks) - 1
 
     def fresh(self, prefix: str) -> str:
-        self._count += 1
-        return f"{prefix}{self._count}"
+        return f"{prefix}{next(self._numbers)}"
 
     def line(self, text: str) -> None:
         """An instruction without a result, at the innermost level."""
@@ -171,8 +171,7 @@ class Builder:
         known = self.known[level]
         val = known.get(text)
         if val is None:
-            self._count += 1
-            val = Val(f"%v{self._count}", element, lanes, level)
+            val = Val(f"%v{next(self._numbers)}", element, lanes, level)
             self.sinks[level].append(f"  {val.text} = {text}")
             known[text] = val
             if self.counting and is_vector_operation(text, lanes, operands):
@@ -181,21 +180,18 @@ class Builder:
 
     def count(self, counter: str, amount: str, level: int) -> None:
         """Adds an i64 to one of `counters.NAMES`, whenever the code at `level` runs."""
-        self._count += 1
-        self.sinks[level] += increment(counter, amount, self._count)
+        self.sinks[level] += increment(counter, amount, next(self._numbers))
 
     def effect(self, element: str, lanes: int, text: str) -> Val:
         """An instruction with effects or that reads memory, at the innermost level, never merged with another."""
-        self._count += 1
-        val = Val(f"%v{self._count}", element, lanes, self.level)
+        val = Val(f"%v{next(self._numbers)}", element, lanes, self.level)
         self.sinks[-1].append(f"  {val.text} = {text}")
         return val
 
     def read(self, element: str, lanes: int, text: str, *operands: Val) -> Val:
         """A read of memory, at the innermost level of its operands; never merged with another."""
         level = max((operand.level for operand in operands), default=0)
-        self._count += 1
-        val = Val(f"%v{self._count}", element, lanes, level)
+        val = Val(f"%v{next(self._numbers)}", element, lanes, level)
         self.sinks[level].append(f"  {val.text} = {text}")
         return val
 

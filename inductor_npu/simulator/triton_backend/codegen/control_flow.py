@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..ttir.ir import Block, Op, Value
 from .builder import Val
+from .effects import ATOMICS, READS, WRITES
 from .frame import strides_with_innermost
 from .lanes import Uniform
 from .memory import Buffer
@@ -37,6 +38,17 @@ def _home(kernel: KernelGenerator, source: Value) -> Buffer:
 
 def _copies(values: Sequence[Value], homes: Sequence[Buffer]) -> list[Root]:
     return [Root(None, v, home, shape_of(v.type)) for v, home in zip(values, homes)]
+
+
+def _kept(block: Block, values: Sequence[Value], carried: Sequence[Value] = ()) -> list[Root]:
+    """Those of `values` that read what `block` may overwrite before it hands them on, or one of the `carried` tiles,
+    into which the next ones are written: tiles of one element, which are computed where their only user is, the end.
+    """
+    overwritten = set(carried)
+    if any(op.name in WRITES or op.name in ATOMICS for op in block.walk()):
+        overwritten.update(result for op in block.ops if op.name in READS for result in op.results)
+    of_one_element = [v for v in dict.fromkeys(values) if is_tensor(v) and not in_scratch(v)]
+    return [Root(None, v, shape=shape_of(v.type)) for v in of_one_element if _reads(v, overwritten)]
 
 
 class _Phis:
@@ -98,7 +110,7 @@ def _for(kernel: KernelGenerator, op: Op) -> None:
         kernel.env[arguments[i]] = Uniform(val)
     for i, home in zip(tensors, homes):
         kernel.env[arguments[i]] = home
-    _loop_body(kernel, body, [yielded[i] for i in tensors], [arguments[i] for i in tensors], homes)
+    _loop_body(kernel, body, yielded, [arguments[i] for i in tensors], homes)
     following = [kernel.scalar(yielded[i]) for i in scalars]
     next_ = b.effect(iv.element, 0, f"add {iv}, {step.text}")
     phis.edge([next_, *following], b.current_label)
@@ -119,17 +131,22 @@ def _layout_source(yielded: Value, initial: Value) -> Value:
 def _loop_body(
     kernel: KernelGenerator, body: Block, yielded: list[Value], arguments: list[Value], homes: list[Buffer]
 ) -> None:
-    """The body, then all next values at once: no chunk is overwritten that another still reads."""
-    changed = [(y, a, h) for y, a, h in zip(yielded, arguments, homes) if y is not a]
+    """The body, then all next values at once: no chunk is overwritten that another still reads. They are written where
+    they are read, in one loop nest, unless one needs elements of a carried tile at other places.
+    """
+    next_tiles = [y for y in yielded if in_scratch(y)]
+    changed = [(y, a, h) for y, a, h in zip(next_tiles, arguments, homes) if y is not a]
     mine = set(arguments)
     moved = _moves(body, mine)
     crossing = any(_reads(y, mine - {a}) for y, a, _ in changed)
     values = [y for y, _, _ in changed]
-    if not (moved & set(values) or (moved and crossing)) and not any(_reads(v, moved) for v in values):
-        kernel.block(body, _copies(values, [h for _, _, h in changed]), separate_tail=bool(moved) or crossing)
+    kept = _kept(body, yielded, arguments)
+    if not any(_reads(v, moved) for v in values):
+        tail = [*kept, *_copies(values, [h for _, _, h in changed])]
+        kernel.block(body, tail, separate_tail=bool(moved) or crossing)
         return
     spare = [kernel.allocate(h.shape, h.element, h.strides) for _, _, h in changed]
-    kernel.block(body, _copies(values, spare))
+    kernel.block(body, [*kept, *_copies(values, spare)])
     for (value, _, _), buffer in zip(changed, spare):
         kernel.env[value] = buffer
     kernel.keep(_copies(values, [h for _, _, h in changed]))
@@ -178,7 +195,7 @@ def _if(kernel: KernelGenerator, op: Op) -> None:
         b.known[0] = dict(known)
         kernel.env = dict(outside)
         b.enter(label)
-        kernel.block(branch, _copies([values[i] for i in homes], list(homes.values())))
+        kernel.block(branch, [*_kept(branch, values), *_copies([values[i] for i in homes], list(homes.values()))])
         scalars = [kernel.scalar(values[i]) for i in range(len(op.results)) if i not in homes]
         edges.append((b.current_label, scalars))
         b.line(f"br label %{join}")
@@ -213,14 +230,14 @@ def _while(kernel: KernelGenerator, op: Op) -> None:
     phis.edge(started, entered_from)
     for i, home in homes.items():
         kernel.env[before.arguments[i]] = home
-    kernel.block(before, _copies([passed[i] for i in results], list(results.values())))
+    kernel.block(before, [*_kept(before, passed), *_copies([passed[i] for i in results], list(results.values()))])
     condition = kernel.scalar(before.ops[-1].operands[0])
     for i, (argument, value) in enumerate(zip(after.arguments, passed)):
         lane = results[i] if i in results else Uniform(kernel.scalar(value))
         kernel.env[argument] = kernel.env[op.results[i]] = lane
     b.line(f"br i1 {condition.text}, label %{inside}, label %{done}")
     b.enter(inside)
-    kernel.block(after, _copies([yielded[i] for i in homes], list(homes.values())))
+    kernel.block(after, [*_kept(after, yielded), *_copies([yielded[i] for i in homes], list(homes.values()))])
     following = [kernel.scalar(yielded[i]) for i in scalars]
     phis.edge(following, b.current_label)
     b.line(f"br label %{header}")

@@ -194,11 +194,7 @@ class KernelGenerator:
         terminator = None
         if ops and ops[-1].name in ("scf.yield", "scf.condition", "tt.return"):
             terminator = ops.pop()
-        if separate_tail:
-            self.steps(self.planner.plan(ops))
-            self.steps(self.planner.plan([], tail))
-        else:
-            self.steps(self.planner.plan(ops, tail))
+        self.steps(self.planner.plan(ops, tail, separate_tail))
         return terminator
 
     def keep(self, roots: Sequence[Root]) -> None:

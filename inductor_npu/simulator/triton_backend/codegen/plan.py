@@ -136,9 +136,9 @@ class Planner:
     def __init__(self, bases: Bases, strides: Strides, tables: Tables) -> None:
         self.bases, self.strides, self.tables = bases, strides, tables
 
-    def plan(self, ops: Sequence[Op], tail: Sequence[Root] = ()) -> list[Step]:
-        """Steps for `ops` in order, then for the roots in `tail`."""
-        return _BlockPlan(self, list(ops), list(tail)).steps
+    def plan(self, ops: Sequence[Op], tail: Sequence[Root] = (), separate_tail: bool = False) -> list[Step]:
+        """Steps for `ops` in order, then for the roots in `tail`, with `separate_tail` in a loop nest of their own."""
+        return _BlockPlan(self, list(ops), list(tail), separate_tail).steps
 
     # -- the axis to vectorise ---------------------------------------------------------------------------------------
     def vector_axis(self, group: Group, places: Mapping[Value, Lane | Buffer]) -> int:
@@ -201,7 +201,7 @@ class Planner:
 
 
 class _BlockPlan:
-    def __init__(self, planner: Planner, ops: list[Op], tail: list[Root]) -> None:
+    def __init__(self, planner: Planner, ops: list[Op], tail: list[Root], separate_tail: bool) -> None:
         self.planner, self.bases = planner, planner.bases
         self.ops, self.tail = ops, tail
         self.users: dict[Value, list[int]] = {}
@@ -218,6 +218,8 @@ class _BlockPlan:
         self._open_mask = 0
         for position, op in enumerate(ops):
             self._place(position, op)
+        if separate_tail:
+            self._close()
         for k, root in enumerate(tail):
             self._add_root(len(ops) + k, root)
         self._close()

@@ -7,6 +7,8 @@ makes of the same calls: a bitonic network, exchanges of neighbours, and `arith.
 
 from __future__ import annotations
 
+import math
+
 from .ir import Block, Op, ScalarType, TensorType, Type, Value
 
 _I1 = ScalarType("i1")
@@ -61,6 +63,7 @@ class _Writer:
         return made.result
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+        assert math.prod(shape) == math.prod(_tile(value).shape), f"{value.type} has no shape {shape}"
         return self.make("tt.reshape", [value], TensorType(shape, _number(value)))
 
     def bitcast(self, value: Value, element: ScalarType) -> Value:
@@ -91,10 +94,10 @@ class _Writer:
 
     def is_second(self, shape: tuple[int, ...], axis: int) -> Value:
         """A tile of truth values: whether an element is the second one along `axis`, which has two."""
-        pair = self.make("tt.make_range", [], TensorType((2,), _I32), start=0, end=2)
-        zero = self.make("arith.constant", [], _I32, value=0)
-        zeros = self.make("tt.splat", [zero], pair.type)
-        second = self.make("arith.cmpi", [pair, zeros], TensorType((2,), _I1), predicate="ne")
+        pair = TensorType((2,), _I32)
+        numbers = self.make("tt.make_range", [], pair, start=0, end=pair.shape[0])
+        zeros = self.make("tt.splat", [self.make("arith.constant", [], _I32, value=0)], pair)
+        second = self.make("arith.cmpi", [numbers, zeros], TensorType(pair.shape, _I1), predicate="ne")
         aligned = self.reshape(second, tuple(2 if here == axis else 1 for here in range(len(shape))))
         return self.make("tt.broadcast", [aligned], TensorType(shape, _I1))
 

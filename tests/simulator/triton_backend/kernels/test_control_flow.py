@@ -356,6 +356,89 @@ def test_a_carried_tile_is_transposed_and_reduced(device):
 
 
 @triton.jit
+def overwritten_in_loop_kernel(source, out, count, N: tl.constexpr, SWAPPED: tl.constexpr, TURNED: tl.constexpr):
+    place = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    a = tl.zeros((N, N), tl.float32) + place
+    b = tl.full((N, N), 1.0, tl.float32)
+    for _ in range(count):
+        x = tl.load(source + place)
+        tl.store(source + place, tl.trans(a) if TURNED else x + 1)
+        if SWAPPED:
+            a, b = b, a + x
+        else:
+            a = a + x
+    tl.store(out + place, a)
+    tl.store(out + N * N + place, b)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_carried_tile_takes_what_was_there_before_the_loop_wrote_it(device, swapped, turned):
+    """Also where the next tiles cannot be written together with what the loop stores, which needs the last ones."""
+    x, out = torch.randint(-9, 9, (8, 8)).float(), torch.empty(2, 8, 8, device=device)
+    source = x.clone().to(device)
+    overwritten_in_loop_kernel[(1,)](source, out, 3, 8, swapped, turned)
+    a, b = torch.arange(64.0).view(8, 8), torch.ones(8, 8)
+    for _ in range(3):
+        total, x = a + x, a.T if turned else x + 1
+        a, b = (b, total) if swapped else (total, b)
+    assert_same(source, x.contiguous())
+    assert_same(out, torch.stack([a, b]))
+
+
+@triton.jit
+def overwritten_in_every_region_kernel(source, out, count, N: tl.constexpr):
+    offsets = tl.arange(0, N)
+    looped = tl.zeros((N,), tl.float32)
+    for _ in range(count):
+        x = tl.load(source + offsets)
+        tl.store(source + offsets, x + 1)
+        looped += x
+    chosen = looped
+    if count > 1:
+        x = tl.load(source + offsets)
+        tl.store(source + offsets, x * 2)
+        chosen += x
+    repeated, times = chosen, 0
+    while times < count:
+        x = tl.load(source + offsets)
+        tl.store(source + offsets, x - 3)
+        repeated += x
+        times += 1
+    tl.store(out + offsets, looped)
+    tl.store(out + N + offsets, chosen)
+    tl.store(out + 2 * N + offsets, repeated)
+
+
+@pytest.mark.parametrize("size", [1, 2, 64])
+def test_what_a_region_hands_on_is_of_what_was_there_before_it_wrote(device, size):
+    x, out = torch.arange(size) + 5.0, torch.empty(3, size, device=device)
+    source = x.to(device)
+    overwritten_in_every_region_kernel[(1,)](source, out, 2, size)
+    looped = 2 * x + 1
+    chosen = looped + x + 2
+    assert_same(out, torch.stack([looped, chosen, chosen + 2 * (x + 2) * 2 - 3]))
+    assert_same(source, (x + 2) * 2 - 6)
+
+
+@triton.jit
+def first_of_a_carried_tile_kernel(out, count, N: tl.constexpr):
+    state = tl.arange(0, N) + 1
+    total = tl.zeros((1,), tl.int32)
+    for _ in range(count):
+        total += tl.gather(state, tl.zeros((1,), tl.int32), 0)
+        state = state * 2
+    tl.store(out + tl.arange(0, 1), total)
+    tl.store(out + 1 + tl.arange(0, N), state)
+
+
+def test_one_element_of_a_carried_tile_is_of_this_turn(device):
+    out = torch.empty(17, dtype=torch.int32, device=device)
+    first_of_a_carried_tile_kernel[(1,)](out, 4, N=16)
+    assert out.tolist() == [1 + 2 + 4 + 8, *((i + 1) * 16 for i in range(16))]
+
+
+@triton.jit
 def stores_in_loop_kernel(x, count, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     for i in range(count):
