@@ -2,26 +2,27 @@
 
 A kernel for Ascend compares all indices with all places of a row (graph pass `short_scatters`), since the chip's scalar
 core takes long for each address. The host adds `value` to the element of the result that `index` names: as many
-additions as there are indices, whatever the row's length.
+additions as there are indices, whatever the row's length. So it does for the largest: `max(where(index == place,
+number, -1))`, the last of the indices that are equal to the place, is written where each index says.
 
-`place_sums` finds such sums before code is planned; `emit_placed_sum` writes one. Chunks of indices are compared with
+`place` finds such reductions before code is planned; `emit_placed` writes one. Chunks of indices are compared with
 the bounds of the tile's places and what lies within is moved together, so that the loop over it has no branch.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..host_functions import PLACED_SUM
-from ..ttir.ir import Block, Dense, Function, Op, TensorType, Value, splat_number
+from ..host_functions import PLACED
+from ..ttir.ir import Block, Dense, Op, Value, splat_number
 from .coordinates import Coordinate
 from .frame import Frame, row_major
-from .lanes import Index, Vector
+from .lanes import Index, Uniform, Vector
 from .memory import Buffer
+from .reductions import IDENTITIES, Uses, combining, counted_by_loop, longer_axes, one_axis, terms, unbroadcast
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 
 if TYPE_CHECKING:
@@ -29,112 +30,116 @@ if TYPE_CHECKING:
     from .kernel import KernelGenerator
 
 FEWEST_PLACES = 32  # for fewer, comparing all takes no more time
-_SUMS = {"arith.addf", "arith.addi"}
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A tile of `shape` that is zero where the index differs from the place along axis `place`, to be added up along
-    `axis`. Operands of the operation: the index, whose extent along `place` is 1; the places, one axis that counts up;
-    the value; with `into` a tile that the sums are added to, where it is; conditions, where one of them is off the
-    tile is zero, too.
+    """A tile of `shape` that is the identity of `combine` where the index differs from the place along axis `place`, to
+    be reduced along `axis`. Operands of the operation: the index, whose extent along `place` is 1; the places, one axis
+    that counts up; the value; with `into` a tile that the results are combined with, where it is; conditions, where one
+    of them is off the tile is the identity, too.
+
+    With `otherwise`, which no value is less than, the tile is that where the first `outer` conditions hold and another
+    one or the comparison does not. `rising` values count up with the index, round by round.
     """
 
     shape: tuple[int, ...]
     axis: int
     place: int
+    combine: str
     into: bool = False
+    otherwise: float | None = None
+    outer: int = 0
+    rising: bool = False
 
 
 # -- what is one -----------------------------------------------------------------------------------------------------
-def place_sums(function: Function) -> None:
-    """Makes operations PLACED_SUM of the sums of `function` that are such, in place; of those that a loop carries as
-    tiles, the loop then carries the sums.
+def place(op: Op, block: Block, uses: Uses) -> bool:
+    """Whether `op` of `block` is such a reduction: it then is an operation PLACED, in place; of a tile that a loop
+    carries, the loop carries the results.
     """
-    users: defaultdict[Value, list[Op]] = defaultdict(list)
-    for op in function.body.walk():
-        for operand in op.operands:
-            users[operand].append(op)
-    _visit(function.body, function.body, users)
-
-
-def _visit(block: Block, function: Block, users: dict[Value, list[Op]]) -> None:
-    ops: list[Op] = []
-    for op in block.ops:
-        for region in op.regions if op.name in ("scf.for", "scf.if", "scf.while") else ():
-            _visit(region, function, users)
-        if _is_sum(op):
-            placed = _placed(op.operands[0], op.attrs["axis"])
-            if placed is not None:
-                op.operands, op.attrs = placed[1], {"placed": placed[0]}
-                op.name, op.regions = PLACED_SUM, []
-            elif _sink_into_loop(op, ops, function, users):
-                continue
-        ops.append(op)
-    block.ops = ops
-
-
-def _is_sum(op: Op) -> bool:
-    if op.name != "tt.reduce" or len(op.operands) != 1 or len(shape_of(op.operands[0].type)) < 2:
+    combine = combining(op)
+    if combine is None:
         return False
-    combine = op.regions[0].ops
-    return len(combine) == 2 and combine[0].name in _SUMS and set(combine[0].operands) == set(op.regions[0].arguments)
-
-
-def _sink_into_loop(sum_: Op, before: list[Op], function: Block, users: dict[Value, list[Op]]) -> bool:
-    """Whether `sum_` was of a tile that a loop among `before` adds up, from zeros: the loop then adds up sums."""
-    source, axis = sum_.operands[0], sum_.attrs["axis"]
-    loop = source.owner
-    if loop is None or loop.name != "scf.for" or loop not in before or users[source] != [sum_]:
-        return False
-    body = loop.regions[0]
-    argument, initial = body.arguments[1 + source.index], loop.operands[3 + source.index]
-    adding = body.ops[-1].operands[source.index].owner
-    if adding is None or adding.name not in _SUMS or adding not in body.ops or splat_number(initial) != 0:
-        return False
-    if users[argument] != [adding] or users[adding.result] != [body.ops[-1]] or argument not in adding.operands:
-        return False
-    term = adding.operands[adding.operands[0] is argument]
-    placed = _placed(term, axis)
-    if placed is None or not isinstance(sum_.result.type, TensorType):
-        return False
-    type_ = sum_.result.type
-    zeros = Op("arith.constant", [], [], {"value": Dense(0.0 if is_float(element_of(type_)) else 0)}, [], loop.line)
-    zeros.results = [Value("%zeros", type_, zeros)]
-    kind, (index, places, value, *conditions) = placed
-    adding.name, adding.operands = PLACED_SUM, [index, places, value, argument, *conditions]
-    adding.attrs = {"placed": replace(kind, into=True)}
-    loop.operands[3 + source.index] = zeros.result
-    for value in (argument, adding.result, source):
-        value.type = type_
-    for user in function.walk():
-        user.operands = [source if operand is sum_.result else operand for operand in user.operands]
+    placed = _placed(op.operands[0], op.attrs["axis"], combine, uses, None)
+    if placed is None:
+        return _sink_into_loop(op, combine, block, uses)
+    op.operands, op.attrs = placed[1], {"placed": placed[0]}
+    op.name, op.regions = PLACED, []
+    uses.note()
     return True
 
 
-def _placed(tile: Value, axis: int) -> tuple[Placed, list[Value]] | None:
-    """How `tile` is to be added up along `axis` place by place, and the operands for that."""
-    shape = shape_of(tile.type)
+def _sink_into_loop(reduced: Op, combine: str, block: Block, uses: Uses) -> bool:
+    carried = uses.carried(reduced, combine, block)
+    placed = None if carried is None else _placed(carried.term, reduced.attrs["axis"], combine, uses, carried.loop)
+    if carried is None or placed is None:
+        return False
+    loop, adding, type_ = carried.loop, carried.adding, reduced.result.type
+    identity = IDENTITIES[combine]
+    none = Dense(float(identity) if is_float(element_of(type_)) else identity)
+    first = Op("arith.constant", [], [], {"value": none}, [], loop.line)
+    first.results = [Value("%none", type_, first)]
+    block.ops.insert(block.ops.index(loop), first)
+    kind, (index, places, value, *conditions) = placed
+    adding.name, adding.operands = PLACED, [index, places, value, carried.argument, *conditions]
+    adding.attrs = {"placed": replace(kind, into=True)}
+    source = reduced.operands[0]
+    loop.operands[3 + source.index] = first.result
+    for value in (carried.argument, adding.result, source):
+        value.type = type_
+    block.ops.remove(reduced)
+    uses.replace(reduced.result, source)
+    return True
+
+
+def _placed(
+    tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None
+) -> tuple[Placed, list[Value]] | None:
+    """How `tile` is to be reduced along `axis` place by place, and in the rounds of `loop`; the operands for that."""
+    shape, identity = shape_of(tile.type), IDENTITIES[combine]
     conditions: list[Value] = []
     if element_of(tile.type) == "i1":
         return None
-    while tile.owner is not None and tile.owner.name == "arith.select" and splat_number(tile.owner.operands[2]) == 0:
-        condition, tile, _ = tile.owner.operands
-        terms = _terms(condition)
-        for number, term in enumerate(terms):
+    while tile.owner is not None and tile.owner.name == "arith.select":
+        condition, tile, other = tile.owner.operands
+        otherwise, parts = splat_number(other), terms(condition)
+        for number, term in enumerate(parts):
             found = _index_and_place(term, shape, axis)
             if found is not None:
                 index, places, place = found
-                conditions += [*terms[:number], *terms[number + 1 :]]
-                return Placed(shape, axis, place), [index, places, tile, *conditions]
-        conditions += terms
+                kind = Placed(shape, axis, place, combine)
+                if otherwise != identity:
+                    rising = _is_rising(tile, axis, uses, loop)
+                    if not _is_least(otherwise, combine, tile, uses) or any(_changes(c, place) for c in conditions):
+                        return None
+                    kind = replace(kind, otherwise=otherwise, outer=len(conditions), rising=rising)
+                conditions += [*parts[:number], *parts[number + 1 :]]
+                return kind, [index, places, tile, *conditions]
+        if otherwise != identity:
+            return None
+        conditions += parts
     return None
 
 
-def _terms(condition: Value) -> list[Value]:
-    """What has to hold for `condition` to hold."""
-    op = condition.owner
-    return [condition] if op is None or op.name != "arith.andi" else [t for o in op.operands for t in _terms(o)]
+def _is_least(otherwise: float | None, combine: str, value: Value, uses: Uses) -> bool:
+    """Whether `otherwise` counts where nothing else does: no value is less."""
+    known = uses.range(value)
+    return combine == "arith.maximumf" and otherwise is not None and known is not None and otherwise <= known[0]
+
+
+def _changes(condition: Value, place: int) -> bool:
+    return longer_axes(unbroadcast(condition)).count(place) > 0
+
+
+def _is_rising(value: Value, axis: int, uses: Uses, loop: Op | None) -> bool:
+    """Whether `value` is numbers that count up along `axis`, and on from round to round of `loop`."""
+    value = unbroadcast(value)
+    if longer_axes(value) != [axis]:
+        return False
+    while value.owner is not None and value.owner.name in ("tt.expand_dims", "tt.reshape", "arith.sitofp"):
+        value = value.owner.operands[0]
+    return one_axis(value) is not None and (loop is None or counted_by_loop(value, uses.loops) is loop)
 
 
 def _index_and_place(condition: Value, shape: tuple[int, ...], axis: int) -> tuple[Value, Value, int] | None:
@@ -142,52 +147,26 @@ def _index_and_place(condition: Value, shape: tuple[int, ...], axis: int) -> tup
     op = condition.owner
     if op is None or op.name != "arith.cmpi" or op.attrs["predicate"] != "eq" or shape_of(condition.type) != shape:
         return None
-    sources = [
-        o.owner.operands[0] if o.owner is not None and o.owner.name == "tt.broadcast" else o for o in op.operands
-    ]
+    sources = [unbroadcast(operand) for operand in op.operands]
     for index, places in (sources, sources[::-1]):
-        extents = shape_of(places.type)
-        longer = [here for here, extent in enumerate(extents) if extent > 1]
-        if len(longer) != 1 or longer[0] == axis or extents[longer[0]] < FEWEST_PLACES:
+        longer = longer_axes(places)
+        if len(longer) != 1 or longer[0] == axis or shape[longer[0]] < FEWEST_PLACES:
             continue
         (place,) = longer
-        counted = _one_axis(places)
+        counted = one_axis(places)
         known = element_of(index.type) in ("i32", "i64")
         if known and shape_of(index.type)[place] == 1 and counted is not None:
             return index, counted, place
     return None
 
 
-def _one_axis(value: Value) -> Value | None:
-    """`value`, which has one axis of more than one element, without the others, if its numbers count up by 1."""
-    op = value.owner
-    while op is not None and op.name in ("tt.expand_dims", "tt.reshape"):
-        value = op.operands[0]
-        op = value.owner
-    return value if len(shape_of(value.type)) == 1 and _counts_up(value) else None
-
-
-def _counts_up(value: Value) -> bool:
-    op = value.owner
-    if op is None or op.name == "tt.make_range":
-        return op is not None
-    if op.name != "arith.addi":
-        return False
-    left, right = op.operands
-    return (_counts_up(left) and _is_splat(right)) or (_counts_up(right) and _is_splat(left))
-
-
-def _is_splat(value: Value) -> bool:
-    return value.owner is not None and (value.owner.name == "tt.splat" or splat_number(value) is not None)
-
-
 # -- its code --------------------------------------------------------------------------------------------------------
-def emit_placed_sum(kernel: KernelGenerator, op: Op) -> None:
+def emit_placed(kernel: KernelGenerator, op: Op) -> None:
     """Writes `op`; its result is kept in scratch, row-major."""
     placed: Placed = op.attrs["placed"]
     b = kernel.b
     kernel.work += math.prod(placed.shape) // placed.shape[placed.place] * 4
-    home = _summed_into(kernel, op) if placed.into else _zeros(kernel, op)
+    home = _carried(kernel, op) if placed.into else _identities(kernel, op)
     frame = Frame(kernel, 0)
     first = kernel.elementwise.lanes.scalar(frame.evaluate(op.operands[1], (frame.maps.zero,)))
     at: dict[int, Index] = {}
@@ -205,17 +184,30 @@ def emit_placed_sum(kernel: KernelGenerator, op: Op) -> None:
     kernel.env[op.result] = home
 
 
-def _zeros(kernel: KernelGenerator, op: Op) -> Buffer:
+def _identities(kernel: KernelGenerator, op: Op) -> Buffer:
+    """A tile of results before anything is placed."""
     b, shape, element = kernel.b, shape_of(op.result.type), element_of(op.result.type)
     home = kernel.allocate(shape, element, row_major(shape))
-    b.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-    size = math.prod(shape) * element_bytes(element)
-    b.line(f"call void @llvm.memset.p0.i64({kernel.memory.scratch_pointer(home.offset)}, i8 0, i64 {size}, i1 false)")
+    identity = IDENTITIES[op.attrs["placed"].combine]
+    size = math.prod(shape)
+    if identity == 0:
+        b.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        bytes_ = size * element_bytes(element)
+        pointer = kernel.memory.scratch_pointer(home.offset)
+        b.line(f"call void @llvm.memset.p0.i64({pointer}, i8 0, i64 {bytes_}, i1 false)")
+        return home
+    width = kernel.options.vector_bits // 8 // element_bytes(element)
+    width = width if size % width == 0 else 1
+    loop = b.open_loop(0, size, width)
+    flat = Buffer(home.offset, (size,), (1,), element)
+    at = kernel.memory.buffer_address(flat, [Index(loop.iv, 1, "i64")], width)
+    kernel.memory.store(at, Uniform(b.constant(element, identity)), None, element, width)
+    b.close_loop(loop)
     return home
 
 
-def _summed_into(kernel: KernelGenerator, op: Op) -> Buffer:
-    """Where a loop keeps the tile that it adds up, which nobody but `op` reads in a round of it."""
+def _carried(kernel: KernelGenerator, op: Op) -> Buffer:
+    """Where a loop keeps the tile of results, which nobody but `op` reads in a round of it."""
     home = kernel.env[op.operands[3]]
     assert isinstance(home, Buffer), "a carried tile is in scratch"
     return home
@@ -235,27 +227,54 @@ class _Row:
         self.values = kernel.memory.scratch_pointer(kernel.reserve(room * widest))
 
     def add_to(self, row: Val, first: Val, stride: int) -> None:
-        """Adds all values to the places from `row` on, `stride` elements apart, that count up from `first`."""
-        b = self.b
+        """Combines all values with the places from `row` on, `stride` elements apart, that count up from `first`."""
+        b, placed = self.b, self.placed
         loop = b.open_loop(0, self.length, self.width)
-        count = b.phi(loop, b.constant("i64", 0))
-        total = self._move_together(loop.iv, count, first)
-        b.close_loop(loop, [total])
+        count, some = b.phi(loop, b.constant("i64", 0)), b.phi(loop, b.constant("i1", False))
+        total, counts = self._move_together(loop.iv, count, first)
+        some = b.binary("or", some, counts)
+        b.close_loop(loop, [total, some])
+        if placed.otherwise is not None:
+            self._at_least(b.select(some, *self._numbers(placed.otherwise, IDENTITIES[placed.combine])), row, stride)
         loop = b.open_loop(0, self.length, 1)
         place = self._load(self._slot(self.places, "i32", loop.iv), "i32")
         value = self._load(self._slot(self.values, self.element, loop.iv), self.element)
         wide = b.cast("zext", place, "i64")
         target = self._element(row, self.element, b.binary("mul", wide, b.constant("i64", stride)))
-        before = self._load(target, self.element)
-        if is_float(self.element):
-            after = self.kernel.elementwise.float_binary("fadd", before, value)
-        else:
-            after = b.binary("add", before, value)
+        after = value if placed.rising else self._combined(self._load(target, self.element), value)
         b.line(f"store {after}, {target}")
         b.close_guarded(loop, total)
 
-    def _move_together(self, start: Val, count: Val, first: Val) -> Val:
-        """Stores the places and values from the index `start` on that count, behind the `count` that are stored."""
+    def _numbers(self, *numbers: float) -> list[Val]:
+        return [self.b.constant(self.element, number) for number in numbers]
+
+    def _combined(self, before: Val, value: Val) -> Val:
+        elementwise = self.kernel.elementwise
+        if self.placed.combine == "arith.maximumf":
+            return elementwise.float_extremum("maximum", before, value)
+        if self.placed.combine == "arith.addf":
+            return elementwise.float_binary("fadd", before, value)
+        return self.b.binary("add", before, value)
+
+    def _at_least(self, least: Val, row: Val, stride: int) -> None:
+        """Makes of all places of a row the larger of what they are and `least`."""
+        b, memory = self.b, self.kernel.memory
+        places, size = self.placed.shape[self.placed.place], element_bytes(self.element)
+        width = self.kernel.options.vector_bits // 8 // size
+        width = width if stride == 1 and places % width == 0 else 1
+        loop = b.open_loop(0, places, width)
+        at = memory.address(row, Index(b.binary("mul", loop.iv, b.constant("i64", stride)), stride, "i64"), size, width)
+        lanes = self.kernel.elementwise.lanes
+        before = lanes.vector(memory.load(at, None, None, self.element, width), width)
+        after = self._combined(before, b.splat(least, width))
+        memory.store(at, Vector(after), None, self.element, width)
+        b.close_loop(loop)
+
+    def _move_together(self, start: Val, count: Val, first: Val) -> tuple[Val, Val]:
+        """Stores the places and values from the index `start` on that count, behind the `count` that are stored.
+
+        Returns how many are stored then, and whether the outer conditions hold somewhere.
+        """
         b, width, placed = self.b, self.width, self.placed
         lanes = self.kernel.elementwise.lanes
         index, _, value, *conditions = self.op.operands
@@ -270,13 +289,18 @@ class _Row:
         place = b.select(inside, place, b.constant(place.element, 0, width))
         wide = place if BITS[place.element] == 64 else b.cast("zext", place, "i64")
         coordinates[placed.place] = Vector(wide)
-        for condition in conditions:
-            inside = b.binary("and", inside, lanes.vector(frame.evaluate(condition, tuple(coordinates)), width))
+        on = [lanes.vector(frame.evaluate(condition, tuple(coordinates)), width) for condition in conditions]
+        counts = b.constant("i1", True)
+        for number, condition in enumerate(on):
+            inside = b.binary("and", inside, condition)
+            if number < placed.outer:
+                outer = condition if number == 0 else b.binary("and", outer, condition)
+                counts = b.intrinsic("vector.reduce.or", ("i1", 0), (outer,), overloads=(("i1", width),))
         values = lanes.vector(frame.evaluate(value, tuple(coordinates)), width)
         short = place if BITS[place.element] == 32 else b.cast("trunc", place, "i32")
         if self.kernel.options.compresses:
-            return self._compressed(inside, count, short, values)
-        return self._one_by_one(inside, count, short, values)
+            return self._compressed(inside, count, short, values), counts
+        return self._one_by_one(inside, count, short, values), counts
 
     def _compressed(self, inside: Val, count: Val, places: Val, values: Val) -> Val:
         """By an instruction of the host. It is given whole numbers: of others LLVM 22 cannot make code everywhere."""
@@ -316,4 +340,4 @@ class _Row:
         return self.b.effect(element, 0, f"load {llvm_type(element, 0)}, {pointer}")
 
 
-__all__ = ["emit_placed_sum", "place_sums"]
+__all__ = ["emit_placed", "place"]
