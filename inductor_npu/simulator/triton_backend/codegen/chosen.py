@@ -90,9 +90,7 @@ def choose(op: Op, block: Block, uses: Uses) -> bool:
     return True
 
 
-def _chosen(
-    tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None
-) -> tuple[Chosen, list[Value]] | None:
+def _chosen(tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None) -> tuple[Chosen, list[Value]] | None:
     """What of `tile` is chosen along `axis`, in the rounds of `loop`, and the operands for that."""
     shape, identity = shape_of(tile.type), IDENTITIES[combine]
     conditions: list[Value] = []
@@ -133,7 +131,7 @@ def _number_and_choice(
         bounds = None if whole is None else _bounds(whole, uses, loop)
         if whole is None or bounds is None or element not in ("i32", "i64", "f32"):
             continue
-        if element != "f32" or (-EXACT_IN_FLOAT32 <= bounds[0] and bounds[1] <= EXACT_IN_FLOAT32):
+        if element != "f32" or max(-bounds[0], bounds[1]) <= EXACT_IN_FLOAT32:
             return whole, choice, *bounds
     return None
 
@@ -171,8 +169,8 @@ class _Lifted:
         self._copies: dict[tuple[Value, int | None], Value | None] = {}
 
     def value(self, value: Value, axis: int | None) -> Value | None:
-        """`value`, along whose `axis` the numbers count, behind the loop; None where it depends on the rounds, or on the
-        place in the tile, otherwise than by the numbers.
+        """`value`, along whose `axis` the numbers count, behind the loop; None where it depends on the rounds, or on
+        where in the tile it is, otherwise than by the numbers.
         """
         shape = shape_of(value.type)
         if axis is not None and shape[axis] == 1:
@@ -248,8 +246,7 @@ class _AtNumber(Frame):
 
 def emit_chosen(kernel: KernelGenerator, op: Op) -> None:
     """Writes `op`; its result is kept in scratch, row-major."""
-    chosen: Chosen = op.attrs["chosen"]
-    b, memory, lanes = kernel.b, kernel.memory, kernel.elementwise.lanes
+    b, memory = kernel.b, kernel.memory
     shape, element = shape_of(op.result.type), element_of(op.result.type)
     kernel.work += math.prod(shape) * 4
     home = kernel.allocate(shape, element, row_major(shape))

@@ -5,7 +5,7 @@ core takes long for each address. The host adds `value` to the element of the re
 additions as there are indices, whatever the row's length. So it does for the largest: `max(where(index == place,
 number, -1))`, the last of the indices that are equal to the place, is written where each index says.
 
-`place` finds such reductions before code is planned; `emit_placed` writes one. Chunks of indices are compared with
+`place_values` finds such reductions before code is planned; `emit_placed` writes one. Chunks of indices are compared with
 the bounds of the tile's places and what lies within is moved together, so that the loop over it has no branch.
 """
 
@@ -24,6 +24,7 @@ from .lanes import Index, Uniform, Vector
 from .memory import Buffer
 from .reductions import IDENTITIES, Uses, combining, counted_by_loop, longer_axes, one_axis, terms, unbroadcast
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
+from .whole_chunks import is_worth_two_loops, never_holds, whole_chunks
 
 if TYPE_CHECKING:
     from .builder import Val
@@ -39,8 +40,8 @@ class Placed:
     that counts up; the value; with `into` a tile that the results are combined with, where it is; conditions, where one
     of them is off the tile is the identity, too.
 
-    With `otherwise`, which no value is less than, the tile is that where the first `outer` conditions hold and another
-    one or the comparison does not. `rising` values count up with the index, round by round.
+    `first` is what the results are where nothing is placed. `rising` values count up with the index, round by round, from
+    `first` or more on.
     """
 
     shape: tuple[int, ...]
@@ -48,13 +49,12 @@ class Placed:
     place: int
     combine: str
     into: bool = False
-    otherwise: float | None = None
-    outer: int = 0
+    first: float = 0
     rising: bool = False
 
 
 # -- what is one -----------------------------------------------------------------------------------------------------
-def place(op: Op, block: Block, uses: Uses) -> bool:
+def place_values(op: Op, block: Block, uses: Uses) -> bool:
     """Whether `op` of `block` is such a reduction: it then is an operation PLACED, in place; of a tile that a loop
     carries, the loop carries the results.
     """
@@ -76,12 +76,11 @@ def _sink_into_loop(reduced: Op, combine: str, block: Block, uses: Uses) -> bool
     if carried is None or placed is None:
         return False
     loop, adding, type_ = carried.loop, carried.adding, reduced.result.type
-    identity = IDENTITIES[combine]
-    none = Dense(float(identity) if is_float(element_of(type_)) else identity)
+    kind, (index, places, value, *conditions) = placed
+    none = Dense(float(kind.first) if is_float(element_of(type_)) else int(kind.first))
     first = Op("arith.constant", [], [], {"value": none}, [], loop.line)
     first.results = [Value("%none", type_, first)]
     block.ops.insert(block.ops.index(loop), first)
-    kind, (index, places, value, *conditions) = placed
     adding.name, adding.operands = PLACED, [index, places, value, carried.argument, *conditions]
     adding.attrs = {"placed": replace(kind, into=True)}
     source = reduced.operands[0]
@@ -93,9 +92,7 @@ def _sink_into_loop(reduced: Op, combine: str, block: Block, uses: Uses) -> bool
     return True
 
 
-def _placed(
-    tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None
-) -> tuple[Placed, list[Value]] | None:
+def _placed(tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None) -> tuple[Placed, list[Value]] | None:
     """How `tile` is to be reduced along `axis` place by place, and in the rounds of `loop`; the operands for that."""
     shape, identity = shape_of(tile.type), IDENTITIES[combine]
     conditions: list[Value] = []
@@ -108,12 +105,11 @@ def _placed(
             found = _index_and_place(term, shape, axis)
             if found is not None:
                 index, places, place = found
-                kind = Placed(shape, axis, place, combine)
+                kind = Placed(shape, axis, place, combine, first=identity)
                 if otherwise != identity:
-                    rising = _is_rising(tile, axis, uses, loop)
-                    if not _is_least(otherwise, combine, tile, uses) or any(_changes(c, place) for c in conditions):
+                    if not (_is_least(otherwise, combine, tile, uses) and _hold_at_first(conditions, axis, uses, loop)):
                         return None
-                    kind = replace(kind, otherwise=otherwise, outer=len(conditions), rising=rising)
+                    kind = replace(kind, first=otherwise, rising=_is_rising(tile, axis, uses, loop))
                 conditions += [*parts[:number], *parts[number + 1 :]]
                 return kind, [index, places, tile, *conditions]
         if otherwise != identity:
@@ -128,8 +124,29 @@ def _is_least(otherwise: float | None, combine: str, value: Value, uses: Uses) -
     return combine == "arith.maximumf" and otherwise is not None and known is not None and otherwise <= known[0]
 
 
-def _changes(condition: Value, place: int) -> bool:
-    return longer_axes(unbroadcast(condition)).count(place) > 0
+def _hold_at_first(conditions: list[Value], axis: int, uses: Uses, loop: Op | None) -> bool:
+    """Whether there is an index, in the rounds of `loop`, at which all `conditions` hold, whatever the place: the first
+    one, of conditions that say where indices end.
+    """
+    return (loop is None or uses.rounds(loop.regions[0].arguments[0]) is not None) and all(
+        _holds_at_first(condition, axis, uses, loop) for condition in conditions
+    )
+
+
+def _holds_at_first(condition: Value, axis: int, uses: Uses, loop: Op | None) -> bool:
+    condition = unbroadcast(condition)
+    if longer_axes(condition) != [axis]:
+        return False
+    while condition.owner is not None and condition.owner.name in ("tt.expand_dims", "tt.reshape"):
+        condition = condition.owner.operands[0]
+    op = condition.owner
+    if op is None or op.name != "arith.cmpi" or op.attrs["predicate"] != "slt":
+        return False
+    numbers, end = one_axis(op.operands[0]), splat_number(op.operands[1])
+    if numbers is None or end is None or (loop is not None and counted_by_loop(numbers, uses.loops) is not loop):
+        return False
+    known = uses.range(numbers)
+    return known is not None and known[0] < end
 
 
 def _is_rising(value: Value, axis: int, uses: Uses, loop: Op | None) -> bool:
@@ -166,7 +183,7 @@ def emit_placed(kernel: KernelGenerator, op: Op) -> None:
     placed: Placed = op.attrs["placed"]
     b = kernel.b
     kernel.work += math.prod(placed.shape) // placed.shape[placed.place] * 4
-    home = _carried(kernel, op) if placed.into else _identities(kernel, op)
+    home = _carried(kernel, op) if placed.into else _nothing_placed(kernel, op)
     frame = Frame(kernel, 0)
     first = kernel.elementwise.lanes.scalar(frame.evaluate(op.operands[1], (frame.maps.zero,)))
     at: dict[int, Index] = {}
@@ -184,13 +201,12 @@ def emit_placed(kernel: KernelGenerator, op: Op) -> None:
     kernel.env[op.result] = home
 
 
-def _identities(kernel: KernelGenerator, op: Op) -> Buffer:
+def _nothing_placed(kernel: KernelGenerator, op: Op) -> Buffer:
     """A tile of results before anything is placed."""
     b, shape, element = kernel.b, shape_of(op.result.type), element_of(op.result.type)
     home = kernel.allocate(shape, element, row_major(shape))
-    identity = IDENTITIES[op.attrs["placed"].combine]
-    size = math.prod(shape)
-    if identity == 0:
+    first, size = op.attrs["placed"].first, math.prod(shape)
+    if first == 0:
         b.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         bytes_ = size * element_bytes(element)
         pointer = kernel.memory.scratch_pointer(home.offset)
@@ -201,7 +217,7 @@ def _identities(kernel: KernelGenerator, op: Op) -> Buffer:
     loop = b.open_loop(0, size, width)
     flat = Buffer(home.offset, (size,), (1,), element)
     at = kernel.memory.buffer_address(flat, [Index(loop.iv, 1, "i64")], width)
-    kernel.memory.store(at, Uniform(b.constant(element, identity)), None, element, width)
+    kernel.memory.store(at, Uniform(b.constant(element, first)), None, element, width)
     b.close_loop(loop)
     return home
 
@@ -229,13 +245,7 @@ class _Row:
     def add_to(self, row: Val, first: Val, stride: int) -> None:
         """Combines all values with the places from `row` on, `stride` elements apart, that count up from `first`."""
         b, placed = self.b, self.placed
-        loop = b.open_loop(0, self.length, self.width)
-        count, some = b.phi(loop, b.constant("i64", 0)), b.phi(loop, b.constant("i1", False))
-        total, counts = self._move_together(loop.iv, count, first)
-        some = b.binary("or", some, counts)
-        b.close_loop(loop, [total, some])
-        if placed.otherwise is not None:
-            self._at_least(b.select(some, *self._numbers(placed.otherwise, IDENTITIES[placed.combine])), row, stride)
+        total = self._all_moved_together(first)
         loop = b.open_loop(0, self.length, 1)
         place = self._load(self._slot(self.places, "i32", loop.iv), "i32")
         value = self._load(self._slot(self.values, self.element, loop.iv), self.element)
@@ -245,8 +255,32 @@ class _Row:
         b.line(f"store {after}, {target}")
         b.close_guarded(loop, total)
 
-    def _numbers(self, *numbers: float) -> list[Val]:
-        return [self.b.constant(self.element, number) for number in numbers]
+    def _all_moved_together(self, first: Val) -> Val:
+        """How many lie within the places and are moved together."""
+        b, width, length = self.b, self.width, self.length
+        loop = b.open_loop(0, length, width)
+        count = b.phi(loop, b.constant("i64", 0))
+        if not is_worth_two_loops(self.kernel.options, length, width):
+            moved = self._move_together(loop.iv, count, first)
+            b.close_loop(loop, [moved])
+            return moved
+        with whole_chunks(self.kernel.elementwise.lanes, loop, width) as seen:
+            moved = self._move_together(loop.iv, count, first)
+        if not seen.ends:
+            b.close_loop(loop, [moved])
+            return moved
+        whole, some = seen.bounds(0, length, width, width)
+        (moved,) = b.close_guarded(loop, whole, [moved])
+        if not never_holds(self.kernel, self._conditions, seen.off):
+            some = b.constant("i64", length)
+        loop = b.open_loop(0, length, width, whole)
+        count = b.phi(loop, moved)
+        (moved,) = b.close_guarded(loop, some, [self._move_together(loop.iv, count, first)])
+        return moved
+
+    @property
+    def _conditions(self) -> list[Value]:
+        return self.op.operands[3 + self.placed.into :]
 
     def _combined(self, before: Val, value: Val) -> Val:
         elementwise = self.kernel.elementwise
@@ -256,29 +290,11 @@ class _Row:
             return elementwise.float_binary("fadd", before, value)
         return self.b.binary("add", before, value)
 
-    def _at_least(self, least: Val, row: Val, stride: int) -> None:
-        """Makes of all places of a row the larger of what they are and `least`."""
-        b, memory = self.b, self.kernel.memory
-        places, size = self.placed.shape[self.placed.place], element_bytes(self.element)
-        width = self.kernel.options.vector_bits // 8 // size
-        width = width if stride == 1 and places % width == 0 else 1
-        loop = b.open_loop(0, places, width)
-        at = memory.address(row, Index(b.binary("mul", loop.iv, b.constant("i64", stride)), stride, "i64"), size, width)
-        lanes = self.kernel.elementwise.lanes
-        before = lanes.vector(memory.load(at, None, None, self.element, width), width)
-        after = self._combined(before, b.splat(least, width))
-        memory.store(at, Vector(after), None, self.element, width)
-        b.close_loop(loop)
-
-    def _move_together(self, start: Val, count: Val, first: Val) -> tuple[Val, Val]:
-        """Stores the places and values from the index `start` on that count, behind the `count` that are stored.
-
-        Returns how many are stored then, and whether the outer conditions hold somewhere.
-        """
+    def _move_together(self, start: Val, count: Val, first: Val) -> Val:
+        """Stores the places and values from the index `start` on that count, behind the `count` that are stored."""
         b, width, placed = self.b, self.width, self.placed
         lanes = self.kernel.elementwise.lanes
-        index, _, value, *conditions = self.op.operands
-        conditions = conditions[placed.into :]
+        index, value, conditions = self.op.operands[0], self.op.operands[2], self._conditions
         frame = Frame(self.kernel, width)
         coordinates = [self.at.get(axis, frame.maps.zero) for axis in range(len(placed.shape))]
         coordinates[placed.axis] = Index(start, 1, "i64")
@@ -286,21 +302,16 @@ class _Row:
         found = lanes.vector(frame.evaluate(index, tuple(narrow)), width)
         place = b.binary("sub", found, b.splat(first, width))
         inside = b.compare("icmp ult", place, b.constant(place.element, placed.shape[placed.place], width))
-        place = b.select(inside, place, b.constant(place.element, 0, width))
-        wide = place if BITS[place.element] == 64 else b.cast("zext", place, "i64")
+        near = b.select(inside, place, b.constant(place.element, 0, width))
+        wide = near if BITS[place.element] == 64 else b.cast("zext", near, "i64")
         coordinates[placed.place] = Vector(wide)
-        on = [lanes.vector(frame.evaluate(condition, tuple(coordinates)), width) for condition in conditions]
-        counts = b.constant("i1", True)
-        for number, condition in enumerate(on):
-            inside = b.binary("and", inside, condition)
-            if number < placed.outer:
-                outer = condition if number == 0 else b.binary("and", outer, condition)
-                counts = b.intrinsic("vector.reduce.or", ("i1", 0), (outer,), overloads=(("i1", width),))
+        for condition in conditions:
+            inside = b.binary("and", inside, lanes.vector(frame.evaluate(condition, tuple(coordinates)), width))
         values = lanes.vector(frame.evaluate(value, tuple(coordinates)), width)
         short = place if BITS[place.element] == 32 else b.cast("trunc", place, "i32")
         if self.kernel.options.compresses:
-            return self._compressed(inside, count, short, values), counts
-        return self._one_by_one(inside, count, short, values), counts
+            return self._compressed(inside, count, short, values)
+        return self._one_by_one(inside, count, short, values)
 
     def _compressed(self, inside: Val, count: Val, places: Val, values: Val) -> Val:
         """By an instruction of the host. It is given whole numbers: of others LLVM 22 cannot make code everywhere."""
@@ -340,4 +351,4 @@ class _Row:
         return self.b.effect(element, 0, f"load {llvm_type(element, 0)}, {pointer}")
 
 
-__all__ = ["emit_placed", "place"]
+__all__ = ["emit_placed", "place_values"]

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value
 from .branches import Mapping, choose_sides
-from .idioms import rounded_to_even
 from .chosen import choose
-from .placed_sums import place
+from .idioms import rounded_to_even
+from .placed_sums import place_values
 from .plan import is_tensor
 from .reductions import Uses
 from .types import element_of, shape_of
@@ -21,8 +21,8 @@ _SUMS = frozenset(
 
 
 def rewrite(function: Function) -> None:
-    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`, `chosen.py`); functions
-    of elements lose their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one
+    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`,
+    `chosen.py`); functions of elements lose their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one
     truth value; loops carry offsets instead of tiles of addresses; extensions of integers that serve addresses alone
     are marked (attribute OFFSET).
 
@@ -60,7 +60,7 @@ def _rewrite_reductions(block: Block, uses: Uses) -> None:
     for op in list(block.ops):
         for region in op.regions if op.name in ("scf.for", "scf.if", "scf.while") else ():
             _rewrite_reductions(region, uses)
-        if not place(op, block, uses):
+        if not place_values(op, block, uses):
             choose(op, block, uses)
 
 

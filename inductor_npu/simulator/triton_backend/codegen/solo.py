@@ -11,12 +11,12 @@ from ..host_functions import CHOSEN, PLACED, SORT
 from ..ttir.ir import Op, Value
 from . import counters
 from .builder import Val
+from .chosen import emit_chosen
 from .dot import emit_dot
 from .errors import UnsupportedOperation
 from .frame import row_major
 from .lanes import Uniform
 from .memory import Buffer, held
-from .chosen import emit_chosen
 from .placed_sums import emit_placed
 from .plan import Group, Root, is_tensor
 from .scan import ScanNest
