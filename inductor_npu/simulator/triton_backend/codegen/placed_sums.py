@@ -5,8 +5,8 @@ core takes long for each address. The host adds `value` to the element of the re
 additions as there are indices, whatever the row's length. So it does for the largest: `max(where(index == place,
 number, -1))`, the last of the indices that are equal to the place, is written where each index says.
 
-`place_values` finds such reductions before code is planned; `emit_placed` writes one. Chunks of indices are compared with
-the bounds of the tile's places and what lies within is moved together, so that the loop over it has no branch.
+`place_values` finds such reductions before code is planned; `emit_placed` writes one. Chunks of indices are compared
+with the bounds of the tile's places and what lies within is moved together, so that the loop over it has no branch.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Placed:
     that counts up; the value; with `into` a tile that the results are combined with, where it is; conditions, where one
     of them is off the tile is the identity, too.
 
-    `first` is what the results are where nothing is placed. `rising` values count up with the index, round by round, from
-    `first` or more on.
+    `first` is what the results are where nothing is placed. `rising` values count up with the index, round by round,
+    from `first` or more on.
     """
 
     shape: tuple[int, ...]

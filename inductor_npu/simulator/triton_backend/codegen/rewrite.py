@@ -20,16 +20,18 @@ _SUMS = frozenset(
 )
 
 
-def rewrite(function: Function) -> None:
+def rewrite(function: Function, observed: bool = False) -> None:
     """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`,
-    `chosen.py`); functions of elements lose their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one
-    truth value; loops carry offsets instead of tiles of addresses; extensions of integers that serve addresses alone
-    are marked (attribute OFFSET).
+    `chosen.py`); functions of elements lose their branches, and maps of them become operations on tiles; asserts of
+    tiles become asserts of one truth value; loops carry offsets instead of tiles of addresses; extensions of integers
+    that serve addresses alone are marked (attribute OFFSET).
+
+    Where what the kernel reads is `observed`, it reads all that the chip would.
 
     Raises UnsupportedOperation for a function of elements that cannot be computed for all of them at once.
     """
     _rewrite_block(function.body)
-    _rewrite_reductions(function.body, Uses(function))
+    _rewrite_reductions(function.body, Uses(function), observed)
     _mark_offsets(function.body)
 
 
@@ -56,11 +58,11 @@ def _rewrite_block(block: Block) -> None:
     block.ops = ops
 
 
-def _rewrite_reductions(block: Block, uses: Uses) -> None:
+def _rewrite_reductions(block: Block, uses: Uses, observed: bool) -> None:
     for op in list(block.ops):
         for region in op.regions if op.name in ("scf.for", "scf.if", "scf.while") else ():
-            _rewrite_reductions(region, uses)
-        if not place_values(op, block, uses):
+            _rewrite_reductions(region, uses, observed)
+        if not place_values(op, block, uses) and not observed:
             choose(op, block, uses)
 
 
