@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..host_functions import PLACED
 from ..ttir.ir import Block, Dense, Op, Value, splat_number
 from .coordinates import Coordinate
@@ -107,7 +109,10 @@ def _placed(tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None) -
                 index, places, place = found
                 kind = Placed(shape, axis, place, combine, first=identity)
                 if otherwise != identity:
-                    if not (_is_least(otherwise, combine, tile, uses) and _hold_at_first(conditions, axis, uses, loop)):
+                    if not (
+                        _is_least(otherwise, combine, tile, uses)
+                        and _hold_somewhere(conditions, shape, axis, uses, loop)
+                    ):
                         return None
                     kind = replace(kind, first=otherwise, rising=_is_rising(tile, axis, uses, loop))
                 conditions += [*parts[:number], *parts[number + 1 :]]
@@ -124,16 +129,22 @@ def _is_least(otherwise: float | None, combine: str, value: Value, uses: Uses) -
     return combine == "arith.maximumf" and otherwise is not None and known is not None and otherwise <= known[0]
 
 
-def _hold_at_first(conditions: list[Value], axis: int, uses: Uses, loop: Op | None) -> bool:
-    """Whether there is an index, in the rounds of `loop`, at which all `conditions` hold, whatever the place: the first
-    one, of conditions that say where indices end.
+def _hold_somewhere(conditions: list[Value], shape: tuple[int, ...], axis: int, uses: Uses, loop: Op | None) -> bool:
+    """Whether there is an index along `axis`, in the rounds of `loop`, at which all `conditions` are known to hold,
+    whatever the place: in a loop the first one, of conditions that say where indices end.
     """
-    return (loop is None or uses.rounds(loop.regions[0].arguments[0]) is not None) and all(
-        _holds_at_first(condition, axis, uses, loop) for condition in conditions
-    )
+    if loop is not None:
+        runs = uses.rounds(loop.regions[0].arguments[0]) is not None
+        return runs and all(_holds_at_first(condition, axis, uses, loop) for condition in conditions)
+    tables = [uses.tables.of(unbroadcast(condition)) for condition in conditions]
+    known = [np.broadcast_to(table, shape) for table in tables if table is not None]
+    if len(known) < len(tables):
+        return False
+    others = tuple(other for other in range(len(shape)) if other != axis)
+    return not known or bool(np.logical_and.reduce(known).all(axis=others).any())
 
 
-def _holds_at_first(condition: Value, axis: int, uses: Uses, loop: Op | None) -> bool:
+def _holds_at_first(condition: Value, axis: int, uses: Uses, loop: Op) -> bool:
     condition = unbroadcast(condition)
     if longer_axes(condition) != [axis]:
         return False
@@ -143,7 +154,7 @@ def _holds_at_first(condition: Value, axis: int, uses: Uses, loop: Op | None) ->
     if op is None or op.name != "arith.cmpi" or op.attrs["predicate"] != "slt":
         return False
     numbers, end = one_axis(op.operands[0]), splat_number(op.operands[1])
-    if numbers is None or end is None or (loop is not None and counted_by_loop(numbers, uses.loops) is not loop):
+    if numbers is None or end is None or counted_by_loop(numbers, uses.loops) is not loop:
         return False
     known = uses.range(numbers)
     return known is not None and known[0] < end

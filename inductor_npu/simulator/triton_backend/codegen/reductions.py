@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ttir.ir import Block, Function, Op, TensorType, Value, splat_number
+from .tables import Tables
 from .types import element_of, limits, shape_of
 
 # Where an element is the identity it does not count.
@@ -41,6 +42,7 @@ class Uses:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.loops: dict[Value, Op] = {}
+        self.tables = Tables()
         self.note()
 
     def note(self) -> None:
