@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .builder import Val
     from .kernel import KernelGenerator
 
-FEWEST_PLACES = 32  # for fewer, comparing all takes no more time
+FEWEST_PLACES = 16  # for fewer, comparing all takes no more time
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,8 @@ def _placed(tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None) -
                 index, places, place = found
                 kind = Placed(shape, axis, place, combine, first=identity)
                 if otherwise != identity:
-                    if not (
-                        _is_least(otherwise, combine, tile, uses)
-                        and _hold_somewhere(conditions, shape, axis, uses, loop)
-                    ):
+                    counts = _hold_somewhere(conditions, shape, axis, uses, loop)
+                    if not counts or not _is_least(otherwise, combine, tile, uses):
                         return None
                     kind = replace(kind, first=otherwise, rising=_is_rising(tile, axis, uses, loop))
                 conditions += [*parts[:number], *parts[number + 1 :]]

@@ -68,6 +68,26 @@ def last_kernel(index, value, out, first, COUNT: tl.constexpr, R: tl.constexpr, 
 
 
 @triton.jit
+def last_at_once_kernel(index, value, out, COUNT: tl.constexpr, R: tl.constexpr, P: tl.constexpr, LAST: tl.constexpr):
+    """A row of `scatter` whose indices are one tile, along the first or the last axis; a mask of all its elements."""
+    row, p, r = tl.program_id(0), tl.arange(0, P), tl.arange(0, R)
+    i, v = tl.load(index + row * COUNT + r, r < COUNT), tl.load(value + row * COUNT + r, r < COUNT)
+    if LAST:
+        here = (r < COUNT)[None, :]
+        number = tl.where(i == p[:, None], r.to(tl.float32), -1.0)
+        last = tl.reduce(tl.where(here, number, float("-inf")), 1, larger)
+        picked = tl.where(r.to(tl.float32) == last[:, None], v, float("-inf"))
+        chosen = tl.reduce(tl.where(here, picked, float("-inf")), 1, larger)
+    else:
+        here = tl.reshape((tl.arange(0, R * P) // P).to(tl.float32), [R, P]) < COUNT
+        number = tl.where(i[:, None] == p, r.to(tl.float32)[:, None], -1.0)
+        last = tl.reduce(tl.where(here, number, float("-inf")), 0, larger)
+        picked = tl.where(r.to(tl.float32)[:, None] == last, v[:, None], float("-inf"))
+        chosen = tl.reduce(tl.where(here, picked, float("-inf")), 0, larger)
+    tl.store(out + row * P + p, tl.where(last >= 0, chosen, 5))
+
+
+@triton.jit
 def pick_kernel(choice, value, out, C: tl.constexpr, R: tl.constexpr, FIRST: tl.constexpr, KIND: tl.constexpr):
     """Of each row of R elements the one whose number, from FIRST on, is chosen; the last three do not count."""
     c, r = tl.arange(0, C), FIRST + tl.arange(0, R)
@@ -123,7 +143,7 @@ def vectors(request, monkeypatch) -> None:
     options = CodegenOptions(vector_bits=request.param, registers=32 if wide else 16, compresses=wide)
     monkeypatch.setattr(codegen, "host_options", lambda: options)
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    for kernel in (last_kernel, pick_kernel):
+    for kernel in (last_kernel, last_at_once_kernel, pick_kernel):
         forget(kernel)
 
 
@@ -158,6 +178,18 @@ def test_the_last_of_equal_indices_stays(device, vectors, dtype):
     out, compiled = run_last(device, index, value, 20)
     assert_same(out, written_last(index, value, 20))
     assert loops_over_rounds(compiled) == 1, "the second loop is gone"
+
+
+@pytest.mark.parametrize("along_last", [False, True], ids=["first axis", "last axis"])
+def test_the_last_of_equal_indices_of_one_tile_stays(device, vectors, along_last):
+    index, value = torch.randint(-9, 40, (3, 20), dtype=torch.int32), torch.randn(3, 20)
+    value[:, ::3], value[:, ::5] = float("nan"), -0.0
+    out = torch.empty(3, PLACES, device=device)
+    compiled = last_at_once_kernel[(3,)](
+        index.to(device), value.to(device), out, COUNT=20, R=32, P=PLACES, LAST=along_last
+    )
+    assert_same(out, written_last(index, value, 0))
+    assert "experimental.vector.compress" in compiled.asm["llir"] or "icmp ult <" in compiled.asm["llir"]
 
 
 def test_any_indices_and_values(device, vectors):

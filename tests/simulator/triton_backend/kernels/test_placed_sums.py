@@ -138,7 +138,7 @@ def test_other_sums_are_left_as_they_are(device):
         compiled = other_kernel[(1,)](index.to(device), value.to(device), out, P=32, R=64, KIND=kind)
         assert not is_placed(compiled)
         torch.testing.assert_close(out.cpu(), torch.from_numpy(wanted).float())
-    few = torch.empty(16, device=device)
-    compiled = other_kernel[(1,)](index.to(device), value.to(device), few, P=16, R=64, KIND=4)
+    few = torch.empty(8, device=device)
+    compiled = other_kernel[(1,)](index.to(device), value.to(device), few, P=8, R=64, KIND=4)
     assert not is_placed(compiled), "for so few places all are compared"
-    torch.testing.assert_close(few.cpu(), torch.from_numpy(np.where(i == p, v, 0).sum(0)[:16]).float())
+    torch.testing.assert_close(few.cpu(), torch.from_numpy(np.where(i == p, v, 0).sum(0)[:8]).float())
