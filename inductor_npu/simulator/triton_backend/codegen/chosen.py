@@ -75,10 +75,11 @@ def choose(op: Op, block: Block, uses: Uses) -> bool:
     kind, operands = found
     if loop is not None:
         lifted = _Lifted(loop, kind)
-        values = [lifted.value(operand, kind.axis) for operand in operands[1:]]
-        if any(written_pointers(inner) for inner in loop.regions[0].ops) or None in values:
+        values = [lifted.value(operand, kind.axis) for operand in operands]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values) or any(written_pointers(inner) for inner in loop.regions[0].ops):
             return False
-        operands = [operands[0], *(value for value in values if value is not None)]
+        operands = known
         drop_carried(loop, op.operands[0].index)
         block.ops.remove(op)
         behind = block.ops.index(loop) + 1
@@ -277,7 +278,7 @@ def _value(kernel: KernelGenerator, op: Op, frame: Frame, at: list[Index], width
     there = _AtNumber(kernel, width, chosen.numbers, Vector(number), inside)
     first = b.constant("i32", chosen.low, width)
     position = Vector(b.cast("sext", b.binary("sub", number, first), "i64"))
-    coordinates = (*at[: chosen.axis], position, *at[chosen.axis :])
+    coordinates: Coordinates = (*at[: chosen.axis], position, *at[chosen.axis :])
     on = inside
     for condition in conditions:
         on = b.binary("and", on, lanes.vector(there.evaluate(condition, coordinates), width))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .builder import Val
     from .kernel import KernelGenerator
 
+PLACE_BITS = 16  # of 32, of which the others say which index is meant
 FEWEST_PLACES = 16  # for fewer, comparing all takes no more time
 
 
@@ -98,7 +99,7 @@ def _placed(tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None) -
     """How `tile` is to be reduced along `axis` place by place, and in the rounds of `loop`; the operands for that."""
     shape, identity = shape_of(tile.type), IDENTITIES[combine]
     conditions: list[Value] = []
-    if element_of(tile.type) == "i1":
+    if element_of(tile.type) == "i1" or max(shape) > 1 << PLACE_BITS:
         return None
     while tile.owner is not None and tile.owner.name == "arith.select":
         condition, tile, other = tile.owner.operands
@@ -247,19 +248,21 @@ class _Row:
         self.length = placed.shape[placed.axis]
         widest = max(element_bytes(self.element), 4)
         self.width = max(2, min(kernel.options.vector_bits // 8 // widest, self.length))
-        room = self.length + self.width
-        self.places = kernel.memory.scratch_pointer(kernel.reserve(room * 4))
-        self.values = kernel.memory.scratch_pointer(kernel.reserve(room * widest))
+        # What is moved together: places, and above PLACE_BITS which of the values belongs there. The values stay in
+        # their order, so that only one store of a chunk may go across two lines of the cache, which takes long.
+        self.found = kernel.memory.scratch_pointer(kernel.reserve((self.length + self.width) * 4))
+        self.values = kernel.memory.scratch_pointer(kernel.reserve(self.length * element_bytes(self.element)))
 
     def add_to(self, row: Val, first: Val, stride: int) -> None:
         """Combines all values with the places from `row` on, `stride` elements apart, that count up from `first`."""
         b, placed = self.b, self.placed
         total = self._all_moved_together(first)
         loop = b.open_loop(0, self.length, 1)
-        place = self._load(self._slot(self.places, "i32", loop.iv), "i32")
-        value = self._load(self._slot(self.values, self.element, loop.iv), self.element)
-        wide = b.cast("zext", place, "i64")
-        target = self._element(row, self.element, b.binary("mul", wide, b.constant("i64", stride)))
+        found = self._load(self._at(self.found, "i32", loop.iv), "i32")
+        which = b.cast("zext", b.binary("lshr", found, b.constant("i32", PLACE_BITS)), "i64")
+        value = self._load(self._at(self.values, self.element, which), self.element)
+        place = b.cast("zext", b.binary("and", found, b.constant("i32", (1 << PLACE_BITS) - 1)), "i64")
+        target = self._at(row, self.element, b.binary("mul", place, b.constant("i64", stride)))
         after = value if placed.rising else self._combined(self._load(target, self.element), value)
         b.line(f"store {after}, {target}")
         b.close_guarded(loop, total)
@@ -300,7 +303,10 @@ class _Row:
         return self.b.binary("add", before, value)
 
     def _move_together(self, start: Val, count: Val, first: Val) -> Val:
-        """Stores the places and values from the index `start` on that count, behind the `count` that are stored."""
+        """Stores the places from the index `start` on that count, behind the `count` that are stored, and the values.
+
+        Returns how many places are stored then.
+        """
         b, width, placed = self.b, self.width, self.placed
         lanes = self.kernel.elementwise.lanes
         index, value, conditions = self.op.operands[0], self.op.operands[2], self._conditions
@@ -317,42 +323,34 @@ class _Row:
         for condition in conditions:
             inside = b.binary("and", inside, lanes.vector(frame.evaluate(condition, tuple(coordinates)), width))
         values = lanes.vector(frame.evaluate(value, tuple(coordinates)), width)
+        b.line(f"store {values}, {self._at(self.values, self.element, start)}, align {element_bytes(self.element)}")
         short = place if BITS[place.element] == 32 else b.cast("trunc", place, "i32")
-        if self.kernel.options.compresses:
-            return self._compressed(inside, count, short, values)
-        return self._one_by_one(inside, count, short, values)
+        from_start = b.splat(b.binary("shl", b.cast("trunc", start, "i32"), b.constant("i32", PLACE_BITS)), width)
+        number = b.binary("add", from_start, b.iota("i32", width, 1 << PLACE_BITS))
+        found = b.binary("or", number, short)
+        return (self._compressed if self.kernel.options.compresses else self._one_by_one)(inside, count, found)
 
-    def _compressed(self, inside: Val, count: Val, places: Val, values: Val) -> Val:
-        """By an instruction of the host. It is given whole numbers: of others LLVM 22 cannot make code everywhere."""
+    def _compressed(self, inside: Val, count: Val, found: Val) -> Val:
+        """By an instruction of the host."""
         b, width = self.b, self.width
-        for pointer, vector in ((self.places, places), (self.values, values)):
-            bits = BITS[vector.element]
-            whole = b.retype(vector, f"i{bits}") if bits > 1 else vector
-            whole = whole if bits >= 32 else b.cast("zext", whole, "i32")
-            none = b.constant(whole.element, 0, width)
-            together = b.intrinsic("experimental.vector.compress", (whole.element, width), (whole, inside, none))
-            target = self._slot(pointer, vector.element, count)
-            b.line(f"store {together}, {target}, align {element_bytes(whole.element)}")
+        none = b.constant("i32", 0, width)
+        together = b.intrinsic("experimental.vector.compress", ("i32", width), (found, inside, none))
+        b.line(f"store {together}, {self._at(self.found, 'i32', count)}, align 4")
         mask = b.fresh("%inside")
         b.declare(f"declare i{width} @llvm.ctpop.i{width}(i{width})")
         b.line(f"{mask} = bitcast {inside} to i{width}")
         b.line(f"{mask}.some = call i{width} @llvm.ctpop.i{width}(i{width} {mask})")
         return b.binary("add", count, b.effect("i64", 0, f"zext i{width} {mask}.some to i64"))
 
-    def _one_by_one(self, inside: Val, count: Val, places: Val, values: Val) -> Val:
+    def _one_by_one(self, inside: Val, count: Val, found: Val) -> Val:
         """Each is stored, and the next one over it where it does not count."""
         b = self.b
         for lane in range(self.width):
-            for pointer, vector in ((self.places, places), (self.values, values)):
-                b.line(f"store {b.extract(vector, lane)}, {self._slot(pointer, vector.element, count)}")
+            b.line(f"store {b.extract(found, lane)}, {self._at(self.found, 'i32', count)}")
             count = b.binary("add", count, b.cast("zext", b.extract(inside, lane), "i64"))
         return count
 
-    def _slot(self, pointer: Val, element: str, position: Val) -> Val:
-        """Where what is moved together lies, in 4 bytes at least."""
-        return self._element(pointer, "i64" if BITS[element] == 64 else "i32", position)
-
-    def _element(self, pointer: Val, element: str, position: Val) -> Val:
+    def _at(self, pointer: Val, element: str, position: Val) -> Val:
         scalar = llvm_type(element, 0)
         return self.b.pure("ptr", 0, f"getelementptr {scalar}, {pointer}, {position}", pointer, position)
 

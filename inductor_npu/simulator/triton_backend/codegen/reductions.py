@@ -101,10 +101,11 @@ class Uses:
     def rounds(self, counter: Value) -> tuple[int, int] | None:
         """The first and the last number that a loop between constants counts; None for what is no such counter."""
         loop = self.loops.get(counter)
-        bounds = [splat_number(operand) for operand in loop.operands[:3]] if loop is not None else [None]
-        if any(not isinstance(bound, int) for bound in bounds) or loop.attrs.get("unsigned"):
+        if loop is None or loop.attrs.get("unsigned"):
             return None
-        lower, upper, step = bounds
+        lower, upper, step = (splat_number(operand) for operand in loop.operands[:3])
+        if not (isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int)):
+            return None
         return (lower, lower + (upper - lower - 1) // step * step) if lower < upper and step > 0 else None
 
 
