@@ -46,15 +46,18 @@ _SCALAR = ("arith.", "tt.addptr")
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A tile of `shape` that is the identity of `combine` but where `numbers`, which count along `axis` from `low` to
+    """A tile of `shape` that is the identity of `combine` but where numbers, which count along `axis` from `low` to
     before `high`, are the chosen one. Operands of the operation: what is chosen, whose extent along `axis` is 1; the
     value; conditions, where one of them is off the tile is the identity, too.
+
+    `numbers` are those that a loop counted, round by round, of which the value is made: they are seen along `axis`
+    alone. None: the numbers are where in the tile an element is.
     """
 
     shape: tuple[int, ...]
     axis: int
     combine: str
-    numbers: Value
+    numbers: Value | None
     low: int
     high: int
 
@@ -107,7 +110,8 @@ def _chosen(tile: Value, axis: int, combine: str, uses: Uses, loop: Op | None) -
             if found is not None:
                 numbers, choice, low, high = found
                 conditions += [*parts[:place], *parts[place + 1 :]]
-                return Chosen(shape, axis, combine, numbers, low, high), [choice, tile, *conditions]
+                kind = Chosen(shape, axis, combine, numbers if loop is not None else None, low, high)
+                return kind, [choice, tile, *conditions]
         conditions += parts
     return None
 
@@ -177,7 +181,7 @@ class _Lifted:
         if axis is not None and shape[axis] == 1:
             axis = None
         if value is self.kind.numbers:
-            return value
+            return value if axis is not None else None
         if (value, axis) not in self._copies:
             self._copies[value, axis] = self._copy(value, axis)
         return self._copies[value, axis]
@@ -230,9 +234,9 @@ def _does_nothing(loop: Op) -> bool:
 
 # -- its code --------------------------------------------------------------------------------------------------------
 class _AtNumber(Frame):
-    """Values where `numbers` are `number`; loads are masked off in lanes that are not `inside`."""
+    """Values where `numbers`, if there are any, are `number`; loads are masked off in lanes that are not `inside`."""
 
-    def __init__(self, kernel: KernelGenerator, width: int, numbers: Value, number: Lane, inside: Val) -> None:
+    def __init__(self, kernel: KernelGenerator, width: int, numbers: Value | None, number: Lane, inside: Val) -> None:
         super().__init__(kernel, width)
         self._numbers, self._number, self._inside = numbers, number, inside
 

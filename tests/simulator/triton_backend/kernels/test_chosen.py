@@ -114,11 +114,12 @@ def other_kernel(choice, value, out, count, C: tl.constexpr, R: tl.constexpr, N:
             v = tl.load(value + r) + tl.arange(0, R)
         else:
             v = tl.load(value + r)
+        v = v[:, None] + r if KIND == 6 else v[:, None]  # ... on the round's numbers along the other axis
         other = 1.0 if KIND == 4 else float("-inf")
-        term = tl.where((r == chosen[:, None]).trans(1, 0), v[:, None], other)
+        term = tl.where((r == chosen[:, None]).trans(1, 0), v, other)
         total = tl.maximum(total, term, propagate_nan=tl.PropagateNan.ALL)
         if KIND == 5:  # what is read is written
-            tl.store(value + r, v + 1)
+            tl.store(value + r, tl.load(value + r) + 1)
     tl.store(out + c, tl.reduce(total, 0, larger))
 
 
@@ -212,29 +213,32 @@ def test_any_indices_and_values(device, vectors):
 def test_an_element_is_picked_by_its_number(device, vectors, dtype, kind):
     if kind == "max" and dtype == torch.int32:
         return
-    value = torch.tensor(ODD).repeat(8 * 64 // len(ODD) + 1)[: 8 * 64].reshape(8, 64)
-    value = torch.randint(-9, 9, (8, 64), dtype=dtype) if dtype == torch.int32 else value
+    # As many rows as elements: the same positions count along both axes.
+    value = torch.tensor(ODD).repeat(64 * 64 // len(ODD) + 1)[: 64 * 64].reshape(64, 64)
+    value = torch.randint(-9, 9, (64, 64), dtype=dtype) if dtype == torch.int32 else value
     nothing = float("-inf") if kind == "max" else 0
     for first in (0, 100):
-        choice = torch.tensor([0, 5, 60, 61, 63, 64, -1, 31], dtype=torch.int32) + first
-        out = torch.empty(8, dtype=dtype, device=device)
-        pick_kernel[(1,)](choice.to(device), value.to(device), out, C=8, R=64, FIRST=first, KIND=kind)
+        choice = torch.tensor([0, 5, 60, 61, 63, 64, -1, 31] * 8, dtype=torch.int32) + first
+        out = torch.empty(64, dtype=dtype, device=device)
+        pick_kernel[(1,)](choice.to(device), value.to(device), out, C=64, R=64, FIRST=first, KIND=kind)
         expected = [row[c - first] if 0 <= c - first < 61 else nothing for row, c in zip(value, choice.tolist())]
         # A sum with 0.0 is not -0.0.
         assert_same(out, torch.tensor(expected).to(dtype) + (0 if kind == "sum" else -0.0))
 
 
 def test_other_loops_are_left_as_they_are(device):
-    rows = torch.tensor([0, 3, 16, 31, 40, -1, 17, 8], dtype=torch.int32)
+    rows = torch.tensor([0, 3, 16, 31, 40, -1, 17, 8] * 2, dtype=torch.int32)
     number = np.arange(32, dtype=np.float32)
-    values = [number, number, number + (number // 16 * 16), number + number % 16, number, number]
+    values = [number, number, number + (number // 16 * 16), number + number % 16, number, number, number]
     for kind, wanted in enumerate(values):
-        value, out = torch.from_numpy(number.copy()).to(device), torch.empty(8, device=device)
+        value, out = torch.from_numpy(number.copy()).to(device), torch.empty(16, device=device)
         if kind == 1:
             value = torch.cat([value, torch.full((16,), 99.0, device=device)])  # the last round begins at 24
-        compiled = other_kernel[(1,)](rows.to(device), value, out, 32, C=8, R=16, N=32, KIND=kind)
+        compiled = other_kernel[(1,)](rows.to(device), value, out, 32, C=16, R=16, N=32, KIND=kind)
         nothing = 1.0 if kind == 4 else float("-inf")
         expected = [max(wanted[r], nothing) if 0 <= r < 32 else nothing for r in rows.tolist()]
+        if kind == 6:
+            expected = [each + r // 16 * 16 + k for k, (each, r) in enumerate(zip(expected, rows.tolist()))]
         assert_same(out, torch.tensor(expected))
         assert "%for" in compiled.asm["llir"], kind
         if kind == 5:
