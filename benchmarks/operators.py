@@ -145,6 +145,7 @@ OPERATIONS = (
     Operation("sort rows of 100", lambda x: x.sort(-1)[0], lambda: (torch.randn(4096, 100),)),
     Operation("argsort of rows", lambda x: x.argsort(-1), lambda: (torch.randn(512, 512),)),
     Operation("scatter_add in short rows", lambda x, i, y: x.scatter_add(1, i, y), scatter_inputs),
+    Operation("scatter in short rows", lambda x, i, y: x.scatter(1, i, y), scatter_inputs),
     Operation("index_add of rows", lambda x, i, y: x.index_add(0, i, y), row_inputs),
     Operation("cat + relu", lambda x, y: F.relu(torch.cat((x, y), 1)), lambda: (matrix(), matrix())),
     Operation("transpose + add", lambda x, y: x.t() + y, lambda: (matrix(), matrix().t().contiguous())),

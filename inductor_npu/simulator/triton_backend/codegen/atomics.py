@@ -40,9 +40,7 @@ _INSTRUCTIONS = {
 
 
 # What takes so long beside an atomic that several threads are worth it.
-_COSTLY = frozenset(
-    {"tt.dot", "tt.reduce", "tt.scan", "tt.extern_elementwise", "scf.while", "npu.sort", "npu.placed_sum"}
-)
+_COSTLY = frozenset({"tt.dot", "tt.reduce", "tt.scan", "tt.extern_elementwise", "scf.while", "npu.sort", "npu.placed"})
 _INTEGER_EXTREMA = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 
 

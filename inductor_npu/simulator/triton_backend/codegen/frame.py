@@ -129,7 +129,12 @@ class Frame:
     def _load(self, op: Op, coordinates: Coordinates) -> Lane:
         pointer, *rest = (self.evaluate(o, coordinates if shape_of(o.type) else ()) for o in op.operands)
         mask, other = [*rest, None, None][:2]
+        mask = self._mask(mask)
         return self.kernel.memory.device_load(op, pointer, mask, other, element_of(op.result.type), self.width)
+
+    def _mask(self, mask: Lane | None) -> Lane | None:
+        """Where a load whose mask is `mask` reads."""
+        return mask
 
     def _gather(self, op: Op, coordinates: Coordinates) -> Lane:
         """The source at positions given by the indices along one axis: from scratch, or computed there."""

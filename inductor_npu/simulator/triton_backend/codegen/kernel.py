@@ -112,9 +112,9 @@ class KernelGenerator:
     # -- the function ------------------------------------------------------------------------------------------------
     def generate(self) -> GeneratedKernel:
         _refuse_unknown_elements(self.function)
-        rewrite(self.function)
-        self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
         observed = self.options.record or self.options.checked
+        rewrite(self.function, observed)
+        self.uses = Counter(v for op in self.function.body.walk() for v in op.operands)
         self.adds_plainly = self.options.exclusive and not observed and adds_plainly(self.function, self.uses)
         self._arguments()
         if self.options.checked:

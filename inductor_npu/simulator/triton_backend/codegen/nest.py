@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +18,7 @@ from .memory import Buffer
 from .picking import chunks_in_a_period, gathers_known_places, needed
 from .plan import Group, Root
 from .types import BITS, element_of, shape_of
-from .whole_chunks import FEWEST_CHUNKS, WholeChunks, adds_nothing
+from .whole_chunks import adds_nothing, is_worth_two_loops, whole_chunks
 
 if TYPE_CHECKING:
     from .kernel import KernelGenerator
@@ -224,7 +222,7 @@ class Nest:
             return
         loop = self.b.open_loop(start, stop, width)
         self.at[run] = Index(loop.iv, 1, "i64")
-        with self._whole_chunks(loop, width) as seen:
+        with whole_chunks(self.kernel.elementwise.lanes, loop, width) as seen:
             self._single(frame)
         if seen.ends:
             whole, some = seen.bounds(start, stop, width, width)
@@ -240,20 +238,7 @@ class Nest:
         del self.at[run]
 
     def _is_worth_two_loops(self, start: int, stop: int, width: int) -> bool:
-        """Counts of what a kernel does, and checks, are of each access as it stands in the kernel."""
-        options = self.kernel.options
-        few = stop - start < FEWEST_CHUNKS * width
-        return not (few or width < 2 or width & (width - 1) or options.record or options.checked)
-
-    @contextmanager
-    def _whole_chunks(self, loop: Loop, width: int) -> Iterator[WholeChunks]:
-        """While the body of `loop` is written for chunks of `width` that no mask's edge crosses."""
-        lanes = self.kernel.elementwise.lanes
-        lanes.whole = WholeChunks(lanes, loop.iv, width)
-        try:
-            yield lanes.whole
-        finally:
-            lanes.whole = None
+        return is_worth_two_loops(self.kernel.options, stop - start, width)
 
     # -- a chunk -----------------------------------------------------------------------------------------------------
     def coordinates(self, frame: Frame) -> Coordinates:
@@ -350,7 +335,7 @@ class Nest:
         initial = [self._identity(r, frame.width) for r in self.reductions]
         carried = [[[self.b.phi(loop, v) for v in values] for _ in range(unroll)] for values in initial]
         add = self.kernel.elementwise.lanes.add
-        with self._whole_chunks(loop, width) as seen:
+        with whole_chunks(self.kernel.elementwise.lanes, loop, width) as seen:
             for k in range(unroll):
                 seen.ahead = k * width
                 self.at[run] = Index(add(loop.iv, self.b.constant("i64", k * width)), 1, "i64")

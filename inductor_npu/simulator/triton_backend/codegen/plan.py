@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..host_functions import PLACED_SUM, SORT
+from ..host_functions import CHOSEN, PLACED, SORT
 from ..ttir.ir import Op, TensorType, Value
 from .effects import ATOMICS, READS, Bases, free_values, nested, written_pointers
 from .lanes import Lane
@@ -41,7 +41,8 @@ SOLO = frozenset(
         "cf.assert",
         "tt.unsplat",
         SORT,
-        PLACED_SUM,
+        PLACED,
+        CHOSEN,
     }
 )
 _COSTS = {
@@ -265,7 +266,7 @@ class _BlockPlan:
             return (
                 [] if self.planner.strides.is_position(place) or self.planner.tables.of(place) is not None else [place]
             )
-        return op.operands if op.name in SOLO and op.name != PLACED_SUM else []
+        return op.operands if op.name in SOLO and op.name not in (PLACED, CHOSEN) else []
 
     def _relate_forward(self, position: int, op: Op) -> None:
         if not is_virtual(op):

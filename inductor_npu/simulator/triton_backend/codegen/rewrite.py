@@ -6,9 +6,11 @@ from collections import defaultdict
 
 from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, TensorType, Type, Value
 from .branches import Mapping, choose_sides
+from .chosen import choose
 from .idioms import rounded_to_even
-from .placed_sums import place_sums
+from .placed_sums import place_values
 from .plan import is_tensor
+from .reductions import Uses
 from .types import element_of, shape_of
 
 _COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
@@ -18,16 +20,18 @@ _SUMS = frozenset(
 )
 
 
-def rewrite(function: Function) -> None:
-    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`); functions
-    of elements lose their branches, and maps of them become operations on tiles; asserts of tiles become asserts of one
-    truth value; loops carry offsets instead of tiles of addresses; extensions of integers that serve addresses alone
-    are marked (attribute OFFSET).
+def rewrite(function: Function, observed: bool = False) -> None:
+    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`,
+    `chosen.py`); functions of elements lose their branches, and maps of them become operations on tiles; asserts of
+    tiles become asserts of one truth value; loops carry offsets instead of tiles of addresses; extensions of integers
+    that serve addresses alone are marked (attribute OFFSET).
+
+    Where what the kernel reads is `observed`, it reads all that the chip would.
 
     Raises UnsupportedOperation for a function of elements that cannot be computed for all of them at once.
     """
     _rewrite_block(function.body)
-    place_sums(function)
+    _rewrite_reductions(function.body, Uses(function), observed)
     _mark_offsets(function.body)
 
 
@@ -52,6 +56,14 @@ def _rewrite_block(block: Block) -> None:
                 op.name, op.operands, op.attrs = "math.roundeven", [x], {}
             ops.append(op)
     block.ops = ops
+
+
+def _rewrite_reductions(block: Block, uses: Uses, observed: bool) -> None:
+    for op in list(block.ops):
+        for region in op.regions if op.name in ("scf.for", "scf.if", "scf.while") else ():
+            _rewrite_reductions(region, uses, observed)
+        if not place_values(op, block, uses) and not observed:
+            choose(op, block, uses)
 
 
 def _make(name: str, operands: list[Value], type_: Type, op: Op, **attrs: object) -> Op:

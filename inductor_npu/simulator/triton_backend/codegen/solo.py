@@ -7,16 +7,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..host_functions import PLACED_SUM, SORT
+from ..host_functions import CHOSEN, PLACED, SORT
 from ..ttir.ir import Op, Value
 from . import counters
 from .builder import Val
+from .chosen import emit_chosen
 from .dot import emit_dot
 from .errors import UnsupportedOperation
 from .frame import row_major
 from .lanes import Uniform
 from .memory import Buffer, held
-from .placed_sums import emit_placed_sum
+from .placed_sums import emit_placed
 from .plan import Group, Root, is_tensor
 from .scan import ScanNest
 from .types import element_bytes, element_of, llvm_type, shape_of
@@ -197,7 +198,8 @@ def _assert(kernel: KernelGenerator, op: Op) -> None:
 
 _HANDLERS = {
     SORT: _sort,
-    PLACED_SUM: emit_placed_sum,
+    PLACED: emit_placed,
+    CHOSEN: emit_chosen,
     "cf.assert": _assert,
     "tt.assert": _assert,
     "tt.cat": _cat,

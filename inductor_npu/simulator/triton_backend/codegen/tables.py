@@ -30,6 +30,11 @@ _COMPARISONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "sle": np.less_equal,
     "sgt": np.greater,
     "sge": np.greater_equal,
+    "oeq": np.equal,
+    "olt": np.less,
+    "ole": np.less_equal,
+    "ogt": np.greater,
+    "oge": np.greater_equal,
 }
 _BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "arith.addi": np.add,
@@ -121,6 +126,19 @@ def _divided(op: Op, operands: list[np.ndarray], shape: tuple[int, ...], type_: 
     return number // divisor if op.name == "arith.divsi" else number % divisor
 
 
+def _shifted(op: Op, operands: list[np.ndarray], shape: tuple[int, ...], type_: type[np.generic]) -> np.ndarray | None:
+    """Numbers that are not negative, by fewer bits than they have."""
+    number, amount = operands
+    if (number < 0).any() or (amount < 0).any() or (amount >= 8 * number.dtype.itemsize).any():
+        return None
+    return np.right_shift(number, amount)
+
+
+def _compared(op: Op, operands: list[np.ndarray], shape: tuple[int, ...], type_: type[np.generic]) -> np.ndarray | None:
+    compare = _COMPARISONS.get(op.attrs["predicate"])
+    return None if compare is None else compare(*operands)
+
+
 def _moved(op: Op, operands: list[np.ndarray], shape: tuple[int, ...], type_: type[np.generic]) -> np.ndarray:
     (source,) = operands
     if op.name == "tt.trans":
@@ -137,9 +155,10 @@ _OTHERS: dict[str, Callable[[Op, list[np.ndarray], tuple[int, ...], type[np.gene
     "arith.fptosi": _truncated,
     "arith.divsi": _divided,
     "arith.remsi": _divided,
-    "arith.cmpi": lambda op, operands, shape, type_: (
-        _COMPARISONS[op.attrs["predicate"]](*operands) if op.attrs["predicate"] in _COMPARISONS else None
-    ),
+    "arith.shrsi": _shifted,
+    "arith.shrui": _shifted,
+    "arith.cmpi": _compared,
+    "arith.cmpf": _compared,
     "arith.select": lambda op, operands, shape, type_: np.where(*operands),
     "tt.splat": _moved,
     "tt.broadcast": _moved,
@@ -147,6 +166,13 @@ _OTHERS: dict[str, Callable[[Op, list[np.ndarray], tuple[int, ...], type[np.gene
     "tt.reshape": _moved,
     "tt.trans": _moved,
 }
-_ARITHMETIC = (frozenset(_BINARY) - _BITWISE) | {"arith.cmpi", "arith.extsi", "arith.trunci", "arith.sitofp"}
+_ARITHMETIC = (frozenset(_BINARY) - _BITWISE) | {
+    "arith.cmpi",
+    "arith.extsi",
+    "arith.trunci",
+    "arith.sitofp",
+    "arith.shrsi",
+    "arith.shrui",
+}
 
 __all__ = ["Tables"]

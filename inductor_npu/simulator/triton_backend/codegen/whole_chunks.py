@@ -9,11 +9,12 @@ there that counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..ttir.ir import Op, Value, splat_number
-from .builder import Val
+from .builder import Loop, Val
 from .combine import Combiner
 from .lanes import Lane, Uniform
 from .plan import Root
@@ -21,7 +22,7 @@ from .types import element_of, is_float
 from .views import VIEWS
 
 if TYPE_CHECKING:
-    from .kernel import KernelGenerator
+    from .kernel import CodegenOptions, KernelGenerator
     from .lanes import Lanes
 
 FEWEST_CHUNKS = 4  # in a loop that is worth writing twice
@@ -83,6 +84,30 @@ class WholeChunks:
         return b.binary("add", whole, constant("i64", start)), b.binary("add", some, constant("i64", start))
 
 
+@contextmanager
+def whole_chunks(lanes: Lanes, loop: Loop, width: int) -> Iterator[WholeChunks]:
+    """While the body of `loop` is written for chunks of `width` that no mask's edge crosses."""
+    lanes.whole = WholeChunks(lanes, loop.iv, width)
+    try:
+        yield lanes.whole
+    finally:
+        lanes.whole = None
+
+
+def is_worth_two_loops(options: CodegenOptions, extent: int, width: int) -> bool:
+    """Whether to write a loop over `extent` in chunks of `width` twice. Counts of what a kernel does, and checks, are
+    of each access as it stands in the kernel.
+    """
+    few = extent < FEWEST_CHUNKS * width
+    return not (few or width < 2 or width & (width - 1) or options.record or options.checked)
+
+
+def never_holds(kernel: KernelGenerator, conditions: Sequence[Value], off: set[Value]) -> bool:
+    """Whether one of `conditions` is false where all comparisons in `off` are."""
+    behind = _Behind(kernel, off)
+    return any(behind.number(condition) is False for condition in conditions)
+
+
 def adds_nothing(kernel: KernelGenerator, roots: Sequence[Root], off: set[Value] | None) -> bool:
     """Whether `roots` write nothing, and reduce what changes no result, where all comparisons in `off` are false; None:
     all integer comparisons.
@@ -123,7 +148,8 @@ class _Behind:
         if op is None:
             return None
         if op.name == "arith.constant":
-            return splat_number(value)
+            number = splat_number(value)
+            return number if number is None or element_of(value.type) != "i1" else bool(number)
         if op.name == "arith.cmpi":
             return False if self.off is None or op.result in self.off else None
         if op.name == "tt.splat" or (op.name in VIEWS and len(op.operands) == 1):
@@ -136,8 +162,11 @@ class _Behind:
 
     def _computed(self, op: Op) -> Number | None:
         numbers = [self.number(operand) for operand in op.operands]
-        if op.name == "arith.andi":
-            return False if any(number is False for number in numbers) else None
+        if op.name in ("arith.andi", "arith.ori") and element_of(op.result.type) == "i1":
+            deciding = op.name == "arith.ori"
+            return deciding if any(number is deciding for number in numbers) else None
+        if op.name == "arith.xori" and element_of(op.result.type) == "i1":
+            return None if None in numbers else numbers[0] != numbers[1]
         if op.name == "arith.select":
             chosen = numbers[0]
             return None if not isinstance(chosen, bool) else numbers[1 if chosen else 2]
@@ -157,4 +186,4 @@ class _Behind:
         return None
 
 
-__all__ = ["FEWEST_CHUNKS", "WholeChunks", "adds_nothing"]
+__all__ = ["WholeChunks", "adds_nothing", "is_worth_two_loops", "never_holds", "whole_chunks"]

@@ -59,6 +59,14 @@ def increment(x, n, N: tl.constexpr):
     tl.store(x + i, tl.load(x + i, i < n) + 1, i < n)
 
 
+@triton.jit
+def asserted(x, n, N: tl.constexpr):
+    """No index is negative before n, as Inductor asserts it."""
+    i = tl.arange(0, N)
+    value = tl.load(x + i, i < n)
+    tl.device_assert((value >= 0) | ~(i < n), "negative")
+
+
 @pytest.mark.parametrize("rows", [1, 3, 4])
 @pytest.mark.parametrize("n", LENGTHS)
 def test_rows_up_to_a_length(device, n, rows):
@@ -119,3 +127,21 @@ def test_whole_chunks_have_no_masks(device):
     text = increment[(8,)](x, 1000, N=COLUMNS).asm["llir"]
     whole, rest, *_ = text[text.index("define i32 @npu_") :].split(" = phi i64 [ ")[2:]
     assert "masked" not in whole and "masked.store" in rest
+
+
+def test_whole_chunks_are_asserted_without_masks(device):
+    if device != "npu":
+        pytest.skip("there is no code of the interpreter")
+    for wrong, n in ((127, 127), (40, 40), (5, 0), (128, 128)):
+        x = torch.zeros(COLUMNS + 1, dtype=torch.int32)
+        x[wrong] = -1
+        text = asserted[(1,)](x.to(device), n, N=COLUMNS, debug=True).asm["llir"]
+        torch.npu.synchronize()
+    whole = text[text.index("define i32 @npu_") :].split(":\n")
+    assert any("load <" in block and "and <" in block and "masked" not in block for block in whole)
+    for wrong in (0, 63, 99):
+        x = torch.zeros(COLUMNS, dtype=torch.int32)
+        x[wrong] = -1
+        asserted[(1,)](x.to(device), 100, N=COLUMNS, debug=True)
+        with pytest.raises(RuntimeError, match="negative"):
+            torch.npu.synchronize()
