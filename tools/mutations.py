@@ -163,9 +163,12 @@ def draw(tests: Covering, count: int, seed: int) -> list[Mutation]:
     return list(drawn.values())
 
 
-def killer_of(mutation: Mutation, tests: list[str], minutes: float) -> str | None:
-    """What notices `mutation` among `tests`, or None. At most about `minutes` by the clock are spent."""
+def outcome_of(mutation: Mutation, tests: list[str], minutes: float) -> str:
+    """What `tests` make of `mutation`: "killed by ...", "survived ..." if all have passed, or "not decided ..." if
+    `minutes` by the clock went by first.
+    """
     end = time.monotonic() + 60 * minutes
+    undecided = f"not decided in {minutes:g} minutes by {len(tests)} tests"
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "build", "__pycache__", "*.egg-info"))
@@ -174,8 +177,10 @@ def killer_of(mutation: Mutation, tests: list[str], minutes: float) -> str | Non
         for size in (*BATCHES, len(tests)):
             batch, first = tests[first : first + size], first + size
             left = end - time.monotonic()
-            if not batch or left <= 0:
-                return None
+            if not batch:
+                break
+            if left <= 0:
+                return undecided
             command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *batch]
             command += ["-p", "no:tests.processor_time"]  # many run at once: what they take says nothing
             environment = {**os.environ, "PYTHONPATH": str(tree), "INDUCTOR_NPU_STRICT": "1", "OMP_NUM_THREADS": "1"}
@@ -184,11 +189,12 @@ def killer_of(mutation: Mutation, tests: list[str], minutes: float) -> str | Non
                     command, cwd=tree, env=environment, capture_output=True, text=True, timeout=left, check=False
                 )
             except subprocess.TimeoutExpired:
-                return f"no end in {minutes:g} minutes" if size == BATCHES[0] else None
+                return f"killed by no end in {minutes:g} minutes" if size == BATCHES[0] else undecided
             if ended.returncode != 0:
                 lines = ended.stdout.splitlines()
-                return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), "the run did not begin")
-    return None
+                said = (line for line in lines if line.startswith(("FAILED", "ERROR")))
+                return f"killed by {next(said, 'a run that did not begin')}"
+    return f"survived {len(tests)} tests"
 
 
 def main(
@@ -209,10 +215,9 @@ def main(
         return
     killed = 0
     with ThreadPoolExecutor(jobs) as pool:
-        killers = pool.map(lambda each: killer_of(each, tests.of(each), minutes), mutations)
-        for mutation, killer in zip(mutations, killers, strict=True):
-            killed += killer is not None
-            outcome = f"killed by {killer}" if killer else f"survived {len(tests.of(mutation))} tests"
+        outcomes = pool.map(lambda each: outcome_of(each, tests.of(each), minutes), mutations)
+        for mutation, outcome in zip(mutations, outcomes, strict=True):
+            killed += outcome.startswith("killed")
             print(f"{mutation}\n    {outcome}", flush=True)
     print(f"{killed} of {len(mutations)} mutations killed, seed {seed}")
 
