@@ -423,8 +423,8 @@ def test_what_a_region_hands_on_is_of_what_was_there_before_it_wrote(device, siz
 
 @triton.jit
 def first_of_a_carried_tile_kernel(out, count, N: tl.constexpr):
-    state = tl.arange(0, N) + 1
-    total = tl.zeros((1,), tl.int32)
+    state = tl.arange(0, N) + 1.0
+    total = tl.zeros((1,), tl.float32)
     for _ in range(count):
         total += tl.gather(state, tl.zeros((1,), tl.int32), 0)
         state = state * 2
@@ -433,7 +433,7 @@ def first_of_a_carried_tile_kernel(out, count, N: tl.constexpr):
 
 
 def test_one_element_of_a_carried_tile_is_of_this_turn(device):
-    out = torch.empty(17, dtype=torch.int32, device=device)
+    out = torch.empty(17, device=device)
     first_of_a_carried_tile_kernel[(1,)](out, 4, N=16)
     assert out.tolist() == [1 + 2 + 4 + 8, *((i + 1) * 16 for i in range(16))]
 
