@@ -37,7 +37,7 @@ def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
     if _are_numbers(number, divisor):
         return number // divisor
     exact = V.graph.sizevars.simplify(sympy.cancel(number / divisor))
-    denominator = sympy.fraction(exact)[1]
+    denominator = sympy.denom(sympy.together(exact))  # of all terms of a sum: `n + n * k / 2` has one, too
     return exact if denominator == 1 else FloorDiv(number, divisor)
 
 

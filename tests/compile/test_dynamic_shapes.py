@@ -108,6 +108,16 @@ def test_conditions_on_numbers_that_data_say() -> None:
     assert counter.frame_count == 1
 
 
+def test_a_length_that_is_known_to_be_a_multiple_by_a_guard_alone() -> None:
+    """Padding that goes around once needs `(rows - 1) // 3` to be at most 1: of 0, rows have two elements."""
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return F.pad(x, (1, (x.shape[0] - 1) // 3), mode="circular")
+
+    for rows in (2, 3):
+        check(fn, torch.arange(rows)[:, None], compiled=torch.compile(fn, dynamic=True))
+
+
 def test_padding_by_terms_of_dynamic_sizes() -> None:
     """As of causal convolutions, and of sequences that are filled up to a multiple."""
 
