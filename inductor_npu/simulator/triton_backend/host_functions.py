@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 SORT = "npu.sort"
-PLACED = "npu.placed"  # see codegen/placed_sums.py
+PLACED = "npu.placed"  # see codegen/placed.py
 CHOSEN = "npu.chosen"  # see codegen/chosen.py
 
 _SORT = re.compile(

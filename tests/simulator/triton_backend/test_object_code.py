@@ -23,8 +23,7 @@ from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
 from tests.codegen.golden_programs import PROGRAMS
 from tests.triton_features import forget, has
 
-from .kernels.support import compile_source
-from .kernels.test_properties import QUICK
+from .kernels.support import QUICK, compile_source
 
 AVX512 = "skylake-avx512"  # LLVM schedules for it so that short vectors are in registers beyond 15
 HOST_HAS_AVX512 = "+avx512vl" in object_code.toolchain()[2].split(",")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..host_functions import PLACED, SORT
 from ..ttir.ir import Function, Op, TensorType, Value
 from .builder import Val
 from .coordinates import Coordinates
@@ -40,7 +41,7 @@ _INSTRUCTIONS = {
 
 
 # What takes so long beside an atomic that several threads are worth it.
-_COSTLY = frozenset({"tt.dot", "tt.reduce", "tt.scan", "tt.extern_elementwise", "scf.while", "npu.sort", "npu.placed"})
+_COSTLY = frozenset({"tt.dot", "tt.reduce", "tt.scan", "tt.extern_elementwise", "scf.while", SORT, PLACED})
 _INTEGER_EXTREMA = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 
 

@@ -25,11 +25,11 @@ from .reductions import (
     EXACT_IN_FLOAT32,
     IDENTITIES,
     Uses,
-    combining,
     counted_by_loop,
     drop_carried,
     longer_axes,
     one_axis,
+    peeled,
     terms,
     unbroadcast,
 )
@@ -63,12 +63,11 @@ class Chosen:
 
 
 # -- what is one -----------------------------------------------------------------------------------------------------
-def choose(op: Op, block: Block, uses: Uses) -> bool:
-    """Whether `op` of `block` is such a reduction: it then is an operation CHOSEN, in place; of a tile that a loop
-    carries, behind the loop, which no longer does.
+def choose(op: Op, combine: str, block: Block, uses: Uses) -> bool:
+    """Whether `op` of `block`, a reduction by `combine`, is such a one: it then is an operation CHOSEN, in place; of a
+    tile that a loop carries, behind the loop, which no longer does.
     """
-    combine = combining(op)
-    if combine is None or not isinstance(op.result.type, TensorType) or math.prod(shape_of(op.result.type)) == 1:
+    if not isinstance(op.result.type, TensorType) or math.prod(shape_of(op.result.type)) == 1:
         return False
     carried = uses.carried(op, combine, block)
     loop = None if carried is None else carried.loop
@@ -143,11 +142,7 @@ def _number_and_choice(
 
 def _whole_numbers(numbers: Value) -> Value | None:
     """The i32 that count up, one axis, of which `numbers` are made."""
-    op = numbers.owner
-    while op is not None and op.name in ("tt.expand_dims", "tt.reshape", "arith.sitofp", "arith.extsi"):
-        numbers = op.operands[0]
-        op = numbers.owner
-    counted = one_axis(numbers)
+    counted = one_axis(peeled(numbers, "arith.sitofp", "arith.extsi"))
     return counted if counted is not None and element_of(counted.type) == "i32" else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ttir.ir import Block, Op, Value
@@ -49,6 +49,11 @@ def _kept(block: Block, values: Sequence[Value], carried: Sequence[Value] = ()) 
         overwritten.update(result for op in block.ops if op.name in READS for result in op.results)
     of_one_element = [v for v in dict.fromkeys(values) if is_tensor(v) and not in_scratch(v)]
     return [Root(None, v, shape=shape_of(v.type)) for v in of_one_element if _reads(v, overwritten)]
+
+
+def _handed_on(block: Block, values: Sequence[Value], homes: Mapping[int, Buffer]) -> list[Root]:
+    """What is written at the end of `block`, which hands on `values`: those at the places of `homes` into these."""
+    return [*_kept(block, values), *_copies([values[i] for i in homes], list(homes.values()))]
 
 
 class _Phis:
@@ -195,7 +200,7 @@ def _if(kernel: KernelGenerator, op: Op) -> None:
         b.known[0] = dict(known)
         kernel.env = dict(outside)
         b.enter(label)
-        kernel.block(branch, [*_kept(branch, values), *_copies([values[i] for i in homes], list(homes.values()))])
+        kernel.block(branch, _handed_on(branch, values, homes))
         scalars = [kernel.scalar(values[i]) for i in range(len(op.results)) if i not in homes]
         edges.append((b.current_label, scalars))
         b.line(f"br label %{join}")
@@ -230,14 +235,14 @@ def _while(kernel: KernelGenerator, op: Op) -> None:
     phis.edge(started, entered_from)
     for i, home in homes.items():
         kernel.env[before.arguments[i]] = home
-    kernel.block(before, [*_kept(before, passed), *_copies([passed[i] for i in results], list(results.values()))])
+    kernel.block(before, _handed_on(before, passed, results))
     condition = kernel.scalar(before.ops[-1].operands[0])
     for i, (argument, value) in enumerate(zip(after.arguments, passed)):
         lane = results[i] if i in results else Uniform(kernel.scalar(value))
         kernel.env[argument] = kernel.env[op.results[i]] = lane
     b.line(f"br i1 {condition.text}, label %{inside}, label %{done}")
     b.enter(inside)
-    kernel.block(after, [*_kept(after, yielded), *_copies([yielded[i] for i in homes], list(homes.values()))])
+    kernel.block(after, _handed_on(after, yielded, homes))
     following = [kernel.scalar(yielded[i]) for i in scalars]
     phis.edge(following, b.current_label)
     b.line(f"br label %{header}")

@@ -216,7 +216,7 @@ class Nest:
         rest.
         """
         run = self.vector_run
-        if not self._is_worth_two_loops(start, stop, width):
+        if not is_worth_two_loops(self.kernel.options, stop - start, width):
             with self._loop(run, start, stop, width, lanes=frame.width):
                 self._single(frame)
             return
@@ -236,9 +236,6 @@ class Nest:
         else:
             self.b.close_loop(loop)
         del self.at[run]
-
-    def _is_worth_two_loops(self, start: int, stop: int, width: int) -> bool:
-        return is_worth_two_loops(self.kernel.options, stop - start, width)
 
     # -- a chunk -----------------------------------------------------------------------------------------------------
     def coordinates(self, frame: Frame) -> Coordinates:
@@ -295,7 +292,7 @@ class Nest:
         if looped < 2:
             self._straight(frame, run, start, chunks, step, lanes)
             return
-        twice = lanes and known and self._is_worth_two_loops(start, stop, step)
+        twice = lanes and known and is_worth_two_loops(self.kernel.options, stop - start, step)
         if twice and adds_nothing(self.kernel, self.group.roots, None):
             self._accumulate_whole_chunks(frame, run, start, stop, step)
             return

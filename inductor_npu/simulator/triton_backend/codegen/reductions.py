@@ -125,12 +125,16 @@ def longer_axes(value: Value) -> list[int]:
     return [axis for axis, extent in enumerate(shape_of(value.type)) if extent > 1]
 
 
+def peeled(value: Value, *conversions: str) -> Value:
+    """What `value` is another shape, or one of `conversions`, of."""
+    while value.owner is not None and value.owner.name in ("tt.expand_dims", "tt.reshape", *conversions):
+        value = value.owner.operands[0]
+    return value
+
+
 def one_axis(value: Value) -> Value | None:
     """`value`, which has one axis of more than one element, without the others, if its numbers count up by 1."""
-    op = value.owner
-    while op is not None and op.name in ("tt.expand_dims", "tt.reshape"):
-        value = op.operands[0]
-        op = value.owner
+    value = peeled(value)
     return value if len(shape_of(value.type)) == 1 and _counts_up(value) else None
 
 
@@ -181,6 +185,7 @@ __all__ = [
     "is_splat",
     "longer_axes",
     "one_axis",
+    "peeled",
     "terms",
     "unbroadcast",
 ]

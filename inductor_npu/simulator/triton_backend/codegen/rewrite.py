@@ -8,9 +8,9 @@ from ..ttir.ir import Block, Dense, Function, Op, PointerType, ScalarType, Tenso
 from .branches import Mapping, choose_sides
 from .chosen import choose
 from .idioms import rounded_to_even
-from .placed_sums import place_values
+from .placed import place_values
 from .plan import is_tensor
-from .reductions import Uses
+from .reductions import Uses, combining
 from .types import element_of, shape_of
 
 _COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
@@ -21,7 +21,7 @@ _SUMS = frozenset(
 
 
 def rewrite(function: Function, observed: bool = False) -> None:
-    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed_sums.py`,
+    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `placed.py`,
     `chosen.py`); functions of elements lose their branches, and maps of them become operations on tiles; asserts of
     tiles become asserts of one truth value; loops carry offsets instead of tiles of addresses; extensions of integers
     that serve addresses alone are marked (attribute OFFSET).
@@ -62,8 +62,9 @@ def _rewrite_reductions(block: Block, uses: Uses, observed: bool) -> None:
     for op in list(block.ops):
         for region in op.regions if op.name in ("scf.for", "scf.if", "scf.while") else ():
             _rewrite_reductions(region, uses, observed)
-        if not place_values(op, block, uses) and not observed:
-            choose(op, block, uses)
+        combine = combining(op)
+        if combine is not None and not place_values(op, combine, block, uses) and not observed:
+            choose(op, combine, block, uses)
 
 
 def _make(name: str, operands: list[Value], type_: Type, op: Op, **attrs: object) -> Op:

@@ -17,7 +17,7 @@ from .errors import UnsupportedOperation
 from .frame import row_major
 from .lanes import Uniform
 from .memory import Buffer, held
-from .placed_sums import emit_placed
+from .placed import emit_placed
 from .plan import Group, Root, is_tensor
 from .scan import ScanNest
 from .types import element_bytes, element_of, llvm_type, shape_of

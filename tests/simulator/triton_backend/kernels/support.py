@@ -13,6 +13,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from hypothesis import HealthCheck, settings
 from triton.language.extra import libdevice
 
 from tests.triton_features import require
@@ -54,6 +55,15 @@ def needs(attribute: str) -> pytest.MarkDecorator:
     missing = not hasattr(tl, attribute)
     return pytest.mark.skipif(missing, reason=f"triton.language {triton.__version__} has no {attribute}")
 
+
+# What a property test costs where each example may compile a kernel.
+QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 # ---- kernels from source text
 

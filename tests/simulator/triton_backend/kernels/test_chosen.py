@@ -11,16 +11,14 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from inductor_npu.simulator.triton_backend import codegen
 from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
 from inductor_npu.simulator.triton_backend.codegen.kernel import generate_kernel
 from inductor_npu.simulator.triton_backend.ttir import parser
-from tests.triton_features import forget
 
-from .support import assert_same, triton_name
+from .support import QUICK, assert_same, triton_name
 
 pytestmark = pytest.mark.compiled
 
@@ -28,13 +26,6 @@ VALUES = [torch.float32, torch.bfloat16, torch.int32, torch.int64]
 ODD = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.5, -7.0)
 FAR = st.sampled_from([-(1 << 31), (1 << 31) - 1])
 COUNT, ROUND, PLACES, NOTHING = 40, 16, 32, 5
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 @triton.jit
@@ -135,17 +126,6 @@ def numbered_kernel(index, out, N: tl.constexpr, R: tl.constexpr, P: tl.constexp
             term = tl.where(i[:, None] == p, number[:, None], LEAST)
             latest = tl.maximum(latest, term, propagate_nan=tl.PropagateNan.ALL)
         tl.store(out + outer * P + p, tl.reduce(latest, 0, larger))
-
-
-@pytest.fixture(params=[128, 256, 512], ids="{} bits".format)
-def vectors(request, monkeypatch) -> None:
-    """The compiler takes the host's vectors to have so many bits, and compiles anew."""
-    wide = request.param == 512
-    options = CodegenOptions(vector_bits=request.param, registers=32 if wide else 16, compresses=wide)
-    monkeypatch.setattr(codegen, "host_options", lambda: options)
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    for kernel in (last_kernel, last_at_once_kernel, pick_kernel):
-        forget(kernel)
 
 
 def run_last(device, index: torch.Tensor, value: torch.Tensor, first: int):

@@ -10,10 +10,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .support import INTERPRETED, assert_same, compile_source
+from .support import INTERPRETED, QUICK, assert_same, compile_source
 
 PROGRAMS, BLOCK = 3, 64
 
@@ -220,10 +220,7 @@ expressions = st.recursive(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, derandomize=True, database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+@settings(QUICK, max_examples=60)
 @given(expression=expressions, scalar=st.sampled_from([0, 1, 16, 77, -3, 2**30]))
 def test_any_expression_of_indices(device, expression, scalar):
     assert_same(evaluate_index(device, f"{expression} + i * 0", scalar), meaning(f"({expression} + i * 0)", scalar))

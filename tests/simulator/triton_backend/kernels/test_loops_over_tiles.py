@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from .support import assert_same, compile_source
+from .support import QUICK, assert_same, compile_source
 
 OUTSIDE = -1000.0
 LARGEST_TILE = 4096
-
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 @st.composite

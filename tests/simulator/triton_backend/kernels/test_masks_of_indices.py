@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .support import assert_same, compile_source
+from .support import QUICK, assert_same, compile_source
 
 PROGRAMS = 2
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -34,14 +34,6 @@ SHAPES = (
 )
 LEAST = {torch.int32: -(1 << 31), torch.int64: -(1 << 63)}
 OUTSIDE = -1e9
-
-QUICK = settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 class Selected:
@@ -180,7 +172,7 @@ def conditions(draw, rank: int):
     return draw(st.sampled_from(["{0}", "({0} & {1})", "({0} | {1})", "({0} == {1})"])).format(first, comparison())
 
 
-@QUICK
+@settings(QUICK, max_examples=30)
 @given(data=st.data())
 def test_any_condition(device, data):
     shape = data.draw(st.sampled_from(SHAPES))

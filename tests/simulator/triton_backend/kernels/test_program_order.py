@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .support import assert_same, compile_source
+from .support import QUICK, assert_same, compile_source
 
 SIZE, TILES = 32, 3
 
@@ -73,10 +73,7 @@ programs = st.lists(st.recursive(simple(), nested, max_leaves=6), min_size=3, ma
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, derandomize=True, database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+@settings(QUICK, max_examples=40)
 @pytest.mark.compiled
 @given(program=programs, n=st.sampled_from([0, 1, 3]))
 def test_statements_take_effect_in_order(device, program, n):

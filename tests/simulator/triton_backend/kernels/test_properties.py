@@ -7,19 +7,11 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .support import assert_same, compile_source, evaluate, samples, triton_name
+from .support import QUICK, assert_same, compile_source, evaluate, samples, triton_name
 from .test_shapes import offsets
-
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 # An expression is its Triton text and its meaning on numpy arrays of one dtype.
 INTEGER_OPERATIONS = {

@@ -7,10 +7,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .support import assert_same
+from .support import QUICK, assert_same
 from .test_index_arithmetic import BLOCK, evaluate_index, meaning
 
 LARGEST, LEAST = 2**31 - 1, -(2**31)
@@ -41,10 +41,7 @@ sums = st.recursive(
     ),
     max_leaves=4,
 )
-whole = settings(
-    max_examples=40, deadline=None, derandomize=True, database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+whole = settings(QUICK, max_examples=40)
 
 
 @whole

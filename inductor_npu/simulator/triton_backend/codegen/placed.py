@@ -24,7 +24,7 @@ from .coordinates import Coordinate
 from .frame import Frame, row_major
 from .lanes import Index, Uniform, Vector
 from .memory import Buffer
-from .reductions import IDENTITIES, Uses, combining, counted_by_loop, longer_axes, one_axis, terms, unbroadcast
+from .reductions import IDENTITIES, Uses, counted_by_loop, longer_axes, one_axis, peeled, terms, unbroadcast
 from .types import BITS, element_bytes, element_of, is_float, llvm_type, shape_of
 from .whole_chunks import is_worth_two_loops, never_holds, whole_chunks
 
@@ -57,13 +57,10 @@ class Placed:
 
 
 # -- what is one -----------------------------------------------------------------------------------------------------
-def place_values(op: Op, block: Block, uses: Uses) -> bool:
-    """Whether `op` of `block` is such a reduction: it then is an operation PLACED, in place; of a tile that a loop
-    carries, the loop carries the results.
+def place_values(op: Op, combine: str, block: Block, uses: Uses) -> bool:
+    """Whether `op` of `block`, a reduction by `combine`, is such a one: it then is an operation PLACED, in place; of a
+    tile that a loop carries, the loop carries the results.
     """
-    combine = combining(op)
-    if combine is None:
-        return False
     placed = _placed(op.operands[0], op.attrs["axis"], combine, uses, None)
     if placed is None:
         return _sink_into_loop(op, combine, block, uses)
@@ -147,9 +144,7 @@ def _holds_at_first(condition: Value, axis: int, uses: Uses, loop: Op) -> bool:
     condition = unbroadcast(condition)
     if longer_axes(condition) != [axis]:
         return False
-    while condition.owner is not None and condition.owner.name in ("tt.expand_dims", "tt.reshape"):
-        condition = condition.owner.operands[0]
-    op = condition.owner
+    op = peeled(condition).owner
     if op is None or op.name != "arith.cmpi" or op.attrs["predicate"] != "slt":
         return False
     numbers, end = one_axis(op.operands[0]), splat_number(op.operands[1])
@@ -164,8 +159,7 @@ def _is_rising(value: Value, axis: int, uses: Uses, loop: Op | None) -> bool:
     value = unbroadcast(value)
     if longer_axes(value) != [axis]:
         return False
-    while value.owner is not None and value.owner.name in ("tt.expand_dims", "tt.reshape", "arith.sitofp"):
-        value = value.owner.operands[0]
+    value = peeled(value, "arith.sitofp")
     return one_axis(value) is not None and (loop is None or counted_by_loop(value, uses.loops) is loop)
 
 

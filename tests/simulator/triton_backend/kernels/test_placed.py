@@ -7,14 +7,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from inductor_npu.simulator.triton_backend import codegen
-from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
-from tests.triton_features import forget, require
+from tests.triton_features import require
 
-from .support import assert_same, triton_name
+from .support import QUICK, assert_same, triton_name
 
 pytestmark = pytest.mark.compiled
 
@@ -87,17 +85,6 @@ def is_placed(compiled) -> bool:
     return "icmp ult <" in compiled.asm["llir"]
 
 
-@pytest.fixture(params=[128, 256, 512], ids="{} bits".format)
-def vectors(request, monkeypatch) -> None:
-    """The compiler takes the host's vectors to have so many bits, and compiles anew."""
-    wide = request.param == 512
-    options = CodegenOptions(vector_bits=request.param, registers=32 if wide else 16, compresses=wide)
-    monkeypatch.setattr(codegen, "host_options", lambda: options)
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    for kernel in (whole_kernel, loop_kernel, other_kernel):
-        forget(kernel)
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=triton_name)
 def test_values_are_added_where_their_index_says(device, vectors, dtype):
     for last, places, first, length, count in ((False, 64, 0, 64, 64), (True, 64, 7, 32, 21), (False, 128, 64, 16, 3)):
@@ -123,13 +110,7 @@ def test_any_values_are_added_in_the_order_of_their_indices(device, vectors):
     number = st.floats(width=32) | st.sampled_from([-0.0, 1e30, -1e30, float("nan"), float("inf")])
     place = st.integers(25, 70) | st.sampled_from([-(1 << 31), (1 << 31) - 1, 0])
 
-    @settings(
-        max_examples=25,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
+    @QUICK
     @given(
         index=st.lists(place, min_size=4 * 40, max_size=4 * 40),
         value=st.lists(number, min_size=4 * 40, max_size=4 * 40),
