@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from fuzz.wider import as_elsewhere
+
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 FLOATS = DTYPES[:4]
 FLOATS8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")  # stored, and computed with as another
@@ -173,9 +175,13 @@ class Case:
         """The same program with the inputs of the second call."""
         return replace(self, inputs=tuple(part.grown(self.more) for part in self.inputs))
 
-    def program(self, wide: bool = False) -> Callable[..., tuple[Any, ...]]:
-        """The function, a new one each time. wide: with float64 in place of each floating-point dtype that it names."""
+    def program(self, wide: bool = False, elsewhere: bool = False) -> Callable[..., tuple[Any, ...]]:
+        """The function, a new one each time. wide: with float64 in place of each floating-point dtype that it names.
+        elsewhere: with the operators that other devices take, on the CPU, too.
+        """
         space = _executed(self.text)
+        if elsewhere:
+            space["wider"] = as_elsewhere
         if wide:
             space.update(dict.fromkeys(FLOATS, torch.float64))
         return space["program"]

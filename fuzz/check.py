@@ -32,14 +32,16 @@ class Observation:
     shared: frozenset[tuple[int, int]]
 
 
-def check(case: Case, device: str = "npu") -> str:
+def check(case: Case, device: str = "npu", elsewhere: bool = False) -> str:
     """Why `case`, compiled for `device`, is wrong; "" if it is right.
+
+    elsewhere: what is compiled has the operators that other devices take, on the CPU, too.
 
     Raises what compiling or running it raises. A case that eager refuses is right.
     """
     torch._dynamo.reset()
     sizes_become_arguments = True if case.dynamic else None if case.more else False
-    compiled = torch.compile(case.program(), dynamic=sizes_become_arguments)
+    compiled = torch.compile(case.program(elsewhere=elsewhere), dynamic=sizes_become_arguments)
     with vectors_of(case.vectors):
         if why := _difference(case, compiled, device):
             return why

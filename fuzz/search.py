@@ -45,7 +45,8 @@ class Search:
     """Checks what hypothesis draws. `failure` is the smallest program that failed, None if none did.
 
     A program that stock Inductor on the CPU gets wrong in the same way, also if its graphs break where those of every
-    other device break, is PyTorch's fault: `as_stock` counts these.
+    other device break, or if it has the operators that only other devices take, is PyTorch's fault: `as_stock` counts
+    these.
     """
 
     def __init__(
@@ -140,12 +141,13 @@ class Search:
 
     def _is_wrong_in_stock(self, case: Case, why: str) -> bool:
         cases = dict.fromkeys((case, case.with_unknown_numbers()))
-        return any(_kind(self._outcome(each, STOCK)) == _kind(why) for each in cases)
+        forms = (False, True) if "wider(" in case.text else (False,)
+        return any(_kind(self._outcome(each, STOCK, form)) == _kind(why) for each in cases for form in forms)
 
-    def _outcome(self, case: Case, device: str) -> str:
+    def _outcome(self, case: Case, device: str, elsewhere: bool = False) -> str:
         faulthandler.dump_traceback_later(self.limit, exit=True)
         try:
-            return check(case, device)
+            return check(case, device, elsewhere)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
             return one_line(f"{type(error).__name__}: {error}")
         finally:

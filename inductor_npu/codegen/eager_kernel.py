@@ -156,11 +156,13 @@ def written(kernel: Any, name: str) -> str | None:
 
 
 def reason_of(failure: Exception) -> str:
-    """What `failure` says, in one line: a compiler's error ends with it, below the place; what does not fit begins with
-    it, and goes on with the largest tiles.
+    """What `failure` says, in one line: Triton's error ends with it, below the place, LLVM's has it above; what does
+    not fit begins with it, and goes on with the largest tiles.
     """
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(_FRAME)] or lines or [""]
+    if diagnoses := [line for line in lines if ": error: " in line]:
+        lines = diagnoses
     return f"{type(failure).__name__}: {lines[0 if isinstance(failure, (NpuError, OutOfResources)) else -1]}"
 
 

@@ -15,6 +15,7 @@ from inductor_npu.codegen import scheduling
 from inductor_npu.codegen.eager_kernel import reason_of
 from inductor_npu.errors import KernelTooLargeError, NpuWarning
 from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError
+from inductor_npu.simulator.triton_backend.object_code import LlvmError
 from tests.compile.helpers import check
 
 
@@ -140,3 +141,5 @@ def test_the_reason_is_the_sentence_and_not_the_details_below_or_above_it() -> N
     named = KernelTooLargeError(kernel="kernel", target="Ascend910B3", blocks={"XBLOCK": 1}, reason=too_large)
     assert reason_of(named).startswith("KernelTooLargeError: kernel kernel does not fit Ascend910B3")
     assert reason_of(CompilationError("at 3:4:\nx = y\n    ^", None, "no y")) == "CompilationError: no y"
+    refused = LlvmError("LLVM IR parsing error\n<string>:2:8: error: invalid cast\n  %y = bitcast\n       ^")
+    assert reason_of(refused) == "LlvmError: <string>:2:8: error: invalid cast"

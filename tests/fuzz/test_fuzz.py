@@ -88,7 +88,9 @@ def test_inputs_that_eager_and_compiled_code_get_have_the_strides_of_their_layou
 @pytest.mark.slow
 def test_a_failing_program_is_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        search_module, "check", lambda case, device: "results: 1" if device == "npu" and "sin(" in case.text else ""
+        search_module,
+        "check",
+        lambda case, device, elsewhere: "results: 1" if device == "npu" and "sin(" in case.text else "",
     )
     search = Search("npu", tmp_path / "running.py", 60)
     search.run(0, 200)
@@ -187,7 +189,7 @@ def test_code_is_made_for_vectors_of_the_width_that_a_program_names(bits: int, m
 
 def test_each_process_has_the_next_width_of_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[int] = set()
-    monkeypatch.setattr(search_module, "check", lambda case, device: seen.add(case.vectors) or "")
+    monkeypatch.setattr(search_module, "check", lambda case, device, elsewhere: seen.add(case.vectors) or "")
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
     for number in range(4):
         answers = os.open(os.devnull, os.O_WRONLY)
@@ -200,7 +202,7 @@ def test_each_process_has_the_next_width_of_vectors(tmp_path: Path, monkeypatch:
 def test_what_stock_inductor_gets_wrong_alike_is_counted_but_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_module, "check", lambda case, device: f"results: off by 1 on {device}")
+    monkeypatch.setattr(search_module, "check", lambda case, device, elsewhere: f"results: off by 1 on {device}")
     search = Search("npu", tmp_path / "running.py", 60)
     search.run(0, 3)
     assert search.failure is None
@@ -227,6 +229,31 @@ def test_what_goes_wrong_in_stock_inductor_where_other_devices_break_the_graph_i
     assert check(Case(inputs, body, dynamic=True), "cpu") == ""
     assert search.why(Case(inputs, body, dynamic=True)) == ""
     assert search.as_stock == 1
+
+
+def test_what_stock_inductor_gets_wrong_in_an_operator_of_other_devices_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(case: Case, device: str, elsewhere: bool) -> str:
+        return "" if device == "cpu" and not elsewhere else "InductorError: of bounds"
+
+    monkeypatch.setattr(search_module, "check", check)
+    body = ("return (wider(torch.abs, x0 > 0, within=uint8),)",)
+    search = Search("npu", tmp_path / "running.py", 60)
+    assert search.why(Case((Input("float32", (4,)),), body)) == ""
+    assert search.why(Case((Input("float32", (4,)),), ("return (torch.abs(x0),)",))) == "InductorError: of bounds"
+    assert search.as_stock == 1
+
+
+def test_the_operators_of_other_devices_run_as_they_are_where_that_is_asked_for() -> None:
+    body = ("return (wider(lambda x: (seen.append(x.dtype), x)[1], x0, within=float64),)",)
+    case = Case((Input("float16", (4,)),), body)
+    seen: list[torch.dtype] = []
+    for elsewhere in (False, True):
+        program = case.program(elsewhere=elsewhere)
+        program.__globals__["seen"] = seen
+        assert program(next(case.arguments()))[0].dtype == torch.float16
+    assert seen == [torch.float64, torch.float16]
 
 
 @pytest.mark.slow  # another interpreter imports all of it

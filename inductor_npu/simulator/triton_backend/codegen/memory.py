@@ -261,8 +261,8 @@ class Memory:
         """
         width = vector.lanes
         bits = 8 * element_bytes(vector.element)
-        if width * bits < 32:  # the fence wants floating point numbers
-            vector = self.b.shuffle(vector, [*range(width), *[-1] * (32 // bits - width)])
+        if missing := -width % (32 // bits):  # the fence wants whole floating point numbers
+            vector = self.b.shuffle(vector, [*range(width), *[-1] * missing])
         floats = vector.lanes * bits // 32
         as_floats = self.b.pure("f32", floats, f"bitcast {vector} to {llvm_type('f32', floats)}", vector)
         fenced = self.b.intrinsic("arithmetic.fence", ("f32", floats), [as_floats])
