@@ -13,6 +13,7 @@
 #   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
 #   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
+#   make ascend-seat  .venv-ascend-seat: the real torch_npu over a stand-in for CANN; make test-ascend-seat runs its tests
 #   make ascend-env   .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
 #
 # Settings: make PYTHON=python3.12 TORCH=2.12.0 ...
@@ -20,6 +21,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 ASCEND_VENV ?= .venv-ascend
+SEAT_VENV ?= .venv-ascend-seat
 TORCH ?= 2.13.0
 # Where PyTorch's CPU builds come from: PyPI's torch for Linux is the CUDA build, several GB.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -49,7 +51,7 @@ ASCEND_TEST := $(STRICT) $(ASCEND_PY) $(PYTEST)
 TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py tests/compile/test_user_kernels.py \
 	tests/programs/test_kernels_in_programs.py tests/tiling/test_launcher.py tests/models tests/test_triton_features.py
 
-.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env clean
+.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -84,6 +86,21 @@ $(ASCEND_READY): requirements-ascend.txt requirements.txt pyproject.toml
 $(ASCEND_DEVICE): $(ASCEND_READY) $(DEVICE_SOURCES)
 	@$(ASCEND_PY) -m inductor_npu.simulator.device
 	@touch $@
+
+# torch_npu owns the device `npu` there. The stand-in for CANN is built by the first command that runs at the seat.
+SEAT_PY := $(SEAT_VENV)/bin/python
+SEAT_READY := $(SEAT_VENV)/.ready-torch-$(TORCH)
+
+ascend-seat: $(SEAT_READY)
+	@$(SEAT_PY) -m tests.ascend_seat.build
+
+$(SEAT_READY): requirements-ascend-seat.txt requirements-ascend.txt requirements.txt pyproject.toml
+	@test -x $(SEAT_PY) || $(PYTHON) tools/ascend_env.py supported
+	$(call make_environment,$(SEAT_VENV),requirements-ascend-seat.txt)
+	@$(SEAT_PY) tools/ascend_env.py ready
+
+test-ascend-seat: ascend-seat
+	$(STRICT) $(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) $(PYTEST) tests/ascend_seat
 
 demo: setup
 	@$(PY) -m examples.demo
@@ -145,4 +162,4 @@ bench: setup
 	$(PY) -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(ASCEND_VENV) build dist *.egg-info
+	rm -rf $(VENV) $(ASCEND_VENV) $(SEAT_VENV) build dist *.egg-info

@@ -56,6 +56,10 @@ def _activate(provider: Provider) -> None:
         return  # said by the warning; older releases lack hooks that the device cannot do without
     if provider is SIMULATOR:
         _install_simulator()
+    if provider is ASCEND:
+        from inductor_npu.ascend_chip import install
+
+        install.install()
     registration.register()
     _active = provider
 

@@ -22,7 +22,16 @@ class NpuCompileResult(stock.TritonCompileResult):
         kernel["asm"] = {stage: text for stage, text in kernel["asm"].items() if text is kernel["kernel"]}
         if "_run" in kernel:  # Triton from 3.5 on keeps the launcher there
             kernel["_run"] = None
-        return {**state, "kernel": kernel}
+        return {**state, "kernel": kernel, "packs_a_dict": isinstance(self.kernel.packed_metadata, dict)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A dictionary that the kernel's Triton packed stays one: torch makes a named tuple of each, of which the
+        launcher of Ascend's Triton reads what is no dictionary (the process ended with SIGSEGV).
+        """
+        packs_a_dict = state.pop("packs_a_dict", False)
+        super().__setstate__(state)
+        if packs_a_dict:
+            self.kernel.packed_metadata = state["kernel"]["packed_metadata"]
 
     def _gen_launcher_code(
         self, scope: dict[str, Any], def_args: list[str], runner_args: list[str], *more: Any, **named: Any

@@ -137,6 +137,18 @@ def build(program: Program, noisy: bool = False) -> NativeKernel:
 
     Raises CannotExecuteError if the host's LLVM does not accept the kernel, or a function that it calls is not there.
     """
+    code, words = object_of(program, noisy)
+    try:
+        return NativeKernel(object_code.load_function(code, "npu_launch", {}), words)
+    except object_code.LlvmError as error:
+        raise _refused_by_llvm(error) from error
+
+
+def object_of(program: Program, noisy: bool = False) -> tuple[bytes, int]:
+    """The object file that defines `npu_launch`, and how many words it takes (see NativeKernel); `noisy` as in build.
+
+    Raises CannotExecuteError if the host's LLVM does not accept the kernel.
+    """
     match = re.search(rf"^define [\w ]*@{re.escape(program.entry)}\(([^)]*)\)", program.ir, re.M)
     if not match:
         raise CannotExecuteError(f"its LLVM IR has no function {program.entry}")
@@ -150,10 +162,13 @@ def build(program: Program, noisy: bool = False) -> NativeKernel:
         _COPY + _ARENA + "".join(_cast(*cast) for cast in casts) + divisions + noises + _launch(program.entry, types)
     )
     try:
-        code = object_code.compile_object(text, 1)
-        return NativeKernel(object_code.load_function(code, "npu_launch", {}), len(types) - 6)
+        return object_code.compile_object(text, 1), len(types) - 6
     except object_code.LlvmError as error:
-        raise CannotExecuteError(f"LLVM on this machine: {error}"[:300]) from error
+        raise _refused_by_llvm(error) from error
+
+
+def _refused_by_llvm(error: object_code.LlvmError) -> CannotExecuteError:
+    return CannotExecuteError(f"LLVM on this machine: {error}"[:300])
 
 
 _DIVISION = re.compile(r"= (sdiv|udiv|srem|urem)(?: exact)? (i\d+) ([^,\n]+), (%[\w.]+)")

@@ -1,0 +1,22 @@
+"""These tests run at the seat only (`make test-ascend-seat`): there torch_npu owns the device `npu`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.ascend_seat.seat import CANN, REPORT
+
+if os.environ.get("ASCEND_HOME_PATH") != str(CANN):
+    collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_cann_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Fails a test in which a function of CANN was called that the stand-in does not have, here or in a child."""
+    report = tmp_path / "missing"
+    monkeypatch.setenv(REPORT, str(report))
+    yield
+    assert not report.exists(), f"the stand-in has no {', '.join(sorted(set(report.read_text().split())))}"

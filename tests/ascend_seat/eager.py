@@ -1,0 +1,111 @@
+"""Eager operators of the real torch_npu at the stand-in, which has no library of operators (aclnn): each runs as the
+CPU's, on tensors that alias device memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import warnings
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+# Operators that torch_npu does itself with the runtime alone: memory, views, copies between devices.
+_TORCH_NPUS_OWN = frozenset(
+    (
+        "empty.memory_format",
+        "empty_strided",
+        "view",
+        "as_strided",
+        "_reshape_alias",
+        "set_",
+        "set_.source_Storage",
+        "set_.source_Storage_storage_offset",
+        "set_.source_Tensor",
+        "resize_",
+        "record_stream",
+        "is_pinned",
+        "_pin_memory",
+        "unfold",
+        "_to_copy",
+        "empty_like",
+        "new_empty_strided",
+        "alias",
+        "detach",
+        "is_set_to",
+        "lift",
+        "_unsafe_view",
+    )
+)
+
+_library: torch.library.Library | None = None
+
+
+def install() -> None:
+    """Replaces torch_npu's registrations for its device."""
+    global _library
+    _library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # each says that it overrides another
+        for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
+            namespace, _, operator = name.partition("::")
+            if namespace != "aten" or operator in _TORCH_NPUS_OWN:
+                continue
+            packet, _, overload = operator.partition(".")
+            found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+            if found is not None:
+                _library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
+
+
+def alias(tensor: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor over the device memory of `tensor`; whoever uses it waits for the device first."""
+    bytes_ = tensor.untyped_storage().nbytes()
+    if not bytes_:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+    address = tensor.untyped_storage().data_ptr()
+    memory = torch.frombuffer((ctypes.c_char * bytes_).from_address(address), dtype=torch.uint8)
+    empty = torch.empty(0, dtype=tensor.dtype)
+    return empty.set_(memory.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _on_aliases(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    torch.npu.synchronize()
+    pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def on_the_host(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.device.type == "npu":
+            pairs.append((alias(value), value))
+            return pairs[-1][0]
+        if isinstance(value, torch.device) and value.type == "npu":
+            return torch.device("cpu")
+        return value
+
+    device = kwargs.get("device")
+    args, kwargs = tree_map(on_the_host, (args, kwargs))
+    if kwargs.get("generator") is not None:
+        kwargs["generator"] = None
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradPrivateUse1)):
+        result = operator(*args, **kwargs)
+    if pairs:
+        device = pairs[0][1].device
+    elif device is None:
+        device = torch.device("npu", torch.npu.current_device())
+
+    def back(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        for on_host, given in pairs:
+            if value is on_host:
+                if given.shape != value.shape:  # an `out=` that was resized
+                    given.resize_(value.shape)
+                    alias(given).copy_(value)
+                return given
+        if value.device.type != "cpu":
+            return value
+        moved = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)
+        alias(moved).copy_(value)
+        return moved
+
+    return tree_map(back, result)

@@ -1,0 +1,45 @@
+"""The stand-in for CANN does what torch_npu relies on, and shows what programs forget."""
+
+from __future__ import annotations
+
+import torch
+
+
+def test_values_go_to_the_device_and_come_back() -> None:
+    x = torch.randn(64, 300)
+    assert torch.equal(x.npu().cpu(), x)
+    assert torch.equal((x.npu() * 2 + 1).cpu(), x * 2 + 1)
+
+
+def test_there_are_two_devices() -> None:
+    x = torch.randn(17)
+    assert torch.npu.device_count() == 2
+    assert torch.equal(x.to("npu:1").to("npu:0").cpu(), x)
+
+
+def test_a_stream_that_is_waited_for_has_done_its_work() -> None:
+    x = torch.randn(1000).npu()
+    stream = torch.npu.Stream()
+    with torch.npu.stream(stream):
+        y = x.clone()
+    torch.npu.current_stream().wait_stream(stream)
+    assert torch.equal(y.cpu(), x.cpu())
+
+
+def test_an_event_is_done_once_the_work_before_it_is() -> None:
+    stream, event = torch.npu.Stream(), torch.npu.Event()
+    x = torch.randn(1000).pin_memory()
+    with torch.npu.stream(stream):
+        for _ in range(20):
+            y = x.to("npu", non_blocking=True)
+        event.record()
+    assert not event.query()
+    event.synchronize()
+    assert event.query()
+    assert torch.equal(y.cpu(), x)
+
+
+def test_the_chip_says_its_name_and_its_cores() -> None:
+    properties = torch.npu.get_device_properties(0)
+    assert properties.name == "Ascend910B3"
+    assert (properties.cube_core_num, properties.vector_core_num) == (20, 40)
