@@ -78,6 +78,8 @@ _REDUCTIONS = {
     "sum": "{0}.sum({1}, keepdim=True, dtype={2})",
     "max": "torch.amax({0}, {1}, keepdim=True)",
     "min": "torch.amin({0}, {1}, keepdim=True)",
+    "argmax_value": "torch.amax({0}, {1}, keepdim=True)",
+    "argmin_value": "torch.amin({0}, {1}, keepdim=True)",
     "any": "({0} != 0).any({1}, keepdim=True)",
 }
 

@@ -1,4 +1,4 @@
-# In strict mode: the eager stand-in has no argmax_value.
+# The eager stand-in of loops with fnuz types had no largest value along an axis (argmax_value).
 
 import torch
 import torch.nn.functional as F
