@@ -28,9 +28,8 @@ class NpuCompileResult(stock.TritonCompileResult):
         """A dictionary that the kernel's Triton packed stays one: torch makes a named tuple of each, of which the
         launcher of Ascend's Triton reads what is no dictionary (the process ended with SIGSEGV).
         """
-        packs_a_dict = state.pop("packs_a_dict", False)
         super().__setstate__(state)
-        if packs_a_dict:
+        if state.get("packs_a_dict"):
             self.kernel.packed_metadata = state["kernel"]["packed_metadata"]
 
     def _gen_launcher_code(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,15 +53,3 @@ def _found_by_the_compiler(name: str) -> Path:
 
 def _output(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def main() -> None:
-    """Prints what the installed torch_npu wants, one name a line."""
-    from tests.ascend_seat.seat import package
-
-    found = wanted(package("torch_npu"), package("torch"))
-    print(*found.libraries, *found.symbols, sep="\n", file=sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
