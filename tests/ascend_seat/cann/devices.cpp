@@ -18,7 +18,7 @@ bool used[kMostDevices];
 thread_local Context* current = nullptr;
 thread_local char message[512] = "";
 
-// As published; a test compares them with Ascend's compiler (NpuTarget).
+// As inductor_npu/target/ascend.py has them.
 constexpr Chip kChips[] = {
     {"Ascend910B1", 24, 48},   {"Ascend910B2", 24, 48},   {"Ascend910B2C", 24, 48},  {"Ascend910B3", 20, 40},
     {"Ascend910B4", 20, 40},   {"Ascend910B4-1", 20, 40}, {"Ascend910_9362", 20, 40}, {"Ascend910_9372", 20, 40},
