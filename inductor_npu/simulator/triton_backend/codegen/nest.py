@@ -227,8 +227,8 @@ class Nest:
         if seen.ends:
             whole, some = seen.bounds(start, stop, width, width)
             self.b.close_guarded(loop, whole)
-            if not adds_nothing(self.kernel, self.group.roots, seen.off):
-                some = self.b.constant("i64", stop)
+            if self.reductions or not adds_nothing(self.kernel, self.group.roots, seen.off):
+                some = self.b.constant("i64", stop)  # each position has a result, which is read with those before it
             loop = self.b.open_loop(start, stop, width, whole)
             self.at[run] = Index(loop.iv, 1, "i64")
             self._single(Frame(self.kernel, width))

@@ -54,6 +54,16 @@ def sum_of_corner(x, out, n, N: tl.constexpr):
 
 
 @triton.jit
+def squares_of_column_sums(x, out, n, ROWS: tl.constexpr, N: tl.constexpr):
+    """Columns, then what came of them, added up for two tiles of which the second has n columns."""
+    r = tl.arange(0, ROWS)
+    for tile in range(2):
+        c = tile * N + tl.arange(0, N)
+        sums = tl.sum(tl.load(x + r[:, None] * (N + n) + c[None, :], (c < N + n)[None, :], other=0), 0)
+        tl.store(out + tile, tl.sum(sums * sums, 0))
+
+
+@triton.jit
 def increment(x, n, N: tl.constexpr):
     i = tl.program_id(0) * N + tl.arange(0, N)
     tl.store(x + i, tl.load(x + i, i < n) + 1, i < n)
@@ -81,6 +91,15 @@ def test_rows_up_to_a_length(device, n, rows):
     largest = x[:rows, :n].amax(1) if n else torch.full((rows,), float("-inf"))
     assert torch.equal(most.cpu()[:rows], largest)
     assert (total.cpu()[rows:] == UNTOUCHED).all()
+
+
+@pytest.mark.parametrize("n", LENGTHS[:-1])
+def test_columns_behind_the_edge_have_sums_too(device, n):
+    x = torch.randn(8, COLUMNS + n)
+    out = torch.full((2,), UNTOUCHED, device=device)
+    squares_of_column_sums[(1,)](x.to(device), out, n, ROWS=8, N=COLUMNS)
+    squares = x.sum(0) ** 2
+    torch.testing.assert_close(out.cpu(), torch.stack([squares[:COLUMNS].sum(), squares[COLUMNS:].sum()]))
 
 
 @pytest.mark.parametrize(("n", "m"), [(100, 50), (50, 100), (128, 9), (40, 40), (0, 128), (128, 0)])

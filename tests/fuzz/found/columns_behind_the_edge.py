@@ -1,4 +1,4 @@
-# Says that an index is out of bounds, which it is not.
+# An assert said that an index was out of bounds: results of columns behind a mask's edge were not written, and read.
 
 import torch
 import torch.nn.functional as F
