@@ -11,15 +11,18 @@ from tests.processes import run_python
 # Nobody asks for a device: what is found decides.
 UNASKED = {"INDUCTOR_NPU_PROVIDER": ""}
 
-# What of torch.compile asks for devices: Dynamo, and Inductor's passes.
-COMPILE = """
+# What of torch.compile asks for devices: Dynamo, and Inductor's passes, whose import takes longest.
+DYNAMO = """
 import torch
 print(torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist())
-import torch._inductor.compile_fx
-print(torch._inductor.utils.get_gpu_type(), hasattr(torch, "npu"))
+import torch._inductor.utils
 """
+PASSES = "import torch._inductor.compile_fx\n"
+DEVICES = 'print(torch._inductor.utils.get_gpu_type(), hasattr(torch, "npu"))\n'
+COMPILE = DYNAMO + PASSES + DEVICES
 
 
+@pytest.mark.slow
 def test_a_folder_without_code_is_no_provider(tmp_path: Path) -> None:
     (tmp_path / "torch_npu").mkdir()
 
@@ -29,15 +32,18 @@ def test_a_folder_without_code_is_no_provider(tmp_path: Path) -> None:
     assert finished.stderr == ""
 
 
+@pytest.mark.parametrize("passes", ["", pytest.param(PASSES, marks=pytest.mark.slow)], ids=["Dynamo", "Inductor"])
 @pytest.mark.parametrize(
     ("source", "imports_it"), [("import what_is_not_there", False), ("import what_is_not_there", True), ("", True)]
 )
-def test_a_package_that_brings_no_device_leaves_torch_usable(tmp_path: Path, source: str, imports_it: bool) -> None:
+def test_a_package_that_brings_no_device_leaves_torch_usable(
+    tmp_path: Path, source: str, imports_it: bool, passes: str
+) -> None:
     (tmp_path / "torch_npu").mkdir()
     (tmp_path / "torch_npu" / "__init__.py").write_text(source)
     begin = "try:\n    import torch_npu\nexcept ImportError:\n    print('not imported')\n" if imports_it else ""
 
-    finished = run_python(begin + COMPILE, path=tmp_path, **UNASKED)
+    finished = run_python(begin + DYNAMO + passes + DEVICES, path=tmp_path, **UNASKED)
 
     assert finished.lines()[-2:] == ["[2.0, 2.0]", "cuda False"]
     assert finished.stderr.count("NpuWarning") == 1
@@ -54,6 +60,7 @@ def late(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_package_may_use_dynamo_before_it_brings_the_device(late: Path) -> None:
     finished = run_python("import torch_npu" + COMPILE, path=late, **UNASKED)
 
