@@ -137,8 +137,8 @@ int32_t rtDevBinaryRegister(const rtDevBinary* binary, void** handle) {
   int file = memfd_create("kernel", 0);
   if (file < 0 || write(file, binary->data, binary->length) != static_cast<ssize_t>(binary->length))
     return fail(kOutOfMemory, "a kernel of %llu bytes cannot be kept", static_cast<unsigned long long>(binary->length));
+  // The file stays open: dlopen takes a library that is loaded for one of the same name, and numbers are used again.
   *handle = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  close(file);
   return *handle ? kSuccess : fail(kInvalidParameter, "not a kernel for the host: %s", dlerror());
 }
 
