@@ -37,6 +37,15 @@ class UnknownTargetError(NpuError):
     )
 
 
+class UnknownChipError(UnknownTargetError):
+    """torch_npu drives a chip that nobody registered."""
+
+    template = (
+        "this machine's chip is called {name!r}, of which no facts are known; INDUCTOR_NPU_TARGET=<name> generates code "
+        "for the most similar of: {known}, or add yours with inductor_npu.target.register_target"
+    )
+
+
 class UnknownGraphPassError(NpuError):
     """INDUCTOR_NPU_GRAPH_PASSES, or inductor_npu.config.graph_passes, names a pass that is not there."""
 

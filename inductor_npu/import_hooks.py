@@ -17,6 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 Callback = Callable[[], None]
+Execute = Callable[[ModuleType], None]
 
 
 class _AfterImportFinder(MetaPathFinder):
@@ -28,6 +29,7 @@ class _AfterImportFinder(MetaPathFinder):
 
     def __init__(self) -> None:
         self._callbacks: dict[str, list[Callback]] = {}
+        self._instead: dict[str, Execute] = {}
         self._lock = threading.Lock()
         self._searching = threading.local()
 
@@ -35,10 +37,15 @@ class _AfterImportFinder(MetaPathFinder):
         with self._lock:
             self._callbacks.setdefault(name, []).append(callback)
 
+    def replace(self, name: str, execute: Execute) -> None:
+        with self._lock:
+            self._instead[name] = execute
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self._callbacks or getattr(self._searching, "active", False):
+        watched = fullname in self._callbacks or fullname in self._instead
+        if not watched or getattr(self._searching, "active", False):
             return None
         # The search below walks sys.meta_path again, this finder included.
         self._searching.active = True
@@ -54,7 +61,7 @@ class _AfterImportFinder(MetaPathFinder):
     def _shadow_exec_module(self, spec: ModuleSpec) -> None:
         loader = spec.loader
         assert loader is not None, "find_spec only passes on specs that have a loader"
-        run_module = loader.exec_module
+        run_module = self._instead.get(spec.name, loader.exec_module)
 
         def exec_module_then_call_back(module: ModuleType) -> None:
             del loader.exec_module  # the instance attribute; the class's method shows again
@@ -70,6 +77,19 @@ class _AfterImportFinder(MetaPathFinder):
 _finder = _AfterImportFinder()
 
 
+def instead_of_running(name: str, execute: Execute) -> None:
+    """Has `execute` called with the module called `name`, where its own code would run, when it is imported. Of a
+    package the modules inside can be imported as before. Nothing happens where it was imported already.
+    """
+    _stand_in_front()
+    _finder.replace(name, execute)
+
+
+def _stand_in_front() -> None:
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
 def after_import(name: str, callback: Callback) -> None:
     """Calls `callback` once, in the importing thread, right after the module called `name` has first been imported; at
     once if it already was.
@@ -82,6 +102,5 @@ def after_import(name: str, callback: Callback) -> None:
         importlib.import_module(name)  # returns at once, or waits for another thread that is still importing it
         callback()
         return
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    _stand_in_front()
     _finder.watch(name, callback)

@@ -6,11 +6,13 @@ A provider brings the PrivateUse1 backend named `npu`, the Python module `torch.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import sys
 from dataclasses import dataclass
 
-from inductor_npu.errors import ProviderMissingError, UnknownProviderError, UnknownTargetError
+from inductor_npu.errors import ProviderMissingError, UnknownChipError, UnknownProviderError, UnknownTargetError
 from inductor_npu.target import NpuTarget, get_target, known_targets
 
 PROVIDER_VARIABLE = "INDUCTOR_NPU_PROVIDER"
@@ -25,7 +27,8 @@ class Provider:
     `package` is the module that must be importable; `raw_stream` names the function `(device index) -> int` that
     gives the handle of the current stream and `empty_strided` the function `(sizes, strides, dtype) -> Tensor` that
     allocates on the current device with the least overhead (None: use torch.empty_strided). Both as
-    "module:function", so that generated code can import them directly. `compile_only_driver` names, as "module:class",
+    "module:function", so that generated code can import them directly. `interface` names the class that Dynamo and
+    Inductor ask about the device. `compile_only_driver` names, as "module:class",
     a driver of Triton with a class method `activate` that makes it the driver of a forked process, which compiles but
     never touches the device (None: processes that compile are not forked; see codegen/lookahead.py).
     """
@@ -33,6 +36,7 @@ class Provider:
     name: str
     package: str
     raw_stream: str
+    interface: str
     empty_strided: str | None = None
     compile_only_driver: str | None = None
 
@@ -44,11 +48,18 @@ class Provider:
         return spec is not None and spec.origin is not None
 
 
-ASCEND = Provider("ascend", "torch_npu", "torch_npu._C:_npu_getCurrentRawStream")
+ASCEND = Provider(
+    "ascend",
+    "torch_npu",
+    # The one that does not wait for torch_npu's queue of launches: ours go into the same queue.
+    "torch_npu._C:_npu_getCurrentRawStreamNoWait",
+    "inductor_npu.ascend_chip.interface:AscendInterface",
+)
 SIMULATOR = Provider(
     "simulator",
     "inductor_npu",
     "inductor_npu.simulator.device:get_raw_stream",
+    "inductor_npu.device_interface.interface:NpuInterface",
     "inductor_npu.simulator.device:empty_strided",
     "inductor_npu.simulator.triton_backend.compile_only:CompileOnlyDriver",
 )
@@ -101,12 +112,28 @@ def current_provider() -> Provider:
 
 
 def current_target() -> NpuTarget:
-    """The chip that kernels are generated for: `INDUCTOR_NPU_TARGET`, by default Ascend910B3.
+    """The chip that kernels are generated for: `INDUCTOR_NPU_TARGET`, else the chip that torch_npu drives, else
+    Ascend910B3.
 
-    Raises UnknownTargetError, naming the known chips.
+    Raises UnknownTargetError or UnknownChipError, naming the known chips.
     """
-    name = os.environ.get(TARGET_VARIABLE, "").strip() or DEFAULT_TARGET
+    name, error = os.environ.get(TARGET_VARIABLE, "").strip(), UnknownTargetError
+    if not name and (chip := _chip_of_this_machine()):
+        name, error = chip, UnknownChipError
     try:
-        return get_target(name)
+        return get_target(name or DEFAULT_TARGET)
     except ValueError:
-        raise UnknownTargetError(name=name, known=", ".join(known_targets())) from None
+        raise error(name=name, known=", ".join(known_targets())) from None
+
+
+def _chip_of_this_machine() -> str | None:
+    """The name of the chip, where torch_npu drives one: all chips of a machine are of one kind."""
+    return _chip_of_torch_npu() if ASCEND.package in sys.modules and current_provider() is ASCEND else None
+
+
+@functools.cache
+def _chip_of_torch_npu() -> str | None:
+    import torch
+
+    npu = getattr(torch, "npu", None)
+    return npu.get_device_name(0) if npu is not None and npu.is_available() else None

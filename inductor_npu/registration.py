@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pkgutil
 import sys
 import time
 
@@ -40,6 +41,8 @@ def _register_once() -> None:
     after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, _register_device_interface))
     after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
+    # torch_npu registers an interface of its own when the import of Dynamo ends; Inductor asks for ours.
+    after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_device_interface))
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
     after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_codegen))
 
@@ -86,11 +89,10 @@ def _register_device_interface() -> None:
     """What Dynamo and Inductor ask of a device: streams, events, guards, properties."""
     from torch._dynamo.device_interface import register_interface_for_device
 
-    from inductor_npu.device_interface.interface import NpuInterface
-
-    register_interface_for_device(DEVICE, NpuInterface)
-    for index in range(NpuInterface.device_count()):
-        register_interface_for_device(f"{DEVICE}:{index}", NpuInterface)
+    interface = pkgutil.resolve_name(current_provider().interface)
+    register_interface_for_device(DEVICE, interface)
+    for index in range(interface.device_count()):
+        register_interface_for_device(f"{DEVICE}:{index}", interface)
 
 
 def _name_constants_of_the_device() -> None:

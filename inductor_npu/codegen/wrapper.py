@@ -6,8 +6,10 @@ from typing import Any
 
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
 
 from inductor_npu import providers
+from inductor_npu.ascend_chip.other_backends import other_backend
 from inductor_npu.codegen import cpu_launches, operator_calls, provenance
 from inductor_npu.codegen.emitted import EmittedKernel
 
@@ -125,10 +127,14 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         if inductor_config.triton.cudagraphs:
+            V.graph.disable_cudagraphs_reason = "npu has no graph capture yet"
             self.imports.writeline(
                 "from inductor_npu.codegen.graph_capture import warn_missing as warn_graph_capture_missing"
             )
             self.header.writeline("warn_graph_capture_missing()")
+        if other := other_backend():
+            self.imports.writeline("from inductor_npu.ascend_chip.other_backends import warn_that_it_is_not_used")
+            self.header.writeline(f"warn_that_it_is_not_used({other!r})")
 
 
 class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):
