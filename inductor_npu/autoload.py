@@ -5,10 +5,13 @@ its first use.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
+from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 
 from inductor_npu.errors import NpuWarning, ProviderChangeError, UnknownProviderError
+from inductor_npu.import_hooks import after_import
 from inductor_npu.providers import ASCEND, PROVIDER_VARIABLE, PROVIDERS, SIMULATOR, Provider, select_provider
 
 _active: Provider | None = None
@@ -18,6 +21,8 @@ def run() -> None:
     """Activates the provider that `providers.select_provider` names, if any. Never raises: a failure becomes one
     warning.
     """
+    if _active is not None:
+        return
     try:
         if not os.environ.get(PROVIDER_VARIABLE) and _another_backend_is_installed():
             return
@@ -31,6 +36,22 @@ def run() -> None:
             NpuWarning,
             stacklevel=2,
         )
+
+
+def before_torch_npu() -> ModuleSpec | None:
+    """Called where torch_npu is about to be imported, maybe before torch (see inductor_npu_startup.py). Never raises.
+
+    Returns what is to be imported in its place: where the embedded NPU is asked for, torch.npu under that name; else
+    None.
+    """
+    wanted = os.environ.get(PROVIDER_VARIABLE, "").strip().lower()
+    if wanted == SIMULATOR.name:
+        from inductor_npu.simulator import stand_in
+
+        return stand_in.install()
+    if "torch" not in sys.modules and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
+        after_import(ASCEND.package, run)
+    return None
 
 
 def enable(name: str) -> None:
@@ -71,7 +92,7 @@ def _install_simulator() -> None:
 
     npu.install()
     selection.install()
-    stand_in.install_if_asked()
+    stand_in.install_if_wanted()
 
 
 def _another_backend_is_installed() -> bool:

@@ -59,11 +59,15 @@ class Call:
 
 @functools.cache
 def sources() -> dict[str, ast.Module]:
-    """Every module of the package that can be imported here, by name: what runs in Ascend's compiler only with it."""
+    """Every module of the package that can be imported here, by name: what runs in Ascend's compiler only with it, what
+    derives from torch_npu's classes only with that.
+    """
     found = pkgutil.walk_packages([str(PACKAGE)], "inductor_npu.")
     names = [info.name for info in found if not info.ispkg and not info.name.endswith("__main__")]
     if importlib.util.find_spec("triton.backends.ascend") is None:
         names = [name for name in names if not name.startswith("inductor_npu.ascend.toolchain.")]
+    if importlib.util.find_spec("torch_npu") is None:
+        names.remove("inductor_npu.ascend_chip.interface")
     return {name: ast.parse(PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py").read_text()) for name in names}
 
 

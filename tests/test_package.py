@@ -20,7 +20,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     source = folder / "source"
     source.mkdir()
     # A copy: setuptools leaves build folders in its source.
-    for name in ("pyproject.toml", "README.md", "LICENSE", "inductor_npu"):
+    startup = ("setup.py", "inductor_npu.pth", "inductor_npu_startup.py")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "inductor_npu", *startup):
         (source / name).symlink_to(ROOT / name)
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(source)], check=True)
@@ -38,6 +39,12 @@ def test_the_wheel_has_all_modules_and_the_devices_sources(wheel: zipfile.ZipFil
         path.relative_to(ROOT).as_posix() for pattern in ("*.py", "*.cpp", "*.h") for path in package.rglob(pattern)
     }
     assert expected - set(wheel.namelist()) == set()
+
+
+def test_a_process_starts_with_what_sees_torch_npu_come(wheel: zipfile.ZipFile) -> None:
+    line = wheel.read("inductor_npu.pth").decode().strip()
+    assert line == "import inductor_npu_startup"
+    assert wheel.read("inductor_npu_startup.py").decode() == (ROOT / "inductor_npu_startup.py").read_text()
 
 
 def test_torch_and_triton_find_the_package(wheel: zipfile.ZipFile) -> None:

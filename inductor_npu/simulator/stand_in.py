@@ -18,6 +18,7 @@ from types import ModuleType
 
 from inductor_npu.errors import NpuWarning
 from inductor_npu.import_hooks import after_import
+from inductor_npu.providers import ASCEND
 from inductor_npu.switches import is_on
 
 VARIABLE = "INDUCTOR_NPU_AS_TORCH_NPU"
@@ -55,25 +56,34 @@ class _StandInFinder(MetaPathFinder, Loader):
         return StandIn(spec.name, __doc__)
 
     def exec_module(self, module: ModuleType) -> None:
+        # torch calls this of the package that is installed, which is not there for it: its device is another.
+        module._autoload = lambda: None  # type: ignore[attr-defined]
         import torch
 
+        from inductor_npu import autoload
+
+        autoload.run()
         module.npu = sys.modules[f"{NAME}.npu"] = torch.npu  # type: ignore[attr-defined]
         module.npu_fusion_attention = npu_fusion_attention  # type: ignore[attr-defined]
         module.__version__ = torch.__version__.partition("+")[0]  # type: ignore[attr-defined]
 
 
-def install_if_asked() -> None:
-    """Installs the stand-in where INDUCTOR_NPU_AS_TORCH_NPU is on; where it is not set, accelerate's import says so."""
-    if is_on(VARIABLE):
+def install_if_wanted() -> None:
+    """Installs the stand-in where INDUCTOR_NPU_AS_TORCH_NPU is on, or the package whose place it takes is installed, too:
+    its device would be a second `npu`. Else, where the variable is not set, accelerate's import says so.
+    """
+    if is_on(VARIABLE) or ASCEND.is_installed():
         install()
     elif VARIABLE not in os.environ:
         after_import("accelerate.state", _say_that_the_cpu_is_chosen)
 
 
 @functools.cache
-def install() -> None:
-    """Makes `import torch_npu` find the stand-in. Calling it again changes nothing."""
-    sys.meta_path.insert(0, _StandInFinder())
+def install() -> ModuleSpec | None:
+    """Makes `import torch_npu` find the stand-in, whose spec is returned. Calling it again changes nothing."""
+    finder = _StandInFinder()
+    sys.meta_path.insert(0, finder)
+    return finder.find_spec(NAME)
 
 
 def _say_that_the_cpu_is_chosen() -> None:

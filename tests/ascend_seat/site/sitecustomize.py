@@ -36,3 +36,6 @@ class _AfterTorchNpu:
 
 if os.environ.get("STANDIN_EAGER", "1") == "1":
     sys.meta_path.insert(0, _AfterTorchNpu())
+
+# As inductor_npu.pth does where the package is installed and not read from its sources. In front of the finder above.
+import inductor_npu_startup  # noqa: E402, F401

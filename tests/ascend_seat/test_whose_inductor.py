@@ -1,0 +1,129 @@
+"""Who generates code for `npu` where torch_npu is installed: we, whatever a program imports first and asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ascend_seat.processes import ours, run
+
+RIGHT_AND_OURS = "True inductor_npu"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch",
+        "import torch, torch_npu",
+        "import torch_npu, torch",
+        "import inductor_npu, torch_npu",
+        "import torch, torch._dynamo, torch_npu",
+        "import torch, torch_npu._inductor",
+        "import torch_npu, torch_npu._inductor",
+        "import torch._inductor.compile_fx",
+    ],
+)
+def test_ours_whatever_is_imported_first(imports: str) -> None:
+    finished = run(f"{imports}\ncheck()\n")
+    assert finished.lines() == [RIGHT_AND_OURS]
+    assert ours(finished.stderr) == ""
+
+
+def test_ours_after_each_mode() -> None:
+    finished = run(
+        """
+import torch
+for mode in (None, "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+    check(mode=mode)
+    torch._dynamo.reset()
+check(options={"npu_backend": "mlir"})
+"""
+    )
+    assert finished.lines() == [RIGHT_AND_OURS] * 5
+    assert finished.stderr.count("npu has no graph capture yet") == 1
+    assert finished.stderr.count("torch_npu's backend 'mlir'") == 1
+    assert "INDUCTOR_NPU_PROVIDER=none" in finished.stderr
+
+
+def test_a_variable_that_asks_for_another_backend_is_answered() -> None:
+    finished = run("import torch\ncheck()\n", TORCHINDUCTOR_NPU_BACKEND="dvm")
+    assert finished.lines() == [RIGHT_AND_OURS]
+    assert finished.stderr.count("torch_npu's backend 'dvm'") == 1
+
+
+def test_dynamo_and_inductor_ask_our_interface() -> None:
+    finished = run(
+        """
+import torch
+check()
+from torch._dynamo.device_interface import get_interface_for_device
+for device in ("npu", "npu:1"):
+    interface = get_interface_for_device(device)
+    properties = interface.Worker.get_device_properties(0)
+    print(interface.is_triton_capable(), properties.multi_processor_count, properties.warp_size)
+    print(interface.memory_allocated() > 0, interface.is_bf16_supported(), interface.device_count())
+"""
+    )
+    x = ["True 40 32", "False True 2"]
+    assert finished.lines()[1:] == [*x, *x]
+
+
+def test_the_chip_decides_the_target() -> None:
+    code = """
+import torch
+check()
+from inductor_npu.providers import current_target
+print(current_target().name, current_target().vector_cores)
+"""
+    assert run(code, STANDIN_SOC="Ascend910B1").lines()[1] == "Ascend910B1 48"
+    asked = run(code, STANDIN_SOC="Ascend910B1", INDUCTOR_NPU_TARGET="Ascend910B4")
+    assert asked.lines()[1] == "Ascend910B4 40"
+
+
+def test_a_chip_that_we_do_not_know_is_one_line_and_eager_works() -> None:
+    finished = run(
+        """
+import torch
+print((torch.ones(3).npu() + 1).cpu().tolist())
+try:
+    check()
+except Exception as error:
+    print(str(error).splitlines()[0])
+""",
+        STANDIN_SOC="Ascend310P3",
+    )
+    values, message = finished.lines()
+    assert values == "[2.0, 2.0, 2.0]"
+    assert "UnknownChipError" in message and "'Ascend310P3'" in message and "INDUCTOR_NPU_TARGET" in message
+
+
+@pytest.mark.parametrize("imports", ["import torch", "import torch_npu, torch"])
+def test_the_embedded_npu_is_there_where_it_is_asked_for(imports: str) -> None:
+    finished = run(
+        f"""
+{imports}
+check()
+import torch_npu
+from inductor_npu.providers import current_provider
+print(current_provider().name, torch_npu.npu is torch.npu, torch.npu.get_device_name())
+""",
+        INDUCTOR_NPU_PROVIDER="simulator",
+    )
+    assert finished.lines()[0] == RIGHT_AND_OURS
+    assert finished.lines()[1].startswith("simulator True")
+    assert ours(finished.stderr) == ""
+
+
+@pytest.mark.parametrize("imports", ["import torch", "import torch_npu, torch"])
+def test_torch_npu_is_as_it_was_where_nobody_is_to_provide(imports: str) -> None:
+    finished = run(
+        f"""
+{imports}
+import sys
+print((torch.ones(3).npu() + 1).cpu().tolist(), [name for name in sys.modules if name.startswith("inductor_npu.codegen")])
+import torch_npu._inductor
+from torch._dynamo.device_interface import get_interface_for_device
+print(backend(), get_interface_for_device("npu").__module__.split(".")[0])
+""",
+        INDUCTOR_NPU_PROVIDER="none",
+    )
+    assert finished.lines() == ["[2.0, 2.0, 2.0] []", "torch_npu torch_npu"]
