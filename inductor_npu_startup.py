@@ -1,21 +1,23 @@
-"""Runs as each Python process starts, since inductor_npu.pth names it: lets torch_npu and this package agree in whatever
-order a program imports them.
+"""Runs as each Python process starts, since inductor_npu.pth names it: lets torch_npu and this package agree in
+whatever order a program imports them.
 
 `import torch` calls us at its end, but torch_npu, imported first, imports torch with such calls switched off. And where
-the embedded NPU was asked for on a machine with torch_npu, only one of the two can be torch's device `npu`. So we have to
-know that torch_npu is about to be imported. Until then nothing is imported here: this costs each process some 100 us.
+the embedded NPU was asked for on a machine with torch_npu, only one of the two can be torch's device `npu`. So we have
+to know that torch_npu is about to be imported. Until then nothing is imported here: it costs a process some 100 us.
 """
 
 import sys
 
 
 class _BeforeTorchNpu:
-    """Calls `autoload.before_torch_npu` as torch_npu is looked for the first time; finds nothing itself."""
+    """Calls `autoload.before_torch_npu` as torch_npu is looked for the first time."""
 
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch_npu":
+    called = False
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        if name != "torch_npu" or self.called:
             return None
-        sys.meta_path.remove(self)
+        self.called = True
         from inductor_npu import autoload
 
         return autoload.before_torch_npu()

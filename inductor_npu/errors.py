@@ -41,8 +41,8 @@ class UnknownChipError(UnknownTargetError):
     """torch_npu drives a chip that nobody registered."""
 
     template = (
-        "this machine's chip is called {name!r}, of which no facts are known; INDUCTOR_NPU_TARGET=<name> generates code "
-        "for the most similar of: {known}, or add yours with inductor_npu.target.register_target"
+        "this machine's chip is called {name!r}, of which no facts are known; INDUCTOR_NPU_TARGET=<name> generates "
+        "code for the most similar of: {known}, or add yours with inductor_npu.target.register_target"
     )
 
 
@@ -127,6 +127,16 @@ class DeviceBuildError(NpuError):
         "building the embedded NPU's device failed while {step}. It needs a compiler with C++20 (g++ 11, clang++ 14 or "
         "later; CXX chooses one) and Python's headers (e.g. `apt-get install g++ python3-dev`). The command was:\n"
         "{command}\n{output}"
+    )
+
+
+class LauncherBuildError(NpuError):
+    """What launches kernels on torch_npu's streams does not compile."""
+
+    template = (
+        "building inductor-npu's kernel launcher for torch_npu failed; kernels are launched by Ascend's Triton, which "
+        "compiles such a module for each signature. It needs a compiler with C++17 (g++ 9, clang++ 10 or later; CXX "
+        "chooses one) and Python's headers. The command was:\n{command}\n{output}"
     )
 
 

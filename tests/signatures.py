@@ -26,6 +26,8 @@ import inductor_npu
 ROOTS = ("torch", "triton")
 PACKAGE = Path(inductor_npu.__file__).parent
 
+OF_TORCH_NPU = ("inductor_npu.ascend_chip.interface", "inductor_npu.ascend_chip.launcher")
+
 # Objects that torch hands out through a name that says nothing of their class.
 CLASSES = {
     "V.graph": "torch._inductor.graph:GraphLowering",
@@ -67,7 +69,7 @@ def sources() -> dict[str, ast.Module]:
     if importlib.util.find_spec("triton.backends.ascend") is None:
         names = [name for name in names if not name.startswith("inductor_npu.ascend.toolchain.")]
     if importlib.util.find_spec("torch_npu") is None:
-        names.remove("inductor_npu.ascend_chip.interface")
+        names = [name for name in names if name not in OF_TORCH_NPU]
     return {name: ast.parse(PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py").read_text()) for name in names}
 
 

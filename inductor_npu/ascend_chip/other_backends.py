@@ -1,4 +1,4 @@
-"""torch_npu has backends of its own for Inductor, named by an option or a variable: what asks for one gets a warning."""
+"""torch_npu has backends of its own for Inductor, named by an option or a variable: who asks for one is warned."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ _VARIABLE = "TORCHINDUCTOR_NPU_BACKEND"
 
 
 def other_backend() -> str:
-    """The backend of torch_npu's that `options={"npu_backend": ...}` or the variable asks for; "" for none."""
+    """The backend of torch_npu's that `options={"npu_backend": ...}` asks for in this compile; "" for none."""
     from torch._inductor import config
 
-    if current_provider() is not ASCEND:
-        return ""
-    wanted = (getattr(config, "npu_backend", ""), os.environ.get(_VARIABLE, ""))
-    return next((name for name in wanted if name not in ("", "default")), "")
+    name = getattr(config, "npu_backend", "") if current_provider() is ASCEND else ""
+    return "" if name == "default" else name
+
+
+def answer_the_variable() -> None:
+    """Warns of a backend that the variable asks for, which is no part of what Inductor's caches know of a graph."""
+    if (name := os.environ.get(_VARIABLE, "")) not in ("", "default"):
+        warn_that_it_is_not_used(name)
 
 
 @functools.cache
 def warn_that_it_is_not_used(name: str) -> None:
     """Gives the warning once in a process. Generated modules call it when they load."""
     warnings.warn(
-        f"torch_npu's backend {name!r} (npu_backend, {_VARIABLE}) is not used: inductor-npu generates the code for npu. "
-        f"{PROVIDER_VARIABLE}={NO_PROVIDER} leaves torch.compile to torch_npu",
+        f"torch_npu's backend {name!r} (npu_backend, {_VARIABLE}) is not used: inductor-npu generates the code for "
+        f"npu. {PROVIDER_VARIABLE}={NO_PROVIDER} leaves torch.compile to torch_npu",
         NpuWarning,
         stacklevel=2,
     )

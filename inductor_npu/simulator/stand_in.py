@@ -69,8 +69,8 @@ class _StandInFinder(MetaPathFinder, Loader):
 
 
 def install_if_wanted() -> None:
-    """Installs the stand-in where INDUCTOR_NPU_AS_TORCH_NPU is on, or the package whose place it takes is installed, too:
-    its device would be a second `npu`. Else, where the variable is not set, accelerate's import says so.
+    """Installs the stand-in where INDUCTOR_NPU_AS_TORCH_NPU is on, or the package whose place it takes is installed,
+    too: its device would be a second `npu`. Else, where the variable is not set, accelerate's import says so.
     """
     if is_on(VARIABLE) or ASCEND.is_installed():
         install()

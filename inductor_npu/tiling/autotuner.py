@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch._inductor.runtime.triton_compat import Config, OutOfResources
 
+from inductor_npu import providers
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.tiling import launcher
 from inductor_npu.tiling.grid import written_out
@@ -41,6 +43,8 @@ class NpuAutotuner(stock.CachingAutotuner):
 
     def _precompile_config(self, cfg: Config, **named: Any) -> Any:
         self._load_source()
+        if not providers.current_provider().asserts:
+            self.inductor_meta["assert_indirect_indexing"] = False
         result = super()._precompile_config(cfg, **named)
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
 
@@ -61,6 +65,9 @@ class NpuAutotuner(stock.CachingAutotuner):
         return options
 
     def _precompile_worker(self) -> None:
+        prepare = providers.current_provider().before_kernels
+        if prepare is not None:
+            pkgutil.resolve_name(prepare)()
         if self.compile_results:
             super()._precompile_worker()
             return

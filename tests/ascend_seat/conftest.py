@@ -20,3 +20,9 @@ def _nothing_of_cann_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv(REPORT, str(report))
     yield
     assert not report.exists(), f"the stand-in has no {', '.join(sorted(set(report.read_text().split())))}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each starts processes that import torch_npu, or waits for Ascend's compiler."""
+    for item in items:
+        item.add_marker(pytest.mark.slow)

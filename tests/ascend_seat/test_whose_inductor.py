@@ -119,7 +119,8 @@ def test_torch_npu_is_as_it_was_where_nobody_is_to_provide(imports: str) -> None
         f"""
 {imports}
 import sys
-print((torch.ones(3).npu() + 1).cpu().tolist(), [name for name in sys.modules if name.startswith("inductor_npu.codegen")])
+ours = [name for name in sys.modules if name.startswith("inductor_npu.codegen")]
+print((torch.ones(3).npu() + 1).cpu().tolist(), ours)
 import torch_npu._inductor
 from torch._dynamo.device_interface import get_interface_for_device
 print(backend(), get_interface_for_device("npu").__module__.split(".")[0])

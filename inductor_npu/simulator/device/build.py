@@ -15,8 +15,6 @@ import importlib.machinery
 import importlib.util
 import os
 import re
-import shutil
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -29,6 +27,7 @@ from types import ModuleType
 
 import torch
 
+from inductor_npu import host_compiler
 from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.simulator.device.settings import device_settings
 from inductor_npu.user_cache import cache_directory
@@ -85,7 +84,7 @@ def _import_library(path: Path) -> ModuleType:
 
 def is_built() -> bool:
     """Whether `load` finds the library and need not build it."""
-    return _find_library(_find_compiler()) is not None
+    return _find_library(host_compiler.find()) is not None
 
 
 def loaded() -> ModuleType | None:
@@ -95,7 +94,7 @@ def loaded() -> ModuleType | None:
 
 def can_load() -> bool:
     """Whether `load` can be expected to succeed: the library is loaded or built, or there is a compiler to build it."""
-    return loaded() is not None or _find_compiler() is not None or is_built()
+    return loaded() is not None or host_compiler.find() is not None or is_built()
 
 
 def build() -> Path:
@@ -104,11 +103,11 @@ def build() -> Path:
     Raises NoCompilerError if there is no C++ compiler, DeviceBuildError if compiling fails, CacheDirectoryError if the
     result cannot be kept.
     """
-    compiler = _find_compiler()
+    compiler = host_compiler.find()
     if library := _find_library(compiler):
         return library
     if compiler is None:
-        raise NoCompilerError(tried=", ".join(_compiler_names()))
+        raise NoCompilerError(tried=", ".join(host_compiler.names()))
     import filelock
 
     library = _library_path(compiler)
@@ -120,15 +119,6 @@ def build() -> Path:
     except OSError as error:
         raise CacheDirectoryError(directory=cache_directory(), reason=error) from error
     return library
-
-
-def _compiler_names() -> list[str]:
-    return [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-
-
-def _find_compiler() -> Path | None:
-    found = (shutil.which(name) for name in _compiler_names())
-    return next((Path(path).resolve() for path in found if path), None)
 
 
 def _library_path(compiler: Path) -> Path:
@@ -237,14 +227,7 @@ def _loaded_cxx_runtime() -> list[str]:
 
 
 def _run_and_rename(command: Sequence[str], target: Path, step: str) -> None:
-    """Runs `command` with its output in a temporary file, which becomes `target`."""
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
-        result = subprocess.run([*command, "-o", str(temporary)], capture_output=True, text=True)
-    except OSError as error:
-        raise DeviceBuildError(step=step, command=" ".join(command), output=error) from error
-    if result.returncode != 0 or not temporary.exists():
-        temporary.unlink(missing_ok=True)
-        output = (result.stderr or result.stdout).strip()[-4000:]
-        raise DeviceBuildError(step=step, command=" ".join(command), output=output)
-    os.replace(temporary, target)
+        host_compiler.run_and_rename(command, target)
+    except host_compiler.CompilerError as error:
+        raise DeviceBuildError(step=step, command=" ".join(error.command), output=error.output) from error

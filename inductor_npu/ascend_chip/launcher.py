@@ -1,0 +1,147 @@
+"""How kernels get onto torch_npu's streams: one module of C++ for all signatures, where Ascend's Triton compiles one
+for each, which takes most of the time of a kernel's first compile.
+
+`launcher_of` is what Triton's driver calls with a kernel (`driver.active.launcher_cls`). Kernels that need what is not
+here (locks between blocks, prints, SIMT) keep the launcher of Ascend's Triton.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import sysconfig
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch_npu
+
+from inductor_npu import host_compiler
+from inductor_npu.errors import LauncherBuildError, NpuWarning
+from inductor_npu.user_cache import cache_directory
+
+_SOURCES = Path(__file__).parent / "csrc"
+_MODULE = "inductor_npu.ascend_chip._launcher"
+# How csrc/launcher.cpp packs a type of Triton's signatures; numbers of 16 bits are passed as float.
+_KINDS = {
+    "i1": "i",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "u32": "I",
+    "i64": "q",
+    "u64": "Q",
+    "fp16": "f",
+    "bf16": "f",
+    "fp32": "f",
+    "f32": "f",
+    "fp64": "d",
+}
+_CUBE, _VECTOR, _MIXED_CUBE, _MIXED_VECTOR = 0, 2, 4, 5  # TaskType in csrc/profiling.h
+_TASK_TYPES = {1: _VECTOR, 2: _CUBE, 3: _MIXED_CUBE, 4: _MIXED_VECTOR}  # by the first digit of a kernel's bs_task_type
+# Switches of Ascend's Triton that ask for what only its own launcher does.
+_SWITCHES = ("TRITON_DEVICE_PRINT", "TRITON_GRID_WARN_PRINT", "TRITON_REGISTER_TENSOR_MSPROF", "TRITON_COMPILE_ONLY")
+
+
+@functools.cache
+def use() -> None:
+    """Has Triton's driver launch kernels by this module. Where it cannot be built, a warning says why, once."""
+    from triton.runtime import driver
+
+    try:
+        _load()
+    except LauncherBuildError as error:
+        warnings.warn(str(error), NpuWarning, stacklevel=2)
+        return
+    driver.active.launcher_cls = functools.partial(launcher_of, driver.active.launcher_cls)
+
+
+def launcher_of(stock: Any, source: Any, metadata: Any) -> Any:
+    """A callable that launches a kernel: (grid x, y, z, stream, kernel, packed metadata, launch metadata, enter hook,
+    exit hook, *arguments). `stock` makes the one of Ascend's Triton.
+    """
+    if not _is_plain(metadata):
+        return stock(source, metadata)
+    from triton.backends.ascend import utils
+    from triton.runtime import driver
+
+    constants = {_place(source, key) for key in getattr(source, "constants", {})}
+    places = {_place(source, key): kind for key, kind in source.signature.items()}
+    kinds = ["P" if kind.startswith("*") else _KINDS.get(kind, "") for kind in places.values()]
+    if not all(kinds):
+        return stock(source, metadata)
+    device = driver.active.utils
+    is_vector = metadata.mix_mode == "aiv"
+    cores = device.get_aivector_core_num() if is_vector else device.get_aicore_num()
+    kind, ratio = divmod(int(getattr(metadata, "bs_task_type", 0) or 0), 10)
+    return _load().Launcher(
+        metadata.name.split()[0],
+        "".join(kinds),
+        tuple(place in constants for place in places),
+        _workspace,
+        int(getattr(metadata, "workspace_size", 0)),
+        cores if utils._is_auto_map_parallel_blocks_enabled() else 0,
+        utils.is_ffts_supported(utils.get_ascend_arch_from_env()) and not utils.force_disable_ffts(),
+        _TASK_TYPES.get(kind, _VECTOR if is_vector else _CUBE),
+        ratio,
+    )
+
+
+def _is_plain(metadata: Any) -> bool:
+    simt = "simt" in metadata.parallel_mode or metadata.force_simt_only
+    locks = int(getattr(metadata, "lock_num", 0)) > 0
+    asked = any(_is_on(name, "false") for name in _SWITCHES)
+    return not simt and not locks and not asked and _is_on("TRITON_ENABLE_TASKQUEUE", "true")
+
+
+def _is_on(name: str, default: str) -> bool:
+    return os.environ.get(name, default).lower() in ("true", "1")
+
+
+def _place(source: Any, key: Any) -> Any:
+    return source.fn.arg_names.index(key) if isinstance(key, str) else key
+
+
+def _workspace(bytes_: int) -> torch.Tensor:
+    return torch.empty(bytes_, dtype=torch.uint8, device="npu")
+
+
+@functools.cache
+def _load() -> ModuleType:
+    """The C++ module, built first if need be. Raises LauncherBuildError."""
+    path = _library()
+    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+    assert spec is not None, f"{path} is not an extension module"
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _library() -> Path:
+    compiler = host_compiler.find()
+    if compiler is None:
+        raise LauncherBuildError(command=", ".join(host_compiler.names()), output="there is no such compiler")
+    flags = ["-O2", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall"]
+    texts = [path.read_text() for path in sorted(_SOURCES.iterdir())]
+    made_of = "|".join([str(compiler), sysconfig.get_config_var("SOABI"), torch_npu.__version__, *flags, *texts])
+    library = cache_directory() / "launcher" / hashlib.sha256(made_of.encode()).hexdigest()[:16] / "_launcher.so"
+    if library.exists():
+        return library
+    import filelock
+
+    libraries = Path(torch_npu.__file__).parent / "lib"
+    command = [str(compiler), *flags, f"-isystem{sysconfig.get_paths()['include']}", str(_SOURCES / "launcher.cpp")]
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(library.with_suffix(".lock")):
+        if not library.exists():
+            try:
+                host_compiler.run_and_rename([*command, f"-L{libraries}", "-ltorch_npu", "-ldl"], library)
+            except host_compiler.CompilerError as error:
+                raise LauncherBuildError(command=" ".join(error.command), output=error.output) from error
+    return library

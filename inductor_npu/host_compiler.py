@@ -1,0 +1,46 @@
+"""The C++ compiler of this machine, for what is built where it runs, as it depends on torch and Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_MOST_OUTPUT = 4000  # characters of the compiler's words, from the end
+
+
+class CompilerError(Exception):
+    """A compiler could not be started, or did not compile. Whoever runs it says what for."""
+
+    def __init__(self, command: Sequence[str], output: str) -> None:
+        super().__init__(output)
+        self.command, self.output = command, output
+
+
+def names() -> list[str]:
+    """What is looked for: CXX, where it is set."""
+    return [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+
+
+def find() -> Path | None:
+    """The compiler's file, links resolved; None if there is none."""
+    found = (shutil.which(name) for name in names())
+    return next((Path(path).resolve() for path in found if path), None)
+
+
+def run_and_rename(command: Sequence[str], target: Path) -> None:
+    """Runs `command` with its output in a temporary file, which becomes `target` at once and whole. Raises
+    CompilerError.
+    """
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    command = [*command, "-o", str(temporary)]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise CompilerError(command, str(error)) from error
+    if result.returncode != 0 or not temporary.exists():
+        temporary.unlink(missing_ok=True)
+        raise CompilerError(command, (result.stderr or result.stdout).strip()[-_MOST_OUTPUT:])
+    os.replace(temporary, target)
