@@ -30,9 +30,8 @@ class Provider:
     "module:function", so that generated code can import them directly. `interface` names the class that Dynamo and
     Inductor ask about the device. `compile_only_driver` names, as "module:class",
     a driver of Triton with a class method `activate` that makes it the driver of a forked process, which compiles but
-    never touches the device (None: processes that compile are not forked; see codegen/lookahead.py). `before_kernels`
-    names a function to be called before the first kernel is loaded (None: there is nothing to do). `asserts` says
-    whether kernels are compiled with their asserts of indices.
+    never touches the device (None: processes that compile are not forked; see codegen/lookahead.py). `asserts`
+    says whether kernels are compiled with their asserts of indices.
     """
 
     name: str
@@ -41,7 +40,6 @@ class Provider:
     interface: str
     empty_strided: str | None = None
     compile_only_driver: str | None = None
-    before_kernels: str | None = None
     asserts: bool = True
 
     def is_installed(self) -> bool:
@@ -58,7 +56,6 @@ ASCEND = Provider(
     # The one that does not wait for torch_npu's queue of launches: ours go into the same queue.
     "torch_npu._C:_npu_getCurrentRawStreamNoWait",
     "inductor_npu.ascend_chip.interface:AscendInterface",
-    before_kernels="inductor_npu.ascend_chip.launcher:use",
     # The option that keeps them has Ascend's Triton print, and write a folder, for each kernel.
     asserts=False,
 )

@@ -6,6 +6,7 @@ import sys
 import warnings
 from types import ModuleType
 
+from inductor_npu import compat
 from inductor_npu.ascend_chip.other_backends import answer_the_variable
 from inductor_npu.errors import NpuWarning
 from inductor_npu.import_hooks import after_import, instead_of_running
@@ -15,6 +16,8 @@ _THEIR_INDUCTOR = "torch_npu._inductor"
 
 def install() -> None:
     """Makes this package the one that generates code for torch_npu's device. Cheap: torch_npu itself may come later."""
+    for patch in compat.ASCEND_PATCHES:
+        after_import(patch.when, patch.install)
     after_import("torch_npu.utils._dynamo", _leave_inductor_to_us)
     after_import("torch._inductor.compile_fx", answer_the_variable)
     instead_of_running(_THEIR_INDUCTOR, _hold_back)

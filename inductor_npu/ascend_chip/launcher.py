@@ -1,7 +1,7 @@
 """How kernels get onto torch_npu's streams: one module of C++ for all signatures, where Ascend's Triton compiles one
 for each, which takes most of the time of a kernel's first compile.
 
-`launcher_of` is what Triton's driver calls with a kernel (`driver.active.launcher_cls`). Kernels that need what is not
+`launcher_of` is what Triton's driver calls with a kernel (see compat.py). Kernels that need what is not
 here (locks between blocks, prints, SIMT) keep the launcher of Ascend's Triton.
 """
 
@@ -48,24 +48,11 @@ _TASK_TYPES = {1: _VECTOR, 2: _CUBE, 3: _MIXED_CUBE, 4: _MIXED_VECTOR}  # by the
 _SWITCHES = ("TRITON_DEVICE_PRINT", "TRITON_GRID_WARN_PRINT", "TRITON_REGISTER_TENSOR_MSPROF", "TRITON_COMPILE_ONLY")
 
 
-@functools.cache
-def use() -> None:
-    """Has Triton's driver launch kernels by this module. Where it cannot be built, a warning says why, once."""
-    from triton.runtime import driver
-
-    try:
-        _load()
-    except LauncherBuildError as error:
-        warnings.warn(str(error), NpuWarning, stacklevel=2)
-        return
-    driver.active.launcher_cls = functools.partial(launcher_of, driver.active.launcher_cls)
-
-
 def launcher_of(stock: Any, source: Any, metadata: Any) -> Any:
     """A callable that launches a kernel: (grid x, y, z, stream, kernel, packed metadata, launch metadata, enter hook,
     exit hook, *arguments). `stock` makes the one of Ascend's Triton.
     """
-    if not _is_plain(metadata):
+    if not _is_plain(metadata) or not _is_there():
         return stock(source, metadata)
     from triton.backends.ascend import utils
     from triton.runtime import driver
@@ -90,6 +77,17 @@ def launcher_of(stock: Any, source: Any, metadata: Any) -> Any:
         _TASK_TYPES.get(kind, _VECTOR if is_vector else _CUBE),
         ratio,
     )
+
+
+@functools.cache
+def _is_there() -> bool:
+    """Whether the C++ module can be had; a warning says once why not."""
+    try:
+        _load()
+    except LauncherBuildError as error:
+        warnings.warn(str(error), NpuWarning, stacklevel=2)
+        return False
+    return True
 
 
 def _is_plain(metadata: Any) -> bool:

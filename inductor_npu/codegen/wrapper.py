@@ -8,7 +8,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
-from inductor_npu import providers
+from inductor_npu import compat, providers
 from inductor_npu.ascend_chip.other_backends import other_backend
 from inductor_npu.codegen import cpu_launches, operator_calls, provenance
 from inductor_npu.codegen.emitted import EmittedKernel
@@ -127,7 +127,7 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         if inductor_config.triton.cudagraphs:
-            V.graph.disable_cudagraphs_reason = "npu has no graph capture yet"
+            compat.leave_uncaptured(V.graph, "npu has no graph capture yet")
             self.imports.writeline(
                 "from inductor_npu.codegen.graph_capture import warn_missing as warn_graph_capture_missing"
             )

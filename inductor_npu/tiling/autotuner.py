@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,14 @@ from inductor_npu.tiling import launcher
 from inductor_npu.tiling.grid import written_out
 
 log = logging.getLogger(__name__)
+
+
+def _as_out_of_resources(error: Exception) -> Exception | None:
+    if providers.current_provider() is not providers.ASCEND:
+        return None
+    from inductor_npu.ascend_chip.refusals import as_out_of_resources
+
+    return as_out_of_resources(error)
 
 
 class NpuAutotuner(stock.CachingAutotuner):
@@ -45,7 +52,12 @@ class NpuAutotuner(stock.CachingAutotuner):
         self._load_source()
         if not providers.current_provider().asserts:
             self.inductor_meta["assert_indirect_indexing"] = False
-        result = super()._precompile_config(cfg, **named)
+        try:
+            result = super()._precompile_config(cfg, **named)
+        except Exception as error:
+            if refused := _as_out_of_resources(error):
+                raise refused from error
+            raise
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
 
     def _load_source(self) -> None:
@@ -65,9 +77,6 @@ class NpuAutotuner(stock.CachingAutotuner):
         return options
 
     def _precompile_worker(self) -> None:
-        prepare = providers.current_provider().before_kernels
-        if prepare is not None:
-            pkgutil.resolve_name(prepare)()
         if self.compile_results:
             super()._precompile_worker()
             return

@@ -34,10 +34,18 @@ _DIAGNOSIS = re.compile(r"error: (.*)")
 # What is said of a program that used up its processor time.
 NO_END = "did not end within its processor time"
 # Of on-chip memory: ub, cbuf (L1), cc (L0C), ...
-_OVERFLOW = re.compile(r"(\w+) overflow, requires (\d+) bits while \d+ bits available")
+_OVERFLOW = re.compile(r"(\w+) overflow, requires (\d+) bits while (\d+) bits available")
 # Lines that only say that another line's error was an error.
 _ECHO = re.compile(r"Failed to run|failed to legalize operation 'builtin.module'|^\s*$")
 _LENGTH = 400
+
+
+def overflow_of_unified_buffer(output: str) -> tuple[int, int] | None:
+    """The bytes that a kernel's tiles need and those that there are, where bishengir-compile said in `output` that they
+    do not fit the Unified Buffer.
+    """
+    found = [overflow for overflow in _OVERFLOW.finditer(output) if overflow[1] == "ub"]
+    return (int(found[-1][2]) // 8, int(found[-1][3]) // 8) if found else None
 
 
 def failure_of_program(stage: Stage, program: str, status: int, output: str) -> CompileFailure:

@@ -1,0 +1,55 @@
+"""Kernels of ours, and of users, through Ascend's compiler onto torch_npu's streams."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch._inductor.utils import fresh_cache
+
+from inductor_npu.tiling.autotuner import NpuAutotuner
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": size}) for size in (65536, 1024)], key=["n"])
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) + tl.load(y + i, i < n), i < n)
+
+
+def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    add[lambda blocks: (triton.cdiv(x.numel(), blocks["BLOCK"]),)](x, y, out, x.numel())
+    return out
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["by itself", "in a graph"])
+def test_a_users_autotuner_skips_what_does_not_fit(compiled: bool, caplog: pytest.LogCaptureFixture) -> None:
+    x, y = torch.randn(2, 5000)
+    function = torch.compile(added) if compiled else added
+    assert torch.equal(function(x.npu(), y.npu()).cpu(), x + y)
+    assert "Triton compilation failed" not in caplog.text
+
+
+def test_blocks_that_do_not_fit_are_made_smaller(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the check of the Unified Buffer is wrong, the compiler is right."""
+    fitted = NpuAutotuner._fit
+    chosen: list[int] = []
+
+    def too_large(self: NpuAutotuner, cfg: triton.Config, shrink: bool) -> object:
+        cfg.kwargs["XBLOCK"] = 65536
+        result = fitted(self, cfg, shrink)
+        chosen.append(result.config.kwargs["XBLOCK"])
+        return result
+
+    monkeypatch.setattr(NpuAutotuner, "_fit", too_large)
+    x = torch.randn(100_000)
+    with fresh_cache():
+        got = torch.compile(lambda a: F.gelu(a) + a * 2)(x.npu())
+    torch.testing.assert_close(got.cpu(), F.gelu(x) + x * 2)
+    assert 256 <= chosen[0] < 65536
+    assert "Triton compilation failed" not in caplog.text
