@@ -51,8 +51,6 @@ log = logging.getLogger(__name__)
 
 # A fork takes 30 ms and both processes then copy the memory that they change: for fewer loops it does not pay.
 FEWEST_LOOPS = 6
-# A ResNet's training step, whose compile takes 25.5 s, took 22.7 with one child, 19.9 with two and 19.7 with three.
-MOST_CHILDREN = 2
 
 
 class Lookahead:
@@ -96,7 +94,7 @@ class Lookahead:
     def _begin(self) -> None:
         scheduler = self._scheduling.scheduler
         nodes = [node for node in scheduler.nodes if self._is_ours(node)]
-        count = min((inductor_config.compile_threads or 1) - 1, MOST_CHILDREN)
+        count = min((inductor_config.compile_threads or 1) - 1, providers.current_provider().most_children)
         if count < 1 or len(nodes) < FEWEST_LOOPS or not _is_possible():
             return
         self._places, self._last = {node: place for place, node in enumerate(nodes)}, nodes[-1]

@@ -7,8 +7,11 @@ import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
+from torch._inductor import config as inductor_config
 from torch._inductor.utils import fresh_cache
 
+from inductor_npu.cache import kernels
+from inductor_npu.cache.store import Entry
 from inductor_npu.tiling.autotuner import NpuAutotuner
 
 
@@ -53,3 +56,29 @@ def test_blocks_that_do_not_fit_are_made_smaller(
     torch.testing.assert_close(got.cpu(), F.gelu(x) + x * 2)
     assert 256 <= chosen[0] < 65536
     assert "Triton compilation failed" not in caplog.text
+
+
+def six_kernels(a: torch.Tensor) -> list[torch.Tensor]:
+    results = []
+    for i in range(3):
+        a = F.layer_norm(a.softmax(-1) * (i + 1), (a.shape[-1],)) @ torch.eye(70, device=a.device)
+        results.append(a.sum(0))
+    return results
+
+
+def test_forked_processes_compile_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CANN is closed to them; what they compile, this process loads."""
+    found: list[bool] = []
+    find = kernels._is_from_child
+
+    def is_from_child(entry: Entry) -> bool:
+        found.append(find(entry))
+        return found[-1]
+
+    monkeypatch.setattr(kernels, "_is_from_child", is_from_child)
+    x = torch.randn(33, 70)
+    with fresh_cache(), inductor_config.patch(compile_threads=3):
+        got = torch.compile(six_kernels)(x.npu())
+        for part, wanted in zip(got, six_kernels(x), strict=True):
+            torch.testing.assert_close(part.cpu(), wanted)
+    assert any(found)

@@ -15,6 +15,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.utils import fresh_cache, run_and_get_code
 
 import inductor_npu
+from inductor_npu import providers
 from inductor_npu.codegen import lookahead
 from inductor_npu.codegen.npu_kernel import NpuKernel
 from inductor_npu.codegen.repetition import WrittenKernels
@@ -158,7 +159,7 @@ def test_several_children_share_what_there_is(children: Children) -> None:
 
     with inductor_config.patch(compile_threads=8), patch.object(NpuKernel, "codegen_body", counted):
         check(network, *inputs())
-    assert len(children.pids) == lookahead.MOST_CHILDREN
+    assert len(children.pids) == providers.SIMULATOR.most_children
     assert children.kernels >= len(OPERATORS)
     assert len(set(here)) == 1  # the first, which nobody has ahead
 
@@ -166,7 +167,7 @@ def test_several_children_share_what_there_is(children: Children) -> None:
 def test_children_have_ended_with_the_graph(children: Children) -> None:
     with inductor_config.patch(compile_threads=8):
         check(network, *inputs())
-    assert len(children.pids) == lookahead.MOST_CHILDREN
+    assert len(children.pids) == providers.SIMULATOR.most_children
     assert children.have_ended()
 
 
