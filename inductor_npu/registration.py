@@ -38,11 +38,9 @@ def _register_once() -> None:
     after_import("torch._dynamo.callback", _collect_garbage_later)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
     after_import("torch.compiler._cache", _register_cache_artifact)
-    after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, _register_device_interface))
+    after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, register_device_interface))
     after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
-    # torch_npu registers an interface of its own when the import of Dynamo ends; Inductor asks for ours.
-    after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_device_interface))
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
     after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_codegen))
 
@@ -85,8 +83,8 @@ def _register_cache_artifact() -> None:
     artifact.register()
 
 
-def _register_device_interface() -> None:
-    """What Dynamo and Inductor ask of a device: streams, events, guards, properties."""
+def register_device_interface() -> None:
+    """What Dynamo and Inductor ask of a device: streams, events, guards, properties. The last that registers counts."""
     from torch._dynamo.device_interface import register_interface_for_device
 
     interface = pkgutil.resolve_name(current_provider().interface)

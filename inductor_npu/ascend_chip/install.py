@@ -6,7 +6,7 @@ import sys
 import warnings
 from types import ModuleType
 
-from inductor_npu import compat
+from inductor_npu import compat, registration
 from inductor_npu.ascend_chip.other_backends import answer_the_variable
 from inductor_npu.errors import NpuWarning
 from inductor_npu.import_hooks import after_import, instead_of_running
@@ -19,6 +19,8 @@ def install() -> None:
     for patch in compat.ASCEND_PATCHES:
         after_import(patch.when, patch.install)
     after_import("torch_npu.utils._dynamo", _leave_inductor_to_us)
+    # The next that torch_npu imports when it has registered its own, at the end of the import of Dynamo.
+    after_import("torch_npu.dynamo.trace_rule", registration.register_device_interface)
     after_import("torch._inductor.compile_fx", answer_the_variable)
     instead_of_running(_THEIR_INDUCTOR, _hold_back)
     if _THEIR_INDUCTOR in sys.modules:

@@ -4,9 +4,11 @@ CPU's, on tensors that alias device memory.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -70,6 +72,24 @@ def alias(tensor: torch.Tensor) -> torch.Tensor:
     return empty.set_(memory.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
+@contextlib.contextmanager
+def _numbers_of(generator: torch.Generator | None, device: Any) -> Iterator[None]:
+    """The CPU's random numbers follow from the state of the device's generator, which goes on, and are as before then."""
+    if generator is None:
+        index = torch.device(device or "npu").index
+        generator = torch.npu.default_generators[torch.npu.current_device() if index is None else index]
+    state = generator.get_state()
+    seed, offset = state.view(torch.int64).tolist()
+    state.view(torch.int64)[1] = offset + 4
+    generator.set_state(state)
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed((seed * 1_000_003 + offset) & (2**63 - 1))
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
 def _on_aliases(operator: Any, *args: Any, **kwargs: Any) -> Any:
     torch.npu.synchronize()
     pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -84,10 +104,15 @@ def _on_aliases(operator: Any, *args: Any, **kwargs: Any) -> Any:
 
     device = kwargs.get("device")
     args, kwargs = tree_map(on_the_host, (args, kwargs))
-    if kwargs.get("generator") is not None:
+    generator = kwargs.get("generator")
+    if generator is not None:
         kwargs["generator"] = None
     with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradPrivateUse1)):
-        result = operator(*args, **kwargs)
+        if torch.Tag.nondeterministic_seeded in operator.tags:
+            with _numbers_of(generator, pairs[0][1].device if pairs else device):
+                result = operator(*args, **kwargs)
+        else:
+            result = operator(*args, **kwargs)
     if pairs:
         device = pairs[0][1].device
     elif device is None:
