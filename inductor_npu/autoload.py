@@ -9,9 +9,10 @@ import sys
 import warnings
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
+from types import ModuleType
 
 from inductor_npu.errors import NpuWarning, ProviderChangeError, UnknownProviderError
-from inductor_npu.import_hooks import after_import
+from inductor_npu.import_hooks import after_import, if_it_fails
 from inductor_npu.providers import ASCEND, PROVIDER_VARIABLE, PROVIDERS, SIMULATOR, Provider, select_provider
 
 _active: Provider | None = None
@@ -49,9 +50,29 @@ def before_torch_npu() -> ModuleSpec | None:
         from inductor_npu.simulator import stand_in
 
         return stand_in.install()
+    if_it_fails(ASCEND.package, _leave_torch_usable)
     if "torch" not in sys.modules and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
         after_import(ASCEND.package, run)
     return None
+
+
+def _leave_torch_usable(module: ModuleType, error: Exception) -> bool:
+    """torch imports torch_npu at its end, and fails with it, where CANN is missing for example: it need not. A program
+    that imports torch_npu itself gets the error.
+    """
+    if not getattr(sys.modules["torch"].__spec__, "_initializing", False):
+        return False
+    # torch calls this next. After it, torch_npu is as if nobody had tried to import it.
+    module._autoload = lambda: sys.modules.pop(ASCEND.package, None)  # type: ignore[attr-defined]
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    hint = " (source the set_env.sh of CANN's toolkit)" if "cannot open shared object file" in reason else ""
+    warnings.warn(
+        f"torch_npu does not load: {reason}{hint}. torch works without npu; {PROVIDER_VARIABLE}={SIMULATOR.name} takes "
+        f"the embedded NPU; inductor-npu doctor says more",
+        NpuWarning,
+        stacklevel=2,
+    )
+    return True
 
 
 def enable(name: str) -> None:
@@ -78,6 +99,7 @@ def _activate(provider: Provider) -> None:
     if provider is SIMULATOR:
         _install_simulator()
     if provider is ASCEND:
+        if_it_fails(ASCEND.package, _leave_torch_usable)
         from inductor_npu.ascend_chip import install
 
         install.install()

@@ -161,6 +161,24 @@ def lint(
     raise typer.Exit(BAD_CALL if any(kernel.failure is not None for kernel in kernels) else 0)
 
 
+@app.command()
+def doctor() -> None:
+    """Show what of this machine decides whether torch.compile on `npu` is ours: who provides the device, versions and
+    whether they are tested together, which Inductor and which Triton answer, compilers, cache, chip. What is off has a
+    line of advice.
+
+    A function is compiled and run in a process of its own, as a program does.
+
+    Exit status: 0 if inductor-npu generates the code for npu, and it is right; 1 if not.
+    """
+    from inductor_npu.doctor.diagnosis import diagnose
+    from inductor_npu.doctor.table import render
+
+    findings = diagnose()
+    terminal.output().print(render(findings), highlight=False)
+    raise typer.Exit(any(finding.fatal for finding in findings))
+
+
 def _given(arguments: list[str]) -> dict[str, str]:
     """`NAME=TYPE` texts as a dictionary."""
     from inductor_npu.ascend.lint.assumptions import is_argument

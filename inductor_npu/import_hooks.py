@@ -18,6 +18,7 @@ from types import ModuleType
 
 Callback = Callable[[], None]
 Execute = Callable[[ModuleType], None]
+Rescue = Callable[[ModuleType, Exception], bool]
 
 
 class _AfterImportFinder(MetaPathFinder):
@@ -30,6 +31,7 @@ class _AfterImportFinder(MetaPathFinder):
     def __init__(self) -> None:
         self._callbacks: dict[str, list[Callback]] = {}
         self._instead: dict[str, Execute] = {}
+        self._rescues: dict[str, Rescue] = {}
         self._lock = threading.Lock()
         self._searching = threading.local()
 
@@ -41,10 +43,14 @@ class _AfterImportFinder(MetaPathFinder):
         with self._lock:
             self._instead[name] = execute
 
+    def rescue(self, name: str, rescue: Rescue) -> None:
+        with self._lock:
+            self._rescues[name] = rescue
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        watched = fullname in self._callbacks or fullname in self._instead
+        watched = any(fullname in names for names in (self._callbacks, self._instead, self._rescues))
         if not watched or getattr(self._searching, "active", False):
             return None
         # The search below walks sys.meta_path again, this finder included.
@@ -65,7 +71,13 @@ class _AfterImportFinder(MetaPathFinder):
 
         def exec_module_then_call_back(module: ModuleType) -> None:
             del loader.exec_module  # the instance attribute; the class's method shows again
-            run_module(module)
+            try:
+                run_module(module)
+            except Exception as error:
+                rescue = self._rescues.get(spec.name)
+                if rescue is None or not rescue(module, error):
+                    raise
+                return
             with self._lock:
                 callbacks = self._callbacks.pop(spec.name, [])
             for callback in callbacks:
@@ -83,6 +95,14 @@ def instead_of_running(name: str, execute: Execute) -> None:
     """
     _stand_in_front()
     _finder.replace(name, execute)
+
+
+def if_it_fails(name: str, rescue: Rescue) -> None:
+    """Has `rescue` called with the module called `name` and what its code raised, as it is imported: True if the import
+    is to succeed all the same.
+    """
+    _stand_in_front()
+    _finder.rescue(name, rescue)
 
 
 def _stand_in_front() -> None:

@@ -74,7 +74,7 @@ def alias(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _numbers_of(generator: torch.Generator | None, device: Any) -> Iterator[None]:
-    """The CPU's random numbers follow from the state of the device's generator, which goes on, and are as before then."""
+    """The CPU's random numbers follow from the state of the device's generator, which goes on, and are restored."""
     if generator is None:
         index = torch.device(device or "npu").index
         generator = torch.npu.default_generators[torch.npu.current_device() if index is None else index]
