@@ -68,4 +68,4 @@ def settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that decide who provides and compiles for the device, as far as they are set."""
     names = ("TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCHINDUCTOR_NPU_BACKEND", "TRITON_INTERPRET", "TASK_QUEUE_ENABLE")
     ours = {name for name in environment if name.startswith("INDUCTOR_NPU_")}
-    return {name: environment[name] for name in sorted({*names, *ours}) if name in environment}
+    return {name: environment[name] for name in sorted({*names, *ours}) if environment.get(name)}

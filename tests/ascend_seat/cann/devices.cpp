@@ -78,9 +78,7 @@ using namespace standin;
 
 extern "C" {
 
-aclError aclInit(const char*) {
-  return std::getenv("STANDIN_BROKEN") ? fail(kNotImplemented, "no driver") : kSuccess;
-}
+aclError aclInit(const char*) { return kSuccess; }
 aclError aclFinalize() { return kSuccess; }
 const char* aclGetRecentErrMsg() { return message; }
 void aclAppLog(aclLogLevel, const char*, const char*, uint32_t, const char*, ...) {}
