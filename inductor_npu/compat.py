@@ -557,31 +557,6 @@ def count_kernels(more: int) -> None:
     metrics.generated_kernel_count += more
 
 
-def _launch_by_one_module() -> None:
-    from triton.backends.ascend import driver
-
-    stock = driver.NPULauncher
-
-    def launcher_of(source: Any, metadata: Any) -> Any:
-        from inductor_npu.ascend_chip import launcher
-
-        return launcher.launcher_of(stock, source, metadata)
-
-    driver.NPULauncher = launcher_of
-
-
-# Needed where torch_npu and Ascend's Triton drive the device, and only there.
-ASCEND_PATCHES = (
-    Patch(
-        symbol="triton.backends.ascend.driver.NPULauncher",
-        reason="Ascend's Triton compiles C++ for 6 to 10 s for each signature of a kernel, and no hook takes another "
-        "launcher.",
-        when="triton.backends.ascend.driver",
-        apply=_launch_by_one_module,
-    ),
-)
-
-
 def leave_uncaptured(graph: Any, reason: str) -> None:
     """Has Inductor not capture `graph`, and log why: its own field, which its lowerings set where something cannot be
     captured.

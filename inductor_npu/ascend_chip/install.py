@@ -6,7 +6,8 @@ import sys
 import warnings
 from types import ModuleType
 
-from inductor_npu import compat, registration
+from inductor_npu import registration
+from inductor_npu.ascend_chip import driver
 from inductor_npu.ascend_chip.other_backends import answer_the_variable
 from inductor_npu.errors import NpuWarning
 from inductor_npu.import_hooks import after_import, instead_of_running
@@ -16,8 +17,7 @@ _THEIR_INDUCTOR = "torch_npu._inductor"
 
 def install() -> None:
     """Makes this package the one that generates code for torch_npu's device. Cheap: torch_npu itself may come later."""
-    for patch in compat.ASCEND_PATCHES:
-        after_import(patch.when, patch.install)
+    after_import("triton.runtime.driver", driver.choose)
     after_import("torch_npu.utils._dynamo", _leave_inductor_to_us)
     # The next that torch_npu imports when it has registered its own, at the end of the import of Dynamo.
     after_import("torch_npu.dynamo.trace_rule", registration.register_device_interface)

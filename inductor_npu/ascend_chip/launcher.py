@@ -1,7 +1,7 @@
 """How kernels get onto torch_npu's streams: one module of C++ for all signatures, where Ascend's Triton compiles one
 for each, which takes most of the time of a kernel's first compile.
 
-`launcher_of` is what Triton's driver calls with a kernel (see compat.py). Kernels that need what is not
+`launcher_of` is what Triton's driver calls with a kernel (see driver.py). Kernels that need what is not
 here (locks between blocks, prints, SIMT) keep the launcher of Ascend's Triton.
 """
 

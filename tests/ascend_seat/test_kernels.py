@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,6 +16,7 @@ from torch._inductor.utils import fresh_cache
 from inductor_npu.cache import kernels
 from inductor_npu.cache.store import Entry
 from inductor_npu.tiling.autotuner import NpuAutotuner
+from tests.ascend_seat.processes import run
 
 
 @triton.autotune(configs=[triton.Config({"BLOCK": size}) for size in (65536, 1024)], key=["n"])
@@ -34,6 +38,40 @@ def test_a_users_autotuner_skips_what_does_not_fit(compiled: bool, caplog: pytes
     function = torch.compile(added) if compiled else added
     assert torch.equal(function(x.npu(), y.npu()).cpu(), x + y)
     assert "Triton compilation failed" not in caplog.text
+
+
+def test_no_launcher_is_compiled_for_a_signature(capfd: pytest.CaptureFixture[str]) -> None:
+    """Ascend's Triton takes a C++ compiler 6 to 10 s for each, prints that it does, and keeps the sources."""
+    x = torch.randn(300)
+    with fresh_cache():
+        function = torch.compile(lambda a, b: a * b + 2.5, dynamic=True)
+        for scale in (3.0, 4.0):
+            torch.testing.assert_close(function(x.npu(), scale).cpu(), x * scale + 2.5)
+        assert not list(Path(os.environ["TRITON_CACHE_DIR"]).rglob("launcher_*"))
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("queue", ["0", "1", "2"])
+def test_launches_are_in_order_with_eager_operators(queue: str) -> None:
+    """However torch_npu queues its operators, and on the device's streams, which begin their work late here."""
+    finished = run(
+        """
+import torch
+function = torch.compile(lambda a: a * 2 + 1)
+a = b = torch.ones(300)
+a = a.npu()
+for _ in range(5):
+    a, b = function(a) * 3, (b * 2 + 1) * 3
+stream = torch.npu.Stream()
+with torch.npu.stream(stream):
+    c = function(a)
+torch.npu.current_stream().wait_stream(stream)
+d = function(c.to("npu:1"))
+print(torch.equal(a.cpu(), b), torch.equal(d.cpu(), (b * 2 + 1) * 2 + 1))
+""",
+        TASK_QUEUE_ENABLE=queue,
+    )
+    assert finished.lines() == ["True True"]
 
 
 def test_blocks_that_do_not_fit_are_made_smaller(
