@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 # Operators that torch_npu does itself with the runtime alone: memory, views, copies between devices.
 _TORCH_NPUS_OWN = frozenset(
@@ -90,12 +90,15 @@ def _numbers_of(generator: torch.Generator | None, device: Any) -> Iterator[None
         torch.set_rng_state(before)
 
 
+def _is_there(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "npu"
+
+
 def _on_aliases(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    torch.npu.synchronize()
     pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def on_the_host(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.device.type == "npu":
+        if _is_there(value):
             pairs.append((alias(value), value))
             return pairs[-1][0]
         if isinstance(value, torch.device) and value.type == "npu":
@@ -103,6 +106,9 @@ def _on_aliases(operator: Any, *args: Any, **kwargs: Any) -> Any:
         return value
 
     device = kwargs.get("device")
+    for index in {value.device.index for value in tree_leaves((args, kwargs)) if _is_there(value)}:
+        torch.npu.current_stream(index).synchronize()
+        torch.npu.synchronize(index)
     args, kwargs = tree_map(on_the_host, (args, kwargs))
     generator = kwargs.get("generator")
     if generator is not None:
