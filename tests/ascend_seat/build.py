@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from inductor_npu.ascend.toolchain.bishengir import STAND_IN_FOR_HIVMC
 from tests.ascend_seat import symbols
 from tests.ascend_seat.seat import BUILT, CANN, HERE, ROOT, package
 
@@ -82,11 +83,8 @@ def _programs() -> None:
     _script(CANN / "bin" / "bishengir-compile", f"#!{sys.executable}", _COMPILER.format(root=str(ROOT)))
     # Who asks for the assembler's targets learns that it is there.
     _script(CANN / "bin" / "bisheng", "#!/bin/sh", '[ "$1" = "-print-targets" ] && echo hiipu64\nexit 0')
-    _script(
-        CANN / "tools" / "hivmc",
-        "#!/bin/sh",
-        '[ "$1" = "--version" ] && echo "hivmc 1.2.0 (000000000000 2026-01-01)"\nexit 0',
-    )
+    (CANN / "tools" / "hivmc").write_text(STAND_IN_FOR_HIVMC)
+    (CANN / "tools" / "hivmc").chmod(0o755)
 
 
 _COMPILER = """import sys

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 import torch
+
+from inductor_npu.target import get_target
+from tests.ascend_seat.seat import HERE
 
 
 def test_values_go_to_the_device_and_come_back() -> None:
@@ -43,3 +49,12 @@ def test_the_chip_says_its_name_and_its_cores() -> None:
     properties = torch.npu.get_device_properties(0)
     assert properties.name == "Ascend910B3"
     assert (properties.cube_core_num, properties.vector_core_num) == (20, 40)
+
+
+@pytest.mark.parametrize(
+    "chip", re.findall(r'\{"(Ascend\w+(?:-1)?)", (\d+), (\d+)\}', (HERE / "cann" / "devices.cpp").read_text())
+)
+def test_chips_are_those_of_our_targets(chip: tuple[str, str, str]) -> None:
+    name, cube_cores, vector_cores = chip
+    target = get_target(name)
+    assert (target.cube_cores, target.vector_cores) == (int(cube_cores), int(vector_cores))

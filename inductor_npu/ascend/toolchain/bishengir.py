@@ -21,7 +21,7 @@ SECONDS = 120
 _FINAL = "module.hivm.opt.mlir"
 # bishengir-compile asks for the version and parses it. That of the packaged compiler: nothing has to be compatible
 # with less.
-_STAND_IN = """#!/bin/sh
+STAND_IN_FOR_HIVMC = """#!/bin/sh
 # Stands in for CANN's hivmc: says that it is there and makes no binary.
 [ "$1" = "--version" ] && echo "hivmc 1.2.0 (000000000000 2026-01-01)"
 exit 0
@@ -42,7 +42,7 @@ class BishengIR:
         stand_ins = folder / "bin"
         stand_ins.mkdir()
         for name in ("hivmc", "hivmc-a5"):
-            (stand_ins / name).write_text(_STAND_IN)
+            (stand_ins / name).write_text(STAND_IN_FOR_HIVMC)
             (stand_ins / name).chmod(0o755)
             _check_runs(stand_ins / name)
         # For a 950 the program calls bishengir-compile-a5, which it looks for on PATH.
