@@ -335,7 +335,7 @@ def test_what_decides_the_result_is_in_the_key(change, own_cache: Path, ascend: 
 
 
 def test_a_place_where_no_program_can_run_is_named(own_cache: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(bishengir, "_STAND_IN", "#!/no/such/interpreter\n")
+    monkeypatch.setattr(bishengir, "STAND_IN_FOR_HIVMC", "#!/no/such/interpreter\n")
     (tmp_path / "worker").mkdir()
     with pytest.raises(RuntimeError, match=f"no program can be run in {tmp_path}; set TMPDIR"):
         bishengir.BishengIR(tmp_path, tmp_path / "worker")
