@@ -42,13 +42,14 @@ _TORCH_NPUS_OWN = frozenset(
     )
 )
 
-_library: torch.library.Library | None = None
+_libraries: list[torch.library.Library] = []
 
 
 def install() -> None:
     """Replaces torch_npu's registrations for its device."""
-    global _library
-    _library = torch.library.Library("aten", "IMPL")
+    library, own = torch.library.Library("aten", "IMPL"), torch.library.Library("npu", "IMPL")
+    _libraries.extend((library, own))
+    own.impl("npu_fusion_attention_v3", _attention, "PrivateUse1", allow_override=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each says that it overrides another
         for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
@@ -58,7 +59,40 @@ def install() -> None:
             packet, _, overload = operator.partition(".")
             found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             if found is not None:
-                _library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
+                library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: torch.Tensor | None = None,
+    padding_mask: torch.Tensor | None = None,
+    atten_mask: torch.Tensor | None = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    *_limits: int,
+    sparse_mode: int = 0,
+    **_more: Any,
+) -> tuple[torch.Tensor, ...]:
+    """What torch_npu makes of scaled_dot_product_attention, in inference: the result, and nothing of what a backward
+    pass needs. True in the mask leaves a pair out.
+    """
+    if (
+        input_layout != "BNSD"
+        or pse is not None
+        or padding_mask is not None
+        or keep_prob != 1.0
+        or sparse_mode not in (0, 1)
+    ):
+        raise NotImplementedError(f"the stand-in's attention: {input_layout}, {keep_prob}, {sparse_mode}")
+    scores = query.float() @ key.float().transpose(-1, -2) * scale
+    if atten_mask is not None:
+        scores = scores.masked_fill(atten_mask.bool(), float("-inf"))
+    empty = torch.empty(0, device=query.device)
+    return ((scores.softmax(-1) @ value.float()).to(query.dtype), *[empty] * 5)
 
 
 def alias(tensor: torch.Tensor) -> torch.Tensor:
