@@ -13,7 +13,15 @@ from types import ModuleType
 
 from inductor_npu.errors import NpuWarning, ProviderChangeError, UnknownProviderError
 from inductor_npu.import_hooks import after_import, if_it_fails
-from inductor_npu.providers import ASCEND, PROVIDER_VARIABLE, PROVIDERS, SIMULATOR, Provider, select_provider
+from inductor_npu.providers import (
+    ASCEND,
+    NO_PROVIDER,
+    PROVIDER_VARIABLE,
+    PROVIDERS,
+    SIMULATOR,
+    Provider,
+    select_provider,
+)
 
 _active: Provider | None = None
 
@@ -50,6 +58,8 @@ def before_torch_npu() -> ModuleSpec | None:
         from inductor_npu.simulator import stand_in
 
         return stand_in.install()
+    if wanted == NO_PROVIDER:
+        return None
     if_it_fails(ASCEND.package, _leave_torch_usable)
     if "torch" not in sys.modules and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
         after_import(ASCEND.package, run)
@@ -60,7 +70,8 @@ def _leave_torch_usable(module: ModuleType, error: Exception) -> bool:
     """torch imports torch_npu at its end, and fails with it, where CANN is missing for example: it need not. A program
     that imports torch_npu itself gets the error.
     """
-    if not getattr(sys.modules["torch"].__spec__, "_initializing", False):
+    torch = sys.modules.get("torch")
+    if torch is None or not getattr(torch.__spec__, "_initializing", False):
         return False
     # torch calls this next. After it, torch_npu is as if nobody had tried to import it.
     module._autoload = lambda: sys.modules.pop(ASCEND.package, None)  # type: ignore[attr-defined]

@@ -46,6 +46,12 @@ def test_who_imports_torch_npu_gets_its_error() -> None:
         assert "libhccl.so" in message
 
 
+def test_torch_npu_fails_as_ever_where_nobody_is_to_provide() -> None:
+    finished = run(EAGER, INDUCTOR_NPU_PROVIDER="none", **without_cann())
+    assert finished.returncode == 1
+    assert "Failed to load the backend extension: torch_npu" in finished.stderr
+
+
 def test_without_a_device_the_embedded_npu_can_be_had() -> None:
     assert run(EAGER + "print(torch.npu.device_count())\n", STANDIN_DEVICES="0").lines()[1] == "0"
     finished = run(EAGER + "check()\n", STANDIN_DEVICES="0", INDUCTOR_NPU_PROVIDER="simulator")
