@@ -20,6 +20,8 @@ from inductor_npu.errors import NpuError
 
 # What decides what code is generated, as files and folders of the package.
 _GENERATING = (
+    "ascend/toolchain/failures.py",
+    "ascend_chip/refusals.py",
     "codegen",
     "compat.py",
     "upstream.py",

@@ -24,6 +24,6 @@ def _nothing_of_cann_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """At the seat each test, of whatever folder, starts processes that import torch_npu or waits for Ascend's compiler."""
+    """At the seat each test, of whatever folder, starts processes with torch_npu or waits for Ascend's compiler."""
     for item in items if IS_AT_THE_SEAT else ():
         item.add_marker(pytest.mark.slow)
