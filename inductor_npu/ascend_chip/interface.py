@@ -4,9 +4,12 @@ Inductor asks of it answered from the target's facts.
 
 from __future__ import annotations
 
-from torch_npu.utils._dynamo_device import NpuInterface
-
 from inductor_npu.device_interface.facts import NpuFacts
+
+try:
+    from torch_npu.utils._dynamo_device import NpuInterface
+except ImportError:  # a package of that name that brings torch.npu without it: torch.npu is all that ours needs
+    from inductor_npu.device_interface.interface import ThroughTorchNpu as NpuInterface
 
 
 class AscendInterface(NpuFacts, NpuInterface):

@@ -10,12 +10,8 @@ from torch._dynamo.device_interface import DeviceInterface
 from inductor_npu.device_interface.facts import NpuFacts, npu_module
 
 
-class NpuInterface(NpuFacts, DeviceInterface):
-    """Device `npu` for Dynamo and Inductor.
-
-    `torch.npu` has torch_npu's surface whoever provides it; what needs no device (properties, dtypes) is answered
-    from the target's facts, so that compile workers and cache lookups never open one.
-    """
+class ThroughTorchNpu(DeviceInterface):
+    """Devices, streams and events by functions of `torch.npu`, which has torch_npu's surface whoever provides it."""
 
     device = npu_module().device
     Event = npu_module().Event
@@ -52,3 +48,9 @@ class NpuInterface(NpuFacts, DeviceInterface):
     @staticmethod
     def synchronize(device: torch.types.Device = None) -> None:
         npu_module().synchronize(device)
+
+
+class NpuInterface(NpuFacts, ThroughTorchNpu):
+    """Device `npu` for Dynamo and Inductor: what needs no device (properties, dtypes) is answered from the target's
+    facts, so that compile workers and cache lookups never open one.
+    """
