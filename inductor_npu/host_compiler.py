@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 _MOST_OUTPUT = 4000  # characters of the compiler's words, from the end
 
@@ -44,3 +47,13 @@ def run_and_rename(command: Sequence[str], target: Path) -> None:
         temporary.unlink(missing_ok=True)
         raise CompilerError(command, (result.stderr or result.stdout).strip()[-_MOST_OUTPUT:])
     os.replace(temporary, target)
+
+
+def import_library(name: str, path: Path) -> ModuleType:
+    """The extension module called `name` that was built as `path`; it is not in sys.modules. Raises ImportError."""
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, str(path), loader=loader)
+    assert spec is not None, f"{path} is not an extension module"
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.machinery
-import importlib.util
 import os
 import sysconfig
 import warnings
@@ -112,13 +110,7 @@ def _workspace(bytes_: int) -> torch.Tensor:
 @functools.cache
 def _load() -> ModuleType:
     """The C++ module, built first if need be. Raises LauncherBuildError."""
-    path = _library()
-    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
-    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
-    assert spec is not None, f"{path} is not an extension module"
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return host_compiler.import_library(_MODULE, _library())
 
 
 def _library() -> Path:

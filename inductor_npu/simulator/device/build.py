@@ -11,8 +11,6 @@ hash of what they were compiled from, so that only what changed is compiled agai
 from __future__ import annotations
 
 import hashlib
-import importlib.machinery
-import importlib.util
 import os
 import re
 import sys
@@ -63,23 +61,14 @@ def load() -> ModuleType:
             return sys.modules[_MODULE]
         path = build()
         try:
-            module = _import_library(path)
+            module = host_compiler.import_library(_MODULE, path)
         except ImportError as error:
             warnings.warn(f"{path} is damaged and built again ({error})", NpuWarning, stacklevel=2)
             path.unlink(missing_ok=True)
-            module = _import_library(build())
+            module = host_compiler.import_library(_MODULE, build())
         module.configure(**device_settings())
         sys.modules[_MODULE] = module
         return module
-
-
-def _import_library(path: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
-    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
-    assert spec is not None, f"{path} is not an extension module"
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 def is_built() -> bool:
