@@ -1,9 +1,11 @@
 """pytest plugin: what each test takes of the processor, its child processes included.
 
-A test without the marker `slow` that takes more than `LIMIT` seconds fails: `make test` stays one that people run. One
-that pays for its process's first import of Inductor or Triton, or for the headers of its first C++, is not measured,
-since any test may come first. Where the limit is passed, the speed of this host at that moment is measured too, and on
-a slower one the limit is longer. A process that is traced, as for coverage, is held to none.
+A test without the marker `slow` that takes more than `LIMIT` seconds is named in pytest's warnings, and fails at
+`FAILS_AT` times that: `make test` stays one that people run, and a test near the limit does not fail because its host
+is busy with another. One that pays for its process's first import of Inductor or Triton, or for the headers of its
+first C++, is not measured, since any test may come first. Where the limit is passed, the speed of this host at that
+moment is measured too, and on a slower one the limit is longer. A process that is traced, as for coverage, is held to
+none.
 
 `--times FILE` appends a line of JSON for each test: its node id, seconds of processor time, seconds by the clock, and
 whether it failed.
@@ -16,12 +18,15 @@ import json
 import resource
 import sys
 import time
+import warnings
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 LIMIT = 5.0
+# One test took 4.6 to 6.0 s on hosts of one kind.
+FAILS_AT = 2.0
 # Modules that a test loads when it is the first of its process to compile: two thousand. Others load some dozens.
 FIRST_COMPILE = 200
 # What `_known_work` takes on the host for which LIMIT was chosen (AMD EPYC of 2024, Python 3.11).
@@ -83,13 +88,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _hold_to_the_limit(seconds: float) -> None:
-    if seconds > LIMIT and seconds > (limit := LIMIT * max(1.0, _known_work() / KNOWN_WORK_SECONDS)):
-        pytest.fail(
-            f"took {seconds:.1f} s of processor time, its children included; a test without the marker `slow` may take "
-            f"{limit:.1f} s on this host. Make it cheaper (several cases in one compiled function, no product of "
-            f"parameters), or mark it `slow`.",
-            pytrace=False,
-        )
+    if seconds <= LIMIT or seconds <= (limit := LIMIT * max(1.0, _known_work() / KNOWN_WORK_SECONDS)):
+        return
+    message = (
+        f"took {seconds:.1f} s of processor time, its children included; a test without the marker `slow` may take "
+        f"{limit:.1f} s on this host. Make it cheaper (several cases in one compiled function, no product of "
+        f"parameters), or mark it `slow`."
+    )
+    if seconds > FAILS_AT * limit:
+        pytest.fail(message, pytrace=False)
+    warnings.warn(message, stacklevel=1)
 
 
 def _now() -> float:

@@ -83,21 +83,25 @@ def busy(seconds):
         pass
 
 def test_busy():
+    busy(0.6)
+
+def test_near_the_limit():
     busy(0.3)
 
 @pytest.mark.slow
 def test_slow():
-    busy(0.3)
+    busy(0.6)
 
 def test_quick():
     pass
 """
 
 
-def test_a_test_that_takes_too_long_fails_unless_it_says_that_it_is_slow(tmp_path: Path) -> None:
+def test_a_test_that_takes_twice_as_long_as_it_may_fails_unless_it_says_that_it_is_slow(tmp_path: Path) -> None:
     (tmp_path / "test_busy.py").write_text(BUSY)
     limited = tmp_path / "limited.py"
-    limited.write_text("from tests import processor_time\nprocessor_time.LIMIT = 0.02\n")
+    limit = "from tests import processor_time\nprocessor_time.LIMIT = 0.2\nprocessor_time.KNOWN_WORK_SECONDS = 1e9\n"
+    limited.write_text(limit)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "limited", "-c", str(ROOT / "pyproject.toml")]
     command += ["--rootdir", str(tmp_path), "--confcutdir", str(tmp_path), "--times", str(tmp_path / "times")]
     finished = subprocess.run(
@@ -108,7 +112,9 @@ def test_a_test_that_takes_too_long_fails_unless_it_says_that_it_is_slow(tmp_pat
         text=True,
         check=False,
     )
-    assert "1 failed, 2 passed" in finished.stdout
-    assert "FAILED" in finished.stdout and "test_busy.py::test_busy" in finished.stdout
-    assert "of processor time" in finished.stdout and "`slow`" in finished.stdout
-    assert len((tmp_path / "times").read_text().splitlines()) == 3
+    assert "1 failed, 3 passed, 1 warning" in finished.stdout
+    warned, failed = finished.stdout.split("short test summary")
+    assert "FAILED" in failed and "test_busy.py::test_busy" in failed
+    assert "test_busy.py::test_near_the_limit" in warned
+    assert warned.count("of processor time") == 2 and warned.count("`slow`") == 2
+    assert len((tmp_path / "times").read_text().splitlines()) == 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -123,13 +125,22 @@ def test_padding_by_terms_of_dynamic_sizes() -> None:
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         rows, columns = x.shape
-        image = x[None, None]
         return (
             F.pad(x, (rows // 2, 1)),
             F.pad(x, (rows // 2, columns // 3, rows - 1, rows * columns // 9)),
             F.pad(x, (-(rows // 3), 2)) * 2,
             F.pad(x, (0, (4 - columns % 4) % 4), value=1.0),
             F.pad(x, (rows // 2 * (columns // 4), 0)).sum(1),
+        )
+
+    _one_compile_for_two_sizes(fn)
+
+
+def test_edges_of_dynamic_widths() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = x.shape
+        image = x[None, None]
+        return (
             F.pad(image, (columns // 2, rows // 3, 1, rows // 2), mode="reflect"),
             F.pad(image, (columns // 2, rows // 3, rows // 2, 1), mode="replicate").amax(-1),
             F.pad(F.pad(x, (rows // 2, 0))[:, : columns // 2 + 1], (0, columns // 4)),
@@ -137,6 +148,10 @@ def test_padding_by_terms_of_dynamic_sizes() -> None:
             x.roll(rows // 2, 1)[:, columns // 3 :],
         )
 
+    _one_compile_for_two_sizes(fn)
+
+
+def _one_compile_for_two_sizes(fn: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]) -> None:
     compiled, counter = counted(fn, fullgraph=True, dynamic=True)
     for rows, columns in ((6, 10), (9, 13)):
         check(fn, torch.randn(rows, columns), compiled=compiled)
