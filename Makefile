@@ -14,6 +14,7 @@
 #   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
 #   make ascend-seat  .venv-ascend-seat: the real torch_npu over a stand-in for CANN; make test-ascend-seat runs its tests
+#   make test-aarch64  the embedded NPU's kernels for an aarch64 host, under emulation
 #   make ascend-env   .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
 #
 # Settings: make PYTHON=python3.12 TORCH=2.12.0 ...
@@ -51,7 +52,11 @@ ASCEND_TEST := $(STRICT) $(ASCEND_PY) $(PYTEST)
 TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py tests/compile/test_user_kernels.py \
 	tests/programs/test_kernels_in_programs.py tests/tiling/test_launcher.py tests/models tests/test_triton_features.py
 
-.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat clean
+# What depends on the processor for which the embedded NPU's compiler makes code.
+AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
+	test_matmul_kernel.py test_loops_of_the_front_end.py)
+
+.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-aarch64 clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -105,6 +110,12 @@ SEAT_TEST = $(STRICT) $(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) $(PY
 test-ascend-seat: ascend-seat
 	$(SEAT_TEST) tests/ascend_seat
 	$(SEAT_TEST) tests/ascend_seat/test_runtime.py tests/device_interface
+
+# The embedded NPU's kernels made for an aarch64 host, and run under emulation. The two packages are Debian's.
+test-aarch64: setup
+	@command -v aarch64-linux-gnu-g++ qemu-aarch64-static >/dev/null \
+		|| apt-get install -y -qq --no-install-recommends g++-aarch64-linux-gnu qemu-user-static
+	$(TEST) $(PARALLEL) -m "not budget" -p tests.aarch64.plugin tests/aarch64 $(AARCH64_TESTS)
 
 demo: setup
 	@$(PY) -m examples.demo

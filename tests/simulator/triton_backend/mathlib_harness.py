@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from inductor_npu.simulator.triton_backend import object_code
 from inductor_npu.simulator.triton_backend.mathlib import Library
 from inductor_npu.simulator.triton_backend.mathlib.builder import LLVM_TYPES, llvm_type
 
@@ -26,38 +27,28 @@ NUMPY = {
 }
 
 
-@functools.cache
-def target_machine() -> llvm.TargetMachine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
-    )
+def compile_text(text: str) -> Callable[..., None]:
+    """The function `run` of a module: pointers, which are NumPy arrays here, and integers of 64 bits."""
+    return functools.partial(call, object_code.compile_object(text, 2))
 
 
-def compile_text(text: str) -> llvm.ExecutionEngine:
-    """Optimises a module as the backend does and links it into this process."""
-    module = llvm.parse_assembly(text)
-    module.verify()
-    builder = llvm.create_pass_builder(target_machine(), llvm.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, target_machine_for_engine())
-    engine.finalize_object()
-    return engine
+def call(code: bytes, *arguments: np.ndarray | int) -> None:
+    """Calls the function `run` of `code` in this process."""
+    prototype = ctypes.CFUNCTYPE(None, *(_type(argument) for argument in arguments))
+    prototype(_loaded(code))(*(a if isinstance(a, int) else a.ctypes.data for a in arguments))
 
 
-def target_machine_for_engine() -> llvm.TargetMachine:
-    """A fresh machine: an engine takes ownership of it."""
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
-    )
+def _type(argument: np.ndarray | int) -> type:
+    return ctypes.c_int64 if isinstance(argument, int) else ctypes.c_void_p
 
 
 @functools.cache
-def _loop(name: str, elements: tuple[str, ...], lanes: int) -> tuple[llvm.ExecutionEngine, str]:
-    target_machine()
+def _loaded(code: bytes) -> int:
+    return object_code.load_function(code, "run", {})
+
+
+@functools.cache
+def _loop(name: str, elements: tuple[str, ...], lanes: int) -> tuple[Callable[..., None], str]:
     library = Library()
     function = library.function(name, elements, lanes)
     lines = []
@@ -105,12 +96,10 @@ def evaluate(name: str, *arguments: np.ndarray, elements: tuple[str, ...] | None
     if elements is None:
         names = {np.dtype(t): e for e, t in NUMPY.items() if e not in ("bf16", "f8E4M3FN", "f8E5M2", "i1")}
         elements = tuple(names[a.dtype] for a in arguments)
-    engine, result = _loop(name, elements, lanes)
+    run, result = _loop(name, elements, lanes)
     count = arguments[0].size
     padded_count = -(-count // lanes) * lanes
     padded = [np.concatenate([a, np.ones(padded_count - count, a.dtype)]) for a in arguments]
     out = np.zeros(padded_count, NUMPY[result])
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * len(padded))
-    run = prototype(engine.get_function_address("run"))
-    run(out.ctypes.data, padded_count, *(a.ctypes.data for a in padded))
+    run(out, padded_count, *padded)
     return out[:count]

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 
 from inductor_npu.simulator.triton_backend.mathlib import HostVectors, Library, UnknownFunction, matmul
 
-from .mathlib_harness import NUMPY, compile_text, evaluate, target_machine
+from .mathlib_harness import NUMPY, compile_text, evaluate
 
 GENERATED = np.random.default_rng(0)
 
 
 def product(c: np.ndarray, a: np.ndarray, b: np.ndarray, operands, accumulator: str, **options) -> np.ndarray:
     """C after one call."""
-    target_machine()
     library = Library()
     function = matmul(library, (a.shape[0], b.shape[1], a.shape[1]), operands, accumulator, **options)
     entry = "define void @run(ptr %c, ptr %a, ptr %b, ptr %s) {\n"
     entry += f"  call void @{function.symbol}(ptr %c, ptr %a, ptr %b, ptr %s)\n  ret void\n}}\n"
-    engine = compile_text(entry + library.text())
+    run = compile_text(entry + library.text())
     scratch = np.zeros(function.scratch_bytes + 64, np.uint8)
-    aligned = (scratch.ctypes.data + 63) // 64 * 64
-    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(engine.get_function_address("run"))
     result = c.copy()
-    run(result.ctypes.data, a.ctypes.data, b.ctypes.data, aligned)
+    run(result, a, b, scratch[-scratch.ctypes.data % 64 :])
     return result
 
 
