@@ -94,6 +94,15 @@ class KernelCompileError(NpuError):
     )
 
 
+class AscendRefusalError(NpuError):
+    """Ascend's compiler, on a machine with its chip, does not compile a kernel."""
+
+    template = (
+        "Ascend's compiler does not compile kernel {kernel}: {reason}. Next: `inductor-npu check` with this program "
+        "makes a report to send to its makers, and says what of the kernel it does not take"
+    )
+
+
 class AccuracyError(NpuError):
     """In accuracy mode: a kernel gives other results than its operators in eager."""
 

@@ -31,7 +31,8 @@ class Provider:
     Inductor ask about the device. `compile_only_driver` names, as "module:class", a driver of Triton with a class
     method `activate` that makes it the driver of a forked process, which compiles but never touches the device (None:
     processes that compile are not forked; see codegen/lookahead.py), `most_children` how many of such processes are of
-    use. `asserts` says whether kernels are compiled with their asserts of indices.
+    use. `asserts` says whether kernels are compiled with their asserts of indices, `float64` whether they may compute
+    in that type.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Provider:
     compile_only_driver: str | None = None
     most_children: int = 0
     asserts: bool = True
+    float64: bool = True
 
     def is_installed(self) -> bool:
         """Whether the provider's package can be found (it is not imported to find out). A folder of its name without
@@ -61,6 +63,7 @@ ASCEND = Provider(
     most_children=8,  # a kernel takes seconds, nearly all of them in programs of Ascend's
     # The option that keeps them has Ascend's Triton print, and write a folder, for each kernel.
     asserts=False,
+    float64=False,
 )
 SIMULATOR = Provider(
     "simulator",

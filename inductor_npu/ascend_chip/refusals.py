@@ -1,16 +1,25 @@
-"""Kernels that Ascend's compiler refuses on a user's machine, as Triton's autotuners and ours know such errors."""
+"""Kernels that Ascend's compiler refuses on a user's machine, as errors that Triton's autotuners, ours and users know."""
 
 from __future__ import annotations
 
 from triton.compiler.errors import MLIRCompilationError
 from triton.runtime.errors import OutOfResources
 
-from inductor_npu.ascend.toolchain.failures import overflow_of_unified_buffer
+from inductor_npu.ascend.toolchain.failures import Stage, failure_of_program, overflow_of_unified_buffer
+from inductor_npu.errors import AscendRefusalError
 
 
-def as_out_of_resources(error: Exception) -> OutOfResources | None:
-    """`error` as the one that has blocks made smaller, and an autotuner take the next candidate, where the compiler
-    says that a kernel's tiles do not fit the Unified Buffer (sizes in bytes); None where it says anything else.
+def known_error(error: Exception, kernel: str) -> Exception | None:
+    """What to raise in place of `error`, with which Ascend's Triton did not compile `kernel`.
+
+    OutOfResources (sizes in bytes) where its tiles do not fit the Unified Buffer: blocks are made smaller then, and an
+    autotuner takes the next candidate. AscendRefusalError where the compiler says anything else: a line with its words
+    instead of a page. None for an error of Triton's own.
     """
-    overflow = overflow_of_unified_buffer(str(error)) if isinstance(error, MLIRCompilationError) else None
-    return None if overflow is None else OutOfResources(*overflow, "Unified Buffer")
+    if not isinstance(error, MLIRCompilationError):
+        return None
+    output = str(error)
+    if overflow := overflow_of_unified_buffer(output):
+        return OutOfResources(*overflow, "Unified Buffer")
+    failure = failure_of_program(Stage.BISHENGIR, "bishengir-compile", None, output)
+    return AscendRefusalError(kernel=kernel, reason=failure.message)

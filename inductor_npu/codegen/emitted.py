@@ -14,7 +14,7 @@ from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen import eager_kernel, traffic
+from inductor_npu.codegen import eager_kernel, float_arguments, traffic
 from inductor_npu.tiling.grid import NpuGrid
 
 # The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
@@ -103,7 +103,8 @@ class EmittedKernel(TritonKernel):
         if not self.range_trees and not self.args.python_argdefs()[0]:
             # What asserts a constant has no arguments, and Inductor's launch of such a kernel is no Python.
             self.args.sizevars[sympy.S.One] = "unused"
-        self.source = super().codegen_kernel(name)
+        with float_arguments.of_generated_kernel():
+            self.source = super().codegen_kernel(name)
         return self.source
 
     def call_kernel(self, name: str, *args: Any, **kwargs: Any) -> None:

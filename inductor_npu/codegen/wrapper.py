@@ -10,7 +10,7 @@ from torch._inductor.virtualized import V
 
 from inductor_npu import compat, providers
 from inductor_npu.ascend_chip.other_backends import other_backend
-from inductor_npu.codegen import cpu_launches, operator_calls, provenance
+from inductor_npu.codegen import cpu_launches, float_arguments, operator_calls, provenance
 from inductor_npu.codegen.emitted import EmittedKernel
 
 
@@ -114,7 +114,8 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
     def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Inductor's copy of a kernel that a user wrote; where it came from is remembered."""
         provenance.remember_user_kernel(kernel)
-        return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
+        with float_arguments.of_user_kernel():
+            return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
 
     def write_header(self) -> None:
         """Inductor's header; then our compiler in place of the one that uses worker processes, and what only this

@@ -22,12 +22,12 @@ from inductor_npu.tiling.grid import written_out
 log = logging.getLogger(__name__)
 
 
-def _as_out_of_resources(error: Exception) -> Exception | None:
+def _known_error(error: Exception, kernel: str) -> Exception | None:
     if providers.current_provider() is not providers.ASCEND:
         return None
-    from inductor_npu.ascend_chip.refusals import as_out_of_resources
+    from inductor_npu.ascend_chip.refusals import known_error
 
-    return as_out_of_resources(error)
+    return known_error(error, kernel)
 
 
 class NpuAutotuner(stock.CachingAutotuner):
@@ -55,7 +55,7 @@ class NpuAutotuner(stock.CachingAutotuner):
         try:
             result = super()._precompile_config(cfg, **named)
         except Exception as error:
-            if refused := _as_out_of_resources(error):
+            if refused := _known_error(error, self.fn.__name__):
                 raise refused from error
             raise
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)

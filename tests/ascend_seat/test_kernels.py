@@ -40,6 +40,45 @@ def test_a_users_autotuner_skips_what_does_not_fit(compiled: bool, caplog: pytes
     assert "Triton compilation failed" not in caplog.text
 
 
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) * factor, i < n)
+
+
+def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+    out = torch.empty_like(x)
+    scale[(1,)](x, out, x.numel(), factor, BLOCK=1024)
+    return out
+
+
+def test_numbers_that_are_no_integers_are_float32() -> None:
+    """Inductor would pass them as float64, which Ascend's compiler does not take."""
+    x = torch.randn(1000)
+    assert torch.equal(torch.compile(scaled, fullgraph=True)(x.npu(), 2.5).cpu(), x * 2.5)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        got = torch.compile(lambda a: a * a.sum().item(), fullgraph=True)(x.npu())
+    torch.testing.assert_close(got.cpu(), x * x.sum().item())
+
+
+@triton.jit
+def scale_in_float64(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, (tl.load(x + i, i < n).to(tl.float64) * 0.1).to(tl.float32), i < n)
+
+
+def test_what_the_compiler_refuses_is_one_line_with_its_words() -> None:
+    def refused(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        scale_in_float64[(1,)](x, out, x.numel(), BLOCK=1024)
+        return out
+
+    with pytest.raises(Exception, match="scale_in_float64: .*unsupported datatype") as raised:
+        torch.compile(refused, fullgraph=True)(torch.randn(1000).npu())
+    (line,) = [line for line in str(raised.value).splitlines() if "scale_in_float64" in line]
+    assert "AscendRefusalError" in line and "inductor-npu check" in line
+
+
 def test_no_launcher_is_compiled_for_a_signature(capfd: pytest.CaptureFixture[str]) -> None:
     """Ascend's Triton takes a C++ compiler 6 to 10 s for each, prints that it does, and keeps the sources."""
     x = torch.randn(300)

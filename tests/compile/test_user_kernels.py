@@ -60,6 +60,11 @@ def test_user_kernels_are_launched_as_generated_ones_are() -> None:
     assert "from inductor_npu.tiling import heuristics as triton_heuristics" in source
 
 
+def test_numbers_that_are_no_integers_are_float32_as_in_tritons_own_launch() -> None:
+    (source,) = code_of(lambda x: _scaled(x, 2.5), torch.randn(100).to("npu"))
+    assert "'factor': 'fp32'" in source and "fp64" not in source
+
+
 def test_user_kernel_that_mutates_its_input() -> None:
     def scale_in_place(x: torch.Tensor) -> torch.Tensor:
         _scale[(4,)](x, x, x.numel(), 2.0, BLOCK=256)

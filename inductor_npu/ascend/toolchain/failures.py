@@ -48,24 +48,23 @@ def overflow_of_unified_buffer(output: str) -> tuple[int, int] | None:
     return (int(found[-1][2]) // 8, int(found[-1][3]) // 8) if found else None
 
 
-def failure_of_program(stage: Stage, program: str, status: int, output: str) -> CompileFailure:
-    """What the exit status and the error output of one of the compiler's programs mean."""
-    crashed = status < 0 or bool(_CRASH.search(output))
+def failure_of_program(stage: Stage, program: str, status: int | None, output: str) -> CompileFailure:
+    """What the exit status (None: unknown, not 0) and the error output of one of the compiler's programs mean."""
+    crashed = (status is not None and status < 0) or bool(_CRASH.search(output))
     if overflows := list(_OVERFLOW.finditer(output)):
         last = overflows[-1]  # bishengir-compile tries again with fewer buffers before it gives up
         return CompileFailure(stage, last[0], required_bits=int(last[2]) if last[1] == "ub" else None)
     if crashed:
         return CompileFailure(stage, crash_message(program, status, output), crashed=True)
     errors = [message for message in _DIAGNOSIS.findall(output) if not _ECHO.search(message)]
-    message = errors[0] if errors else _last_line(output) or f"{program} ended with status {status} and said nothing"
+    message = errors[0] if errors else _last_line(output) or f"{program} failed{_with(status)} and said nothing"
     return CompileFailure(stage, shorten(message))
 
 
-def crash_message(program: str, status: int, output: str) -> str:
+def crash_message(program: str, status: int | None, output: str) -> str:
     """`program crashed on SIGABRT: what it said`: its last diagnosis before, the assertion that failed."""
     if status == -signal.SIGXCPU:
         return f"{program} {NO_END}"
-    how = f"on {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
     diagnoses = _DIAGNOSIS.findall(output)
     words = diagnoses[-1] if diagnoses else ""
     if found := _ASSERTION.search(output):
@@ -74,7 +73,13 @@ def crash_message(program: str, status: int, output: str) -> str:
     elif not words:
         fatal = _FATAL.search(output)
         words = fatal[0] if fatal else _last_line(output)
-    return shorten(f"{program} crashed {how}" + (f": {words}" if words else ""))
+    return shorten(f"{program} crashed{_with(status)}" + (f": {words}" if words else ""))
+
+
+def _with(status: int | None) -> str:
+    if status is None:
+        return ""
+    return f" on {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
 
 
 def shorten(message: str) -> str:
