@@ -49,7 +49,8 @@ def install() -> None:
     """Replaces torch_npu's registrations for its device."""
     library, own = torch.library.Library("aten", "IMPL"), torch.library.Library("npu", "IMPL")
     _libraries.extend((library, own))
-    own.impl("npu_fusion_attention_v3", _attention, "PrivateUse1", allow_override=True)
+    own.impl("npu_fusion_attention_v3", _named(_ATTENTION, _attention), "PrivateUse1", allow_override=True)
+    own.impl("npu_fusion_attention_grad_v3", _attention_backward, "PrivateUse1", allow_override=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each says that it overrides another
         for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
@@ -62,37 +63,77 @@ def install() -> None:
                 library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
 
 
+# Arguments of `npu_fusion_attention_v3` behind its layout, which may come without their names.
+_ATTENTION = ("pse", "padding_mask", "atten_mask", "scale", "keep_prob", "pre_tockens", "next_tockens")
+_ATTENTION += ("inner_precise", "prefix", "actual_seq_qlen", "actual_seq_kvlen", "sparse_mode")
+
+
+def _named(names: tuple[str, ...], function: Any) -> Any:
+    """`function` with what follows its first five arguments by name."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args[:5], **dict(zip(names, args[5:])), **kwargs)
+
+    return call
+
+
+_LANES = 8  # in which the chip's attention keeps a row's largest score, and the sum of its powers
+
+
 def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, head_num: int, input_layout: str, **settings: Any
+) -> tuple[torch.Tensor, ...]:
+    """What torch_npu makes of scaled_dot_product_attention: the result, what a backward pass needs, and the state of
+    the random numbers, of which none are drawn.
+    """
+    scores = _scores(query, key, input_layout, settings)
+    largest = scores.amax(-1, keepdim=True)
+    powers = (scores - largest).exp()
+    total = powers.sum(-1, keepdim=True)
+    result = ((powers / total) @ value.float()).to(query.dtype)
+    wide = (*scores.shape[:-1], _LANES)
+    nothing = torch.empty(0, dtype=query.dtype, device=query.device)
+    seed, offset = (torch.zeros(1, dtype=torch.int64, device=query.device) for _ in range(2))
+    return result, largest.expand(wide).contiguous(), total.expand(wide).contiguous(), nothing, seed, offset
+
+
+def _attention_backward(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
+    dy: torch.Tensor,
     head_num: int,
     input_layout: str,
-    pse: torch.Tensor | None = None,
-    padding_mask: torch.Tensor | None = None,
-    atten_mask: torch.Tensor | None = None,
-    scale: float = 1.0,
-    keep_prob: float = 1.0,
-    *_limits: int,
-    sparse_mode: int = 0,
-    **_more: Any,
+    *,
+    softmax_max: torch.Tensor,
+    softmax_sum: torch.Tensor,
+    attention_in: torch.Tensor,
+    scale_value: float = 1.0,
+    **settings: Any,
 ) -> tuple[torch.Tensor, ...]:
-    """What torch_npu makes of scaled_dot_product_attention, in inference: the result, and nothing of what a backward
-    pass needs. True in the mask leaves a pair out.
-    """
+    """Gradients of query, key and value from what the forward pass kept."""
+    scores = _scores(query, key, input_layout, {**settings, "scale": scale_value})
+    weights = (scores - softmax_max[..., :1]).exp() / softmax_sum[..., :1]
+    dy, attention = dy.float(), attention_in.float()
+    of_scores = weights * (dy @ value.float().mT - (dy * attention).sum(-1, keepdim=True)) * scale_value
+    gradients = of_scores @ key.float(), of_scores.mT @ query.float(), weights.mT @ dy
+    none = (torch.zeros(shape, dtype=query.dtype, device=query.device) for shape in ((0,), ()))  # of pse and sink
+    return *(gradient.to(query.dtype).contiguous() for gradient in gradients), *none
+
+
+def _scores(query: torch.Tensor, key: torch.Tensor, input_layout: str, settings: dict[str, Any]) -> torch.Tensor:
+    """Scaled scores in float32; minus infinity where the mask, in which True leaves a pair out, says so."""
+    left_out = settings.get("atten_mask")
     if (
         input_layout != "BNSD"
-        or pse is not None
-        or padding_mask is not None
-        or keep_prob != 1.0
-        or sparse_mode not in (0, 1)
+        or settings.get("pse") is not None
+        or settings.get("padding_mask") is not None
+        or settings.get("keep_prob", 1.0) != 1.0
+        or settings.get("sparse_mode", 0) not in (0, 1)
     ):
-        raise NotImplementedError(f"the stand-in's attention: {input_layout}, {keep_prob}, {sparse_mode}")
-    scores = query.float() @ key.float().transpose(-1, -2) * scale
-    if atten_mask is not None:
-        scores = scores.masked_fill(atten_mask.bool(), float("-inf"))
-    empty = torch.empty(0, device=query.device)
-    return ((scores.softmax(-1) @ value.float()).to(query.dtype), *[empty] * 5)
+        raise NotImplementedError(f"the stand-in's attention: {input_layout}, {settings}")
+    scores = query.float() @ key.float().mT * settings.get("scale", 1.0)
+    return scores if left_out is None else scores.masked_fill(left_out.bool(), float("-inf"))
 
 
 def alias(tensor: torch.Tensor) -> torch.Tensor:
