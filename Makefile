@@ -13,7 +13,8 @@
 #   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
 #   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
-#   make ascend-seat  .venv-ascend-seat: the real torch_npu over a stand-in for CANN; make test-ascend-seat runs its tests
+#   make ascend-seat  .venv-ascend-seat: the real torch_npu over a stand-in for CANN; make test-ascend-seat runs its tests,
+#                     make test-ascend-seat-full a part of the others there, too
 #   make test-aarch64  the embedded NPU's kernels for an aarch64 host, under emulation
 #   make ascend-env   .venv-ascend: Ascend's compiler (Triton 3.2) and this project, on Python 3.10 or 3.11
 #
@@ -56,7 +57,7 @@ TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py test
 AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
 	test_matmul_kernel.py test_loops_of_the_front_end.py)
 
-.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-aarch64 clean
+.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -102,6 +103,7 @@ ascend-seat: $(SEAT_READY)
 $(SEAT_READY): requirements-ascend-seat.txt requirements-ascend.txt requirements.txt pyproject.toml
 	@test -x $(SEAT_PY) || $(PYTHON) tools/ascend_env.py supported
 	$(call make_environment,$(SEAT_VENV),requirements-ascend-seat.txt)
+	@$(SEAT_PY) $(PIP) install --no-deps liger-kernel==0.8.5
 	@$(SEAT_PY) tools/ascend_env.py ready
 	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SEAT_PY) -m inductor_npu.simulator.device
 
@@ -110,6 +112,12 @@ SEAT_TEST = $(STRICT) $(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) $(PY
 test-ascend-seat: ascend-seat
 	$(SEAT_TEST) tests/ascend_seat
 	$(SEAT_TEST) tests/ascend_seat/test_runtime.py tests/device_interface
+
+# What else is known to be right at the seat, in half an hour: a fifth of tests/compile, and all of tests/models. The
+# first file has the plugins of the folder run.
+test-ascend-seat-full: test-ascend-seat
+	$(SEAT_TEST) --part 2/5 --quick tests/ascend_seat/test_runtime.py tests/compile
+	$(SEAT_TEST) tests/ascend_seat/test_runtime.py tests/models
 
 # The embedded NPU's kernels made for an aarch64 host, and run under emulation. The two packages are Debian's.
 test-aarch64: setup

@@ -1,4 +1,4 @@
-"""Kernels that Ascend's compiler refuses on a user's machine, as errors that Triton's autotuners, ours and users know."""
+"""Kernels that Ascend's compiler refuses on a user's machine, as errors that autotuners and users understand."""
 
 from __future__ import annotations
 

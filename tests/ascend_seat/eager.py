@@ -51,16 +51,31 @@ def install() -> None:
     _libraries.extend((library, own))
     own.impl("npu_fusion_attention_v3", _named(_ATTENTION, _attention), "PrivateUse1", allow_override=True)
     own.impl("npu_fusion_attention_grad_v3", _attention_backward, "PrivateUse1", allow_override=True)
+    library.impl("matmul_backward", _matmul_backward, "PrivateUse1", allow_override=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each says that it overrides another
         for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
             namespace, _, operator = name.partition("::")
-            if namespace != "aten" or operator in _TORCH_NPUS_OWN:
+            if namespace != "aten" or operator in _TORCH_NPUS_OWN or operator == "matmul_backward":
                 continue
             packet, _, overload = operator.partition(".")
             found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             if found is not None:
                 library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
+
+
+def _matmul_backward(
+    grad: torch.Tensor, left: torch.Tensor, right: torch.Tensor, wanted: list[bool]
+) -> tuple[torch.Tensor | None, ...]:
+    """torch_npu's own backward pass of `matmul`, of which PyTorch has none for the CPU."""
+    rows, columns = (left if left.dim() > 1 else left[None]), (right if right.dim() > 1 else right[:, None])
+    if left.dim() == 1:
+        grad = grad.unsqueeze(-2 if right.dim() > 1 else -1)
+    if right.dim() == 1:
+        grad = grad.unsqueeze(-1)
+    of_left = (grad @ columns.mT).sum_to_size(rows.shape).reshape(left.shape) if wanted[0] else None
+    of_right = (rows.mT @ grad).sum_to_size(columns.shape).reshape(right.shape) if wanted[1] else None
+    return of_left, of_right
 
 
 # Arguments of `npu_fusion_attention_v3` behind its layout, which may come without their names.
@@ -77,6 +92,7 @@ def _named(names: tuple[str, ...], function: Any) -> Any:
     return call
 
 
+_CAUSAL = 2  # `sparse_mode`: each row sees what is before it, counted from the left upper corner
 _LANES = 8  # in which the chip's attention keeps a row's largest score, and the sum of its powers
 
 
@@ -129,10 +145,12 @@ def _scores(query: torch.Tensor, key: torch.Tensor, input_layout: str, settings:
         or settings.get("pse") is not None
         or settings.get("padding_mask") is not None
         or settings.get("keep_prob", 1.0) != 1.0
-        or settings.get("sparse_mode", 0) not in (0, 1)
+        or settings.get("sparse_mode", 0) not in (0, 1, _CAUSAL)
     ):
         raise NotImplementedError(f"the stand-in's attention: {input_layout}, {settings}")
     scores = query.float() @ key.float().mT * settings.get("scale", 1.0)
+    if settings.get("sparse_mode", 0) == _CAUSAL:  # the mask that comes with it is for any size
+        left_out = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1).to(scores.device)
     return scores if left_out is None else scores.masked_fill(left_out.bool(), float("-inf"))
 
 

@@ -73,7 +73,7 @@ def test_what_the_compiler_refuses_is_one_line_with_its_words() -> None:
         scale_in_float64[(1,)](x, out, x.numel(), BLOCK=1024)
         return out
 
-    with pytest.raises(Exception, match="scale_in_float64: .*unsupported datatype") as raised:
+    with pytest.raises(Exception, match=r"scale_in_float64: .*unsupported datatype") as raised:
         torch.compile(refused, fullgraph=True)(torch.randn(1000).npu())
     (line,) = [line for line in str(raised.value).splitlines() if "scale_in_float64" in line]
     assert "AscendRefusalError" in line and "inductor-npu check" in line

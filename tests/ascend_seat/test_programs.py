@@ -77,6 +77,15 @@ def test_sizes_that_vary_compile_once() -> None:
     assert len(compiles) == 1
 
 
+def test_torch_npus_compile_mode_is_another_matter() -> None:
+    """`set_compile_mode` is about operators of CANN's, which are compiled when they run or before."""
+    x = torch.randn(33, 70)
+    for mode in (True, False):
+        torch.npu.set_compile_mode(jit_compile=mode)
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(lambda a: (a * 2 + 1).relu())(x.npu()).cpu(), (x * 2 + 1).relu())
+
+
 def test_dropout_follows_the_seed() -> None:
     function = torch.compile(lambda a: F.dropout(a, 0.5))
     x = torch.ones(1000).npu()

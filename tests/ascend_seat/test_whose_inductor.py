@@ -128,3 +128,47 @@ print(backend(), get_interface_for_device("npu").__module__.split(".")[0])
         INDUCTOR_NPU_PROVIDER="none",
     )
     assert finished.lines() == ["[2.0, 2.0, 2.0] []", "torch_npu torch_npu"]
+
+
+# Hides this package from a process: its entry point, and what its .pth put in front of all imports.
+_WITHOUT_US = """
+import importlib.metadata, sys
+entry_points = importlib.metadata.entry_points
+def others(**which):
+    found = [entry for entry in entry_points(**which) if not entry.value.startswith("inductor_npu")]
+    return importlib.metadata.EntryPoints(found)
+importlib.metadata.entry_points = others
+sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_BeforeTorchNpu"]
+"""
+# What torch.compile of torch_npu's gives, and what is registered and replaced where.
+_STATE = """
+import hashlib, sys
+import torch
+x = torch.randn(64, 300)
+results = []
+for function in (lambda a: a * 3 + 1, lambda a: a.softmax(-1), lambda a: a.sum(0)):
+    try:
+        results.append(torch.allclose(torch.compile(function)(x.npu()).cpu(), function(x), atol=1e-5))
+    except Exception as error:
+        results.append(type(error).__name__ + str(error).splitlines()[0])
+print(results)
+from torch._dynamo.device_interface import get_interface_for_device
+from torch._inductor.codegen.common import device_codegens, device_op_overrides_dict
+from torch._dynamo.backends.registry import list_backends
+import torch._inductor.lowering, triton
+print(device_codegens["npu"].scheduling, device_codegens["npu"].wrapper_codegen, get_interface_for_device("npu"))
+print(type(device_op_overrides_dict.get("npu")), list_backends(exclude_tags=()), sorted(triton.backends.backends))
+print(type(triton.runtime.driver.active), torch._TorchCompileInductorWrapper.__call__.__qualname__)
+lowerings = torch._inductor.lowering.lowerings.items()
+lowerings = sorted(f"{getattr(key, '__name__', key)} {value.__module__}" for key, value in lowerings)
+print(hashlib.sha256(repr(lowerings).encode()).hexdigest(), len(lowerings))
+print(sorted(name for name in sys.modules if name.startswith("inductor_npu.") and "import_hooks" not in name))
+"""
+
+
+def test_torch_npus_own_compiler_is_the_same_with_us_and_without() -> None:
+    """Here that is an error: torch_npu 2.13's asks for a newer Triton of Ascend's than there is."""
+    with_us = run(_STATE, INDUCTOR_NPU_PROVIDER="none").lines()
+    without_us = run(_WITHOUT_US + _STATE).lines()
+    assert with_us[:-1] == without_us[:-1]
+    assert without_us[-1] == "[]" and "codegen" not in with_us[-1]
