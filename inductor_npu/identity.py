@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from inductor_npu import providers, versions
+from inductor_npu import cann, providers, versions
 from inductor_npu.errors import NpuError
 
 # What decides what code is generated, as files and folders of the package.
@@ -38,9 +37,6 @@ _COMPILER = ("simulator/triton_backend",)
 _DEVICE_FUNCTIONS = ("codegen/device_functions",)
 _LAUNCHING = ("cache/kernels.py", "tiling")
 _ASCEND_PACKAGES = ("torch-npu", "triton-ascend", "ascendnpu-ir")
-# Where CANN, Ascend's toolkit, says which version it is.
-_CANN_VARIABLES = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
-_CANN_FILES = "*-linux/ascend_toolkit_install.info"
 
 
 def toolchain_identity() -> str:
@@ -125,21 +121,13 @@ def _ascend() -> str:
 
 
 def _cann() -> str:
-    for variable in _CANN_VARIABLES:
-        if home := os.environ.get(variable):
-            files = sorted(Path(home).glob(_CANN_FILES))
-            if files:
-                return f"CANN {hash_files(Path(home), files)}"
-    return "CANN unknown"
+    home = cann.folder()
+    files = [] if home is None else cann.version_files(home)
+    return f"CANN {hash_files(home, files)}" if home is not None and files else "CANN unknown"
 
 
 def _versions(packages: Sequence[str]) -> str:
     return ", ".join(f"{name} {_version(name) or 'none'}" for name in packages)
 
 
-@functools.cache
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+_version = functools.cache(versions.version_of)

@@ -13,6 +13,7 @@ from inductor_npu.errors import NpuWarning
 TESTED_TORCH = ((2, 11), (2, 15))
 # Ascend's, and those of the torch above; what lies between was never tried.
 TESTED_TRITON = ((3, 2), (3, 6), (3, 9))
+_TRITONS = ("triton-ascend", "triton", "pytorch-triton")
 
 
 def version_problems(torch_version: str, triton_version: str | None) -> list[str]:
@@ -43,16 +44,24 @@ def _tried_or_left_alone(is_newer: bool) -> str:
     return ", and is tried (what does not fit is named)" if is_newer else ", and is left as it is"
 
 
-def installed_triton() -> tuple[str, str] | None:
-    """Distribution and version of the Triton that is installed under any of its names, None without one. Does not
-    import it.
+def version_of(distribution: str) -> str | None:
+    """The version that is installed, None if it is not. Imports nothing."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def installed_tritons() -> dict[str, str]:
+    """Versions of all installed distributions that bring `triton`, by name. Of two, the one that was installed last
+    has written over the other.
     """
-    for name in ("triton-ascend", "triton", "pytorch-triton"):
-        try:
-            return name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
+    return {name: version for name in _TRITONS if (version := version_of(name)) is not None}
+
+
+def installed_triton() -> tuple[str, str] | None:
+    """The first of them and its version, None without one."""
+    return next(iter(installed_tritons().items()), None)
 
 
 @functools.cache

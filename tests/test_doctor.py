@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from inductor_npu import host_compiler
+from inductor_npu import cann, host_compiler
 from inductor_npu.cli import app
-from inductor_npu.doctor import facts, probe
+from inductor_npu.doctor import probe
 from inductor_npu.doctor.diagnosis import Finding, diagnose
 
 HEALTHY = {
     "torch": ["2.13.0+cpu", "/there/torch/__init__.py"],
     "provider": "simulator",
-    "device module": "torch.npu",
     "devices": 1,
     "chip": "Ascend910B3",
     "target": "Ascend910B3",
     "generates code": "inductor_npu.codegen.scheduling.NpuScheduling",
-    "device interface": "inductor_npu.device_interface.interface.NpuInterface",
     "triton": ["3.6.0", "/there/triton/__init__.py", ["npu"]],
     "kernel": True,
 }
@@ -76,7 +74,7 @@ def test_what_is_healthy_needs_no_advice(looked: Callable[..., dict[str, Finding
 
 def test_no_provider_is_wanted(looked: Callable[..., dict[str, Finding]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDUCTOR_NPU_PROVIDER", "none")
-    findings = looked(until="device module", devices=0)
+    findings = looked(until="devices", devices=0)
     assert "unset INDUCTOR_NPU_PROVIDER" in findings["provider of npu"].advice
     assert "provider of npu" in fatal(findings)
 
@@ -88,7 +86,7 @@ def test_an_unknown_provider(looked: Callable[..., dict[str, Finding]], monkeypa
 
 def test_backends_are_not_loaded(looked: Callable[..., dict[str, Finding]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-    findings = looked(until="device module", devices=0)
+    findings = looked(until="devices", devices=0)
     assert "unset it" in findings["TORCH_DEVICE_BACKEND_AUTOLOAD"].advice
     assert "TORCH_DEVICE_BACKEND_AUTOLOAD" in fatal(findings)
 
@@ -156,7 +154,6 @@ def test_a_cache_that_cannot_be_written(
 def test_cann_says_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, text: str) -> None:
     tmp_path.joinpath(name).write_text(text)
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
-    facts.cann.cache_clear()
-    found = facts.cann()
-    facts.cann.cache_clear()
-    assert found is not None and found[0] == tmp_path and found[1].startswith("8.")
+    assert cann.folder() == tmp_path
+    version = cann.version(tmp_path)
+    assert version is not None and version.startswith("8.")

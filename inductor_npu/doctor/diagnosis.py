@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inductor_npu import __version__, host_compiler, versions
+from inductor_npu import __version__, cann, host_compiler, versions
 from inductor_npu.cache.location import kernel_store, user_store
 from inductor_npu.doctor import facts, probe
 from inductor_npu.providers import (
@@ -44,7 +44,7 @@ def diagnose() -> list[Finding]:
         chosen,
         *_settings(),
         _torch(looked),
-        *(_torch_npu() if facts.version_of("torch_npu") or provider is ASCEND else ()),
+        *(_torch_npu() if versions.version_of("torch_npu") or provider is ASCEND else ()),
         *_triton(provider, looked),
         *_compilers(provider),
         *_cache(),
@@ -84,7 +84,7 @@ def _settings() -> Iterator[Finding]:
 
 
 def _torch(looked: probe.Found) -> Finding:
-    version = facts.version_of("torch")
+    version = versions.version_of("torch")
     if version is None:
         advice = "pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
         return Finding("torch", "not installed", advice, fatal=True)
@@ -95,7 +95,7 @@ def _torch(looked: probe.Found) -> Finding:
 
 
 def _torch_npu() -> Iterator[Finding]:
-    version, torch = facts.version_of("torch_npu"), facts.version_of("torch") or ""
+    version, torch = versions.version_of("torch_npu"), versions.version_of("torch") or ""
     if version is None:
         yield Finding("torch_npu", "not installed", f"pip install torch_npu=={torch.partition('+')[0]}", fatal=True)
         return
@@ -104,15 +104,15 @@ def _torch_npu() -> Iterator[Finding]:
     yield Finding(
         "torch_npu", version, "" if fits else f"it is made for another torch: install torch_npu=={wanted}.*", not fits
     )
-    cann = facts.cann()
-    if cann is None:
+    home = cann.folder()
+    if home is None:
         yield Finding("CANN", "not found", "source the set_env.sh of CANN's toolkit, which sets ASCEND_HOME_PATH")
     else:
-        yield Finding("CANN", f"{cann[1]}, {cann[0]}")
+        yield Finding("CANN", f"{cann.version(home) or 'unknown'}, {home}")
 
 
 def _triton(provider: Provider | None, looked: probe.Found) -> Iterator[Finding]:
-    installed = facts.tritons()
+    installed = versions.installed_tritons()
     text = ", ".join(f"{name} {version}" for name, version in installed.items()) or "not installed"
     wanted = "triton-ascend" if provider is ASCEND else "triton"
     if not installed:

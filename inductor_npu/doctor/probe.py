@@ -59,20 +59,16 @@ def look() -> None:
     provider = providers.select_provider()
     _say("provider", None if provider is None else provider.name)
     npu = getattr(torch, "npu", None)
-    _say("device module", None if npu is None else npu.__name__)
     _say("devices", 0 if npu is None else npu.device_count())
     if npu is None or not npu.device_count():
         return
     _say("chip", npu.get_device_name(0))
     _say("target", providers.current_target().name)
     import torch._inductor.compile_fx
-    from torch._dynamo.device_interface import get_interface_for_device
     from torch._inductor.codegen.common import get_scheduling_for_device
 
     scheduling = get_scheduling_for_device("npu")
     _say("generates code", None if scheduling is None else f"{scheduling.__module__}.{scheduling.__qualname__}")
-    interface = get_interface_for_device("npu")
-    _say("device interface", f"{interface.__module__}.{interface.__qualname__}")
     import triton
     from triton.backends import backends
 
