@@ -57,7 +57,7 @@ TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py test
 AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
 	test_matmul_kernel.py test_loops_of_the_front_end.py)
 
-.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 clean
+.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 bench-ascend-seat clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -183,6 +183,10 @@ stress: $(READY)
 
 bench: setup
 	$(PY) -m benchmarks
+
+# What the launcher saves where torch_npu drives the chip (docs/ascend-chip.md).
+bench-ascend-seat: ascend-seat
+	$(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) -m benchmarks.ascend_seat
 
 clean:
 	rm -rf $(VENV) $(ASCEND_VENV) $(SEAT_VENV) build dist *.egg-info

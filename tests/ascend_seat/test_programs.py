@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import inductor_npu
 from inductor_npu import config
+from tests.ascend_seat.processes import run
 
 
 class Network(nn.Module):
@@ -61,6 +62,40 @@ def test_autocast() -> None:
         eager = moved(x.npu())
     assert got.dtype is eager.dtype is torch.float16
     torch.testing.assert_close(got.cpu(), eager.cpu(), rtol=1e-2, atol=1e-2)
+
+
+def test_fully_sharded_on_one_rank() -> None:
+    """FSDP's hooks and streams, as torch_npu replaces parts of them; collectives are PyTorch's fake ones."""
+    finished = run(
+        """
+import copy
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._dynamo.utils import counters
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+mesh = init_device_mesh("npu", (1,))
+here = nn.Sequential(nn.Linear(20, 48), nn.GELU(), nn.LayerNorm(48), nn.Linear(48, 5))
+there = copy.deepcopy(here).npu()
+for part in (there[0], there[3], there):
+    fully_shard(part, mesh=mesh)
+compiled = torch.compile(there)
+x = torch.randn(16, 20)
+for _ in range(2):
+    got, wanted = compiled(x.npu()), here(x)
+    got.square().mean().backward()
+    wanted.square().mean().backward()
+torch.testing.assert_close(got.cpu(), wanted)
+for ours, theirs in zip(there.parameters(), here.parameters(), strict=True):
+    torch.testing.assert_close(ours.grad.full_tensor().cpu(), theirs.grad)
+print(counters["stats"]["unique_graphs"] > 0, backend())
+"""
+    )
+    assert finished.lines() == ["True inductor_npu"]
 
 
 def test_sizes_that_vary_compile_once() -> None:
