@@ -7,9 +7,12 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+
+from inductor_npu.errors import CacheDirectoryError
+from inductor_npu.user_cache import cache_directory
 
 _MOST_OUTPUT = 4000  # characters of the compiler's words, from the end
 
@@ -31,6 +34,24 @@ def find() -> Path | None:
     """The compiler's file, links resolved; None if there is none."""
     found = (shutil.which(name) for name in names())
     return next((Path(path).resolve() for path in found if path), None)
+
+
+def build_once(library: Path, build: Callable[[], None]) -> Path:
+    """`library`, which `build` makes unless it is there. Of several processes one builds and the others wait. Raises
+    CacheDirectoryError if its folder cannot be written, and whatever `build` raises.
+    """
+    if library.exists():
+        return library
+    import filelock
+
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(library.with_suffix(".lock")):
+            if not library.exists():
+                build()
+    except OSError as error:
+        raise CacheDirectoryError(directory=cache_directory(), reason=error) from error
+    return library
 
 
 def run_and_rename(command: Sequence[str], target: Path) -> None:

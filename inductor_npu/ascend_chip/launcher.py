@@ -20,7 +20,7 @@ import torch
 import torch_npu
 
 from inductor_npu import host_compiler
-from inductor_npu.errors import LauncherBuildError, NpuWarning
+from inductor_npu.errors import CacheDirectoryError, LauncherBuildError, NpuWarning
 from inductor_npu.user_cache import cache_directory
 
 _SOURCES = Path(__file__).parent / "csrc"
@@ -82,7 +82,7 @@ def _is_there() -> bool:
     """Whether the C++ module can be had; a warning says once why not."""
     try:
         _load()
-    except LauncherBuildError as error:
+    except (LauncherBuildError, CacheDirectoryError) as error:
         warnings.warn(str(error), NpuWarning, stacklevel=2)
         return False
     return True
@@ -109,7 +109,7 @@ def _workspace(bytes_: int) -> torch.Tensor:
 
 @functools.cache
 def _load() -> ModuleType:
-    """The C++ module, built first if need be. Raises LauncherBuildError."""
+    """The C++ module, built first if need be. Raises LauncherBuildError or CacheDirectoryError."""
     return host_compiler.import_library(_MODULE, _library())
 
 
@@ -121,17 +121,14 @@ def _library() -> Path:
     texts = [path.read_text() for path in sorted(_SOURCES.iterdir())]
     made_of = "|".join([str(compiler), sysconfig.get_config_var("SOABI"), torch_npu.__version__, *flags, *texts])
     library = cache_directory() / "launcher" / hashlib.sha256(made_of.encode()).hexdigest()[:16] / "_launcher.so"
-    if library.exists():
-        return library
-    import filelock
-
     libraries = Path(torch_npu.__file__).parent / "lib"
     command = [str(compiler), *flags, f"-isystem{sysconfig.get_paths()['include']}", str(_SOURCES / "launcher.cpp")]
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(library.with_suffix(".lock")):
-        if not library.exists():
-            try:
-                host_compiler.run_and_rename([*command, f"-L{libraries}", "-ltorch_npu", "-ldl"], library)
-            except host_compiler.CompilerError as error:
-                raise LauncherBuildError(command=" ".join(error.command), output=error.output) from error
-    return library
+    command += [f"-L{libraries}", "-ltorch_npu", "-ldl"]
+
+    def build() -> None:
+        try:
+            host_compiler.run_and_rename(command, library)
+        except host_compiler.CompilerError as error:
+            raise LauncherBuildError(command=" ".join(error.command), output=error.output) from error
+
+    return host_compiler.build_once(library, build)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from inductor_npu import __version__, cann, host_compiler, versions
 from inductor_npu.cache.location import kernel_store, user_store
-from inductor_npu.doctor import facts, probe
+from inductor_npu.doctor import machine, probe
 from inductor_npu.providers import (
     ASCEND,
     NO_PROVIDER,
@@ -39,7 +39,7 @@ def diagnose() -> list[Finding]:
     looked = probe.run()
     provider, chosen = _provider(looked)
     return [
-        Finding("Python", facts.python()),
+        Finding("Python", machine.python()),
         Finding("inductor-npu", __version__),
         chosen,
         *_settings(),
@@ -74,7 +74,7 @@ def _provider(looked: probe.Found) -> tuple[Provider | None, Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    for name, value in facts.settings().items():
+    for name, value in machine.settings().items():
         advice = ""
         if name == "TORCH_DEVICE_BACKEND_AUTOLOAD" and value != "1":
             advice = "unset it: `import torch` calls no backend, ours neither"
@@ -130,7 +130,7 @@ def _triton(provider: Provider | None, looked: probe.Found) -> Iterator[Finding]
         return
     problems = versions.version_problems("2.13", next(iter(installed.values())))
     loaded = looked.facts.get("triton")
-    place = f", {loaded[1]} (backends: {', '.join(loaded[2])})" if loaded else f", {facts.place_of('triton')}"
+    place = f", {loaded[1]} (backends: {', '.join(loaded[2])})" if loaded else f", {machine.place_of('triton')}"
     yield Finding("Triton", text + place, "; ".join(problems))
 
 
@@ -141,7 +141,7 @@ def _compilers(provider: Provider | None) -> Iterator[Finding]:
     else:
         yield Finding("C++ compiler", str(host))
     if provider is ASCEND:
-        found = facts.bishengir()
+        found = machine.bishengir()
         advice = "" if found else "put bishengir-compile on PATH: CANN's set_env.sh does, or pip install ascendnpu-ir"
         yield Finding(
             "Ascend's compiler", str(found or "bishengir-compile is not on PATH"), advice, fatal=found is None

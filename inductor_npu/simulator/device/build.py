@@ -26,7 +26,7 @@ from types import ModuleType
 import torch
 
 from inductor_npu import host_compiler
-from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError, NpuWarning
+from inductor_npu.errors import DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.simulator.device.settings import device_settings
 from inductor_npu.user_cache import cache_directory
 
@@ -97,17 +97,8 @@ def build() -> Path:
         return library
     if compiler is None:
         raise NoCompilerError(tried=", ".join(host_compiler.names()))
-    import filelock
-
     library = _library_path(compiler)
-    try:
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(library.with_suffix(".lock")):
-            if not library.exists():
-                _build_library(compiler, library)
-    except OSError as error:
-        raise CacheDirectoryError(directory=cache_directory(), reason=error) from error
-    return library
+    return host_compiler.build_once(library, lambda: _build_library(compiler, library))
 
 
 def _library_path(compiler: Path) -> Path:
