@@ -9,6 +9,13 @@ from inductor_npu.ascend.toolchain.failures import Stage, failure_of_program, ov
 from inductor_npu.errors import AscendRefusalError
 
 
+# The parts of the compiler by what Ascend's Triton calls them.
+_PROGRAMS = {
+    "ConvertLinalgRToBinary": (Stage.BISHENGIR, "bishengir-compile"),
+    "ConvertTritonIRToLinalgIR": (Stage.ADAPTER, "triton-adapter-opt"),
+}
+
+
 def known_error(error: Exception, kernel: str) -> Exception | None:
     """What to raise in place of `error`, with which Ascend's Triton did not compile `kernel`.
 
@@ -21,5 +28,6 @@ def known_error(error: Exception, kernel: str) -> Exception | None:
     output = str(error)
     if overflow := overflow_of_unified_buffer(output):
         return OutOfResources(*overflow, "Unified Buffer")
-    failure = failure_of_program(Stage.BISHENGIR, "bishengir-compile", None, output)
+    stage = next((program for name, program in _PROGRAMS.items() if name in output), (Stage.FRONT_END, "Triton"))
+    failure = failure_of_program(*stage, None, output)
     return AscendRefusalError(kernel=kernel, reason=failure.message)
