@@ -150,10 +150,10 @@ class LauncherBuildError(NpuError):
 
 
 class CacheDirectoryError(NpuError):
-    """The embedded NPU's device must be built, and there is nowhere to put it."""
+    """A part in C++ must be built on this machine, and there is nowhere to put it."""
 
     template = (
-        "the embedded NPU's device cannot be built in {directory}: {reason}. Set INDUCTOR_NPU_CACHE_DIR to a directory "
+        "the part of the device npu that is C++ cannot be built in {directory}: {reason}. Set INDUCTOR_NPU_CACHE_DIR to a directory "
         "that can be written and has 100 MB of space"
     )
 

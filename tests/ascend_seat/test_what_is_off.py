@@ -52,6 +52,13 @@ def test_torch_npu_fails_as_ever_where_nobody_is_to_provide() -> None:
     assert "Failed to load the backend extension: torch_npu" in finished.stderr
 
 
+def test_a_cache_that_cannot_be_written_leaves_ascends_launcher(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    finished = run("import torch\ncheck()\n", INDUCTOR_NPU_CACHE_DIR=str(tmp_path / "file" / "cache"))
+    assert finished.lines()[-1] == "True inductor_npu"
+    assert "cannot be built in" in finished.stderr
+
+
 def test_without_a_device_the_embedded_npu_can_be_had() -> None:
     assert run(EAGER + "print(torch.npu.device_count())\n", STANDIN_DEVICES="0").lines()[1] == "0"
     finished = run(EAGER + "check()\n", STANDIN_DEVICES="0", INDUCTOR_NPU_PROVIDER="simulator")
