@@ -113,7 +113,7 @@ test-ascend-seat: ascend-seat
 	$(SEAT_TEST) tests/ascend_seat
 	$(SEAT_TEST) tests/ascend_seat/test_runtime.py tests/device_interface
 
-# What else is known to be right at the seat, in half an hour: a fifth of tests/compile, and all of tests/models. The
+# What else is known to be right at the seat, in ten minutes: a fifth of tests/compile, and all of tests/models. The
 # first file has the plugins of the folder run.
 test-ascend-seat-full: test-ascend-seat
 	$(SEAT_TEST) --part 2/5 --quick tests/ascend_seat/test_runtime.py tests/compile

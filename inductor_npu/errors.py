@@ -153,8 +153,8 @@ class CacheDirectoryError(NpuError):
     """A part in C++ must be built on this machine, and there is nowhere to put it."""
 
     template = (
-        "the part of the device npu that is C++ cannot be built in {directory}: {reason}. Set INDUCTOR_NPU_CACHE_DIR to a directory "
-        "that can be written and has 100 MB of space"
+        "the C++ part of device npu cannot be built in {directory}: {reason}. Set INDUCTOR_NPU_CACHE_DIR to a "
+        "directory that can be written and has 100 MB of space"
     )
 
 

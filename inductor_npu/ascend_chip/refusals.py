@@ -8,7 +8,6 @@ from triton.runtime.errors import OutOfResources
 from inductor_npu.ascend.toolchain.failures import Stage, failure_of_program, overflow_of_unified_buffer
 from inductor_npu.errors import AscendRefusalError
 
-
 # The parts of the compiler by what Ascend's Triton calls them.
 _PROGRAMS = {
     "ConvertLinalgRToBinary": (Stage.BISHENGIR, "bishengir-compile"),
