@@ -24,7 +24,8 @@ from tests.simulator.triton_backend import mathlib_harness
 
 _KINDS = "npu_argument_kinds"  # of a kernel's arguments: 1 for a pointer
 _SLOT = 8
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], *[ctypes.c_void_p] * 3)
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER, _NUMBER, _NUMBER, _POINTER, _POINTER, _POINTER)
 _GRID_BYTES, _CONTEXT_BYTES = 12, 32
 _kept: list[Any] = []  # ctypes' functions, whose addresses are in use until the process ends
 
@@ -37,7 +38,9 @@ _NOT_EMULATED = {
 }
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    # An error in `launch` cannot be raised through the device's C++, which called it; pytest hears of it.
+    config.addinivalue_line("filterwarnings", "error::pytest.PytestUnraisableExceptionWarning")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = lambda: machine.TRIPLE

@@ -51,9 +51,8 @@ def test_training_step() -> None:
     def loss(x: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(F.gelu(F.layer_norm(x, (40,))) @ weight, labels)
 
-    check(
-        loss, torch.randn(33, 40, requires_grad=True), torch.randn(40, 7, requires_grad=True), torch.randint(7, (33,))
-    )
+    x, weight = torch.randn(33, 40, requires_grad=True), torch.randn(40, 7, requires_grad=True)
+    check(loss, x, weight, torch.randint(7, (33,)), backward=True)
 
 
 def test_sorts_and_random_numbers() -> None:

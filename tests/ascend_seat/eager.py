@@ -49,25 +49,26 @@ def install() -> None:
     """Replaces torch_npu's registrations for its device."""
     library, own = torch.library.Library("aten", "IMPL"), torch.library.Library("npu", "IMPL")
     _libraries.extend((library, own))
-    own.impl("npu_fusion_attention_v3", _named(_ATTENTION, _attention), "PrivateUse1", allow_override=True)
-    own.impl("npu_fusion_attention_grad_v3", _attention_backward, "PrivateUse1", allow_override=True)
-    library.impl("matmul_backward", _matmul_backward, "PrivateUse1", allow_override=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each says that it overrides another
         for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
             namespace, _, operator = name.partition("::")
-            if namespace != "aten" or operator in _TORCH_NPUS_OWN or operator == "matmul_backward":
+            if namespace != "aten" or operator in _TORCH_NPUS_OWN:
                 continue
             packet, _, overload = operator.partition(".")
             found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             if found is not None:
                 library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
+        # Of these PyTorch has none for the CPU.
+        library.impl("matmul_backward", _matmul_backward, "PrivateUse1", allow_override=True)
+        own.impl("npu_fusion_attention_v3", _named(_ATTENTION, _attention), "PrivateUse1", allow_override=True)
+        own.impl("npu_fusion_attention_grad_v3", _attention_backward, "PrivateUse1", allow_override=True)
 
 
 def _matmul_backward(
     grad: torch.Tensor, left: torch.Tensor, right: torch.Tensor, wanted: list[bool]
 ) -> tuple[torch.Tensor | None, ...]:
-    """torch_npu's own backward pass of `matmul`, of which PyTorch has none for the CPU."""
+    """torch_npu's own backward pass of `matmul`, gradients of those that are wanted."""
     rows, columns = (left if left.dim() > 1 else left[None]), (right if right.dim() > 1 else right[:, None])
     if left.dim() == 1:
         grad = grad.unsqueeze(-2 if right.dim() > 1 else -1)
