@@ -18,7 +18,7 @@ class _BeforeTorchNpu:
         if name != "torch_npu" or self.called:
             return None
         self.called = True
-        from inductor_npu import autoload
+        from inductor_npu.setup import autoload
 
         return autoload.before_torch_npu()
 

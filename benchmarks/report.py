@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.compile_time import PHASES_OF, CompileTime
 from benchmarks.run_time import RunTime
 from benchmarks.timing import geometric_mean
-from inductor_npu.compile_time.phases import Phase
+from inductor_npu.diagnostics.compile_time.phases import Phase
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- begin of the measured tables -->", "<!-- end of the measured tables -->"

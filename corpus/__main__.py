@@ -12,9 +12,9 @@ from rich.console import Console
 from corpus import exceptions, table
 from corpus.check import check, program_names
 from corpus.summary import summarise
-from inductor_npu import terminal
 from inductor_npu.errors import NpuError
 from inductor_npu.providers import DEFAULT_TARGET
+from inductor_npu.support import terminal
 
 
 def main(

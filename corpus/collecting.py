@@ -21,7 +21,7 @@ from unittest.mock import patch
 from inductor_npu import identity, providers
 from inductor_npu.ascend.collect.collection import Collection
 from inductor_npu.ascend.collect.program import DATA_LIMIT
-from inductor_npu.user_cache import cache_directory
+from inductor_npu.support.user_cache import cache_directory
 
 ROOT = Path(__file__).parents[1]
 # Beside what decides generated code: what decides which programs there are and what is kept of them.

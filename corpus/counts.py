@@ -69,8 +69,8 @@ def _counting(counts: dict[str, int]) -> Iterator[None]:
     from torch._inductor.codegen.triton import TritonScheduling
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
-    from inductor_npu.codegen.scheduling import NpuScheduling
-    from inductor_npu.codegen.wrapper import NpuWrapper
+    from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
+    from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
 
     init_backend_registration()  # of all other devices, once in a process: not inside `_backend`
     stock = _counting_wrapper(PythonWrapperCodegen, lambda: _add(counts, "stock"), dropped=True)

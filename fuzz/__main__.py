@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from fuzz.case import Case
 from fuzz.search import Failure, Search
-from inductor_npu import terminal
+from inductor_npu.support import terminal
 
 # A process serves for so many programs: compiled code is not given back.
 PROGRAMS_OF_A_PROCESS = 60

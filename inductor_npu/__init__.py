@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from inductor_npu.compile_time.record import CompileTimes, GraphTime, PhaseTime, compile_times, record_compile_times
+from inductor_npu.diagnostics.compile_time.record import (
+    CompileTimes,
+    GraphTime,
+    PhaseTime,
+    compile_times,
+    record_compile_times,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from inductor_npu.cache.warmup import Warmup
-    from inductor_npu.explanation.data import Explanation
-    from inductor_npu.explanation.recorder import Recorded
+    from inductor_npu.diagnostics.explanation.data import Explanation
+    from inductor_npu.diagnostics.explanation.recorder import Recorded
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,7 +52,7 @@ def enable(provider: str = "simulator") -> None:
     ProviderChangeError if another one is active in this process, PrivateUse1TakenError if torch already has another
     device of this kind.
     """
-    from inductor_npu import autoload
+    from inductor_npu.setup import autoload
 
     autoload.enable(provider)
 
@@ -84,7 +90,7 @@ def explain(function: Callable[..., Any], *examples: Any, backward: bool = False
     """Calls `torch.compile(function)(*examples, **keywords)` once and says what torch.compile did: graphs; graph breaks
     with reason and line; recompiles with the guards that failed; kernels with their operators, lines and bytes; what
     ran in eager, and why; caches; compile time by phase. `print` shows it as tables, and it is plain data
-    (inductor_npu.explanation.data.Explanation).
+    (inductor_npu.diagnostics.explanation.data.Explanation).
 
     function: a function or module, or what torch.compile returned for one. What an earlier call compiled is not
         compiled again, and not explained; `torch.compiler.reset()` before makes this one the first. Give a compiled
@@ -97,7 +103,7 @@ def explain(function: Callable[..., Any], *examples: Any, backward: bool = False
 
     Raises what the call raises; inductor_npu.errors.NoGradientError if there is nothing to go backward through.
     """
-    from inductor_npu.explanation.explain import explain_call
+    from inductor_npu.diagnostics.explanation.explain import explain_call
 
     return explain_call(function, examples, keywords, backward)
 
@@ -109,7 +115,7 @@ def record_explanation() -> AbstractContextManager[Recorded]:
         ...
     print(recorded.explanation)
     """
-    from inductor_npu.explanation import recorder
+    from inductor_npu.diagnostics.explanation import recorder
 
     return recorder.record_explanation()
 
@@ -120,6 +126,6 @@ def _autoload() -> None:
 
     Runs at the end of `import torch`. Never raises: whatever goes wrong becomes one warning, and torch stays as it was.
     """
-    from inductor_npu import autoload
+    from inductor_npu.setup import autoload
 
     autoload.run()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from inductor_npu import terminal
 from inductor_npu.cache import commands
 from inductor_npu.errors import NpuError, NpuWarning
 from inductor_npu.providers import DEFAULT_TARGET
+from inductor_npu.support import terminal
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.report import Report
@@ -171,8 +171,8 @@ def doctor() -> None:
 
     Exit status: 0 if inductor-npu generates the code for npu, and it is right; 1 if not.
     """
-    from inductor_npu.doctor.diagnosis import diagnose
-    from inductor_npu.doctor.table import render
+    from inductor_npu.diagnostics.doctor.diagnosis import diagnose
+    from inductor_npu.diagnostics.doctor.table import render
 
     findings = diagnose()
     terminal.output().print(render(findings), highlight=False)

@@ -14,28 +14,36 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from inductor_npu import cann, providers, versions
+from inductor_npu import providers
 from inductor_npu.errors import NpuError
+from inductor_npu.support import cann, versions
 
 # What decides what code is generated, as files and folders of the package.
 _GENERATING = (
     "ascend/toolchain/failures.py",
     "ascend_chip/refusals.py",
     "codegen",
-    "compat.py",
-    "upstream.py",
     "config.py",
     "device_interface",
-    "graph_passes",
+    "lowering",
     "providers.py",
-    "registration.py",
+    "runtime",
+    "setup/compat.py",
+    "setup/registration.py",
+    "setup/upstream.py",
     "target",
     "tiling",
 )
 # The embedded NPU's compiler: a kernel that it refuses is written in another way.
 _COMPILER = ("simulator/triton_backend",)
-_DEVICE_FUNCTIONS = ("codegen/device_functions",)
-_LAUNCHING = ("cache/kernels.py", "tiling")
+_DEVICE_FUNCTIONS = ("runtime/device_functions",)
+_LAUNCHING = (
+    "cache/kernels.py",
+    "runtime/autotuner.py",
+    "runtime/grid.py",
+    "runtime/heuristics.py",
+    "runtime/launcher.py",
+)
 _ASCEND_PACKAGES = ("torch-npu", "triton-ascend", "ascendnpu-ir")
 
 

@@ -30,7 +30,7 @@ class Provider:
     "module:function", so that generated code can import them directly. `interface` names the class that Dynamo and
     Inductor ask about the device. `compile_only_driver` names, as "module:class", a driver of Triton with a class
     method `activate` that makes it the driver of a forked process, which compiles but never touches the device (None:
-    processes that compile are not forked; see codegen/lookahead.py), `most_children` how many of such processes are of
+    processes that compile are not forked; see codegen/scheduling/ahead_of_time.py), `most_children` how many of such processes are of
     use. `asserts` says whether kernels are compiled with their asserts of indices, `float64` whether they may compute
     in that type.
     """

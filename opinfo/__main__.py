@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID, TextColumn
 
-from inductor_npu import terminal
+from inductor_npu.support import terminal
 from opinfo import plan, table, workers
 from opinfo.outcomes import FAILURES, Case, Outcome, OutcomeFile
 from opinfo.samples import DTYPES, dtypes_of, operators

@@ -34,7 +34,7 @@ CLASSES = {
     "V.graph.sizevars": "torch._inductor.sizevars:SizeVarAllocator",
     "V.graph.wrapper_code": "torch._inductor.codegen.wrapper:PythonWrapperCodegen",
     "V.graph.scheduler": "torch._inductor.scheduler:Scheduler",
-    "V.kernel": "inductor_npu.codegen.tile_kernel:TileKernel",
+    "V.kernel": "inductor_npu.codegen.emit.tile_kernel:TileKernel",
     "self.scheduler": "torch._inductor.scheduler:Scheduler",
     "self.cse": "torch._inductor.codegen.common:CSE",
     "self.args": "torch._inductor.codegen.common:KernelArgs",

@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from inductor_npu import compat
 from inductor_npu.errors import MovedSymbolError
+from inductor_npu.setup import compat
 from tests import signatures
 from tests.processes import run_forked
 from tests.torch_features import before_torch

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from inductor_npu import cann, host_compiler
 from inductor_npu.cli import app
-from inductor_npu.doctor import probe
-from inductor_npu.doctor.diagnosis import Finding, diagnose
+from inductor_npu.diagnostics.doctor import probe
+from inductor_npu.diagnostics.doctor.diagnosis import Finding, diagnose
+from inductor_npu.support import cann, host_compiler
 
 HEALTHY = {
     "torch": ["2.13.0+cpu", "/there/torch/__init__.py"],
@@ -20,7 +20,7 @@ HEALTHY = {
     "devices": 1,
     "chip": "Ascend910B3",
     "target": "Ascend910B3",
-    "generates code": "inductor_npu.codegen.scheduling.NpuScheduling",
+    "generates code": "inductor_npu.codegen.scheduling.npu_scheduling.NpuScheduling",
     "triton": ["3.6.0", "/there/triton/__init__.py", ["npu"]],
     "kernel": True,
 }

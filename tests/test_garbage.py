@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from inductor_npu import garbage
+from inductor_npu.setup import garbage
 
 OWN = (600, 9, 8)
 Graph = Callable[..., object]

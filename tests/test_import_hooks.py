@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from inductor_npu.import_hooks import after_import
+from inductor_npu.support.import_hooks import after_import
 
 WriteModule = Callable[[str, str], str]
 

@@ -13,7 +13,7 @@ from torch._inductor.codegen.common import (
 )
 
 import inductor_npu.config
-from inductor_npu import registration
+from inductor_npu.setup import registration
 from tests.processes import run_forked
 
 
@@ -30,8 +30,8 @@ def test_import_torch_imports_neither_dynamo_nor_inductor_nor_triton() -> None:
 def test_classes_are_ours() -> None:
     import torch._inductor.compile_fx  # noqa: F401 - the step that registers code generation runs after this import
 
-    from inductor_npu.codegen.scheduling import NpuScheduling
-    from inductor_npu.codegen.wrapper import NpuWrapper
+    from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
+    from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.interface import NpuInterface
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
 

@@ -8,7 +8,7 @@ import inspect
 
 from torch._inductor.ops_handler import OpsHandler
 
-from inductor_npu import compat
+from inductor_npu.setup import compat
 from tests import signatures
 
 # Names of some versions only: asked for before they are used, or called by versions that have them.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inductor_npu.switches import is_on
+from inductor_npu.support.switches import is_on
 
 
 @pytest.mark.parametrize("text", ["1", "true", "ON", " yes "])

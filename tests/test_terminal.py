@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from inductor_npu import terminal
+from inductor_npu.support import terminal
 
 
 def table() -> Table:

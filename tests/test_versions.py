@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inductor_npu import versions
+from inductor_npu.support import versions
 
 
 @pytest.mark.parametrize("version", ["2.11.0", "2.12.1+cpu", "2.13.0", "2.14.1+cu130", "2.15.0"])

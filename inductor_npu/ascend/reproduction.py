@@ -10,7 +10,7 @@ from pathlib import Path
 
 from inductor_npu.ascend.kernel import KernelSource
 from inductor_npu.errors import NpuWarning
-from inductor_npu.user_cache import cache_directory
+from inductor_npu.support.user_cache import cache_directory
 
 # What the stages leave in a kernel's folder, as far as they came.
 _FILES = ("kernel.py", "kernel.ttir", "kernel.mlir", "command.txt")

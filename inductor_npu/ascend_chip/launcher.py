@@ -19,9 +19,9 @@ from typing import Any
 import torch
 import torch_npu
 
-from inductor_npu import host_compiler
 from inductor_npu.errors import CacheDirectoryError, LauncherBuildError, NpuWarning
-from inductor_npu.user_cache import cache_directory
+from inductor_npu.support import host_compiler
+from inductor_npu.support.user_cache import cache_directory
 
 _SOURCES = Path(__file__).parent / "csrc"
 _MODULE = "inductor_npu.ascend_chip._launcher"

@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from inductor_npu import terminal
 from inductor_npu.cache import bundle
 from inductor_npu.cache.entry import Entry
 from inductor_npu.cache.location import stores
 from inductor_npu.cache.misses import NAME
 from inductor_npu.cache.store import Listed
 from inductor_npu.errors import BundleError
+from inductor_npu.support import terminal
 
 app = typer.Typer(help="Look into the compile cache, and after it.", no_args_is_help=True)
 DAMAGED, BAD_CALL = 1, 2  # exit statuses

@@ -3,7 +3,7 @@
 Both are kept (`library_hashes`) for the next process. Torch's, of thousands of small files, is given to torch when the
 first compile begins. Where nobody has kept it, it is taken there and then: another thread would gain nothing, as it and
 the one that traces would wait for each other at each file. Triton's, of a library of 400 MB, comes from its own
-function (compat.py has that look here first), which another thread calls beside Dynamo's tracing: torch 2.13 can do so
+function (setup/compat.py has that look here first), which another thread calls beside Dynamo's tracing: torch 2.13 can do so
 (`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from inductor_npu.cache import library_hashes
 from inductor_npu.cache.entry import Entry
 from inductor_npu.cache.location import kernel_store
-from inductor_npu.import_hooks import after_import
+from inductor_npu.support.import_hooks import after_import
 
 
 def take_early(since: float) -> None:

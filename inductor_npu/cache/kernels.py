@@ -27,10 +27,10 @@ from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import device_index, generated_with, key_of, shown_name
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.cache.misses import GENERATED_WITH, NAME, changes, explain
-from inductor_npu.compile_time import record
-from inductor_npu.compile_time.phases import Phase, timed
+from inductor_npu.diagnostics.compile_time import record
+from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import CacheMissError, CacheSettingError
-from inductor_npu.switches import is_on
+from inductor_npu.support.switches import is_on
 
 ON, OFF, MUST_HIT = "on", "off", "must-hit"
 # In torch._dynamo.utils.counters: kernels found, not found, and compiled without looking.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inductor_npu.cache.store import DEFAULT_LIMIT, Store
 from inductor_npu.errors import CacheSettingError
-from inductor_npu.user_cache import cache_directory
+from inductor_npu.support.user_cache import cache_directory
 
 LIMIT_VARIABLE = "INDUCTOR_NPU_CACHE_MIB"
 _FOLDER = "entries"

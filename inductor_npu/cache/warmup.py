@@ -22,7 +22,6 @@ from torch._dynamo.callback import CallbackArgs, callback_handler
 from torch._dynamo.utils import counters
 from torch.utils import _pytree as pytree
 
-from inductor_npu import one_call
 from inductor_npu.cache import kernels
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import environment, generated_with
@@ -30,6 +29,7 @@ from inductor_npu.cache.location import graph_store
 from inductor_npu.cache.misses import NAME
 from inductor_npu.cache.store import CannotLockError, Hold, Store
 from inductor_npu.errors import NpuWarning
+from inductor_npu.support import one_call
 
 KIND = "warmup"
 # Longer than one process takes to compile a model: after that whoever waits compiles too.

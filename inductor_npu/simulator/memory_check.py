@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inductor_npu.switches import is_on
+from inductor_npu.support.switches import is_on
 
 CHECKED_VARIABLE = "INDUCTOR_NPU_CHECKED"  # 1: kernels are compiled and run with checks
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch._inductor.codegen.common import device_codegens
 
-from inductor_npu.codegen.scheduling import NpuScheduling
+from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
 
 
 def test_plain_compile_runs_kernels_of_ours() -> None:

@@ -15,7 +15,7 @@ from torch._inductor.utils import fresh_cache
 
 from inductor_npu.cache import kernels
 from inductor_npu.cache.store import Entry
-from inductor_npu.tiling.autotuner import NpuAutotuner
+from inductor_npu.runtime.autotuner import NpuAutotuner
 from tests.ascend_seat.processes import run
 
 

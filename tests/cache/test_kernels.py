@@ -17,8 +17,8 @@ from inductor_npu.cache import kernels
 from inductor_npu.cache.kernel_key import key_of
 from inductor_npu.cache.location import kernel_store
 from inductor_npu.errors import CacheMissError, CacheSettingError, NpuWarning
+from inductor_npu.runtime.autotuner import NpuAutotuner
 from inductor_npu.simulator.triton_backend.launch_record import record
-from inductor_npu.tiling.autotuner import NpuAutotuner
 from tests.cache.conftest import forget
 from tests.cache.programs import X, must_hit, run, softmax
 from tests.compile.test_user_kernels import _square

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from inductor_npu.codegen import cuts
+from inductor_npu.codegen.index import split_points as cuts
 
 NUMBERS = [sympy.Integer(number) for number in (1, 2, 3, 12, 512, 1 << 40)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inductor_npu.codegen.edges import Span, spans_of
+from inductor_npu.codegen.analysis.short_row_ends import Span, spans_of
 
 
 def written(spans: list[Span], length: int) -> list[Span]:

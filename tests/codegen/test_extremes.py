@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from inductor_npu.codegen.tile_kernel import TileOverrides
+from inductor_npu.codegen.emit.tile_kernel import TileOverrides
 from tests.compile.helpers import check
 
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]

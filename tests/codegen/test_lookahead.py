@@ -16,9 +16,9 @@ from torch._inductor.utils import fresh_cache, run_and_get_code
 
 import inductor_npu
 from inductor_npu import providers
-from inductor_npu.codegen import lookahead
-from inductor_npu.codegen.npu_kernel import NpuKernel
-from inductor_npu.codegen.repetition import WrittenKernels
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
+from inductor_npu.codegen.scheduling import ahead_of_time as lookahead
 from tests.codegen.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
 from tests.models.zoo import build
@@ -207,7 +207,7 @@ def test_an_error_ends_the_child(children: Children) -> None:
 
     moved = [value.npu() for value in inputs()]
     with (
-        patch("inductor_npu.codegen.npu_kernel.NpuKernel.codegen_kernel", fails),
+        patch("inductor_npu.codegen.emit.npu_kernel.NpuKernel.codegen_kernel", fails),
         pytest.raises(torch._inductor.exc.InductorError, match="no kernel"),
     ):
         torch.compile(network)(*moved)

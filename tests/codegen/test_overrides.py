@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 
-from inductor_npu.codegen import device_functions
-from inductor_npu.codegen.overrides import NpuKernelOverrides
+from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
+from inductor_npu.runtime import device_functions
 from tests.compile.helpers import code_of
 from tests.triton_features import require
 

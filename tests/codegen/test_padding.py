@@ -9,7 +9,7 @@ import torch
 from torch._inductor.codegen.triton import TritonCSEVariable
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from inductor_npu.codegen.padding import Paddings
+from inductor_npu.codegen.emit.masked_lanes import Paddings
 
 
 def variable(name: str, dtype: torch.dtype = torch.float32) -> TritonCSEVariable:

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from inductor_npu import config
 from inductor_npu.ascend.collect.afresh import compiled_afresh
-from inductor_npu.codegen import provenance
+from inductor_npu.codegen.annotations import provenance
 
 
 @triton.jit
@@ -68,7 +68,7 @@ def test_a_kernel_that_a_user_wrote_names_its_own_definition():
 
 
 def test_a_kernel_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch):
-    from inductor_npu.codegen import scheduling
+    from inductor_npu.codegen.scheduling import npu_scheduling as scheduling
 
     monkeypatch.setattr(scheduling, "compile_in_process", lambda name, source: ValueError("no such instruction"))
     with config.patch(strict=False), pytest.warns(match="no such instruction"):

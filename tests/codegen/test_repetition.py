@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from inductor_npu.codegen.npu_kernel import NpuKernel
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from tests.codegen.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
 from tests.models.zoo import MODELS, build

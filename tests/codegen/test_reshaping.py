@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch._inductor import scheduler
 
-from inductor_npu.codegen.reshaping import may_share
+from inductor_npu.codegen.scheduling.reshaping import may_share
 from tests.compile.helpers import check
 
 pytestmark = pytest.mark.skipif(

@@ -6,10 +6,10 @@ import pytest
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing, PythonMod
 
-from inductor_npu.codegen.axes import on_one_axis
-from inductor_npu.codegen.spans import Part, load_span, load_span_of_part, part_of, store_span
-from inductor_npu.codegen.tile_ops import Bounds
-from inductor_npu.codegen.vector_text import CannotEmit, vector_text
+from inductor_npu.codegen.analysis.axes import on_one_axis
+from inductor_npu.codegen.analysis.strided_ranges import Part, load_span, load_span_of_part, part_of, store_span
+from inductor_npu.codegen.emit.tile_ops import Bounds
+from inductor_npu.codegen.index.vector_text import CannotEmit, vector_text
 
 X, Y, Z = sympy.symbols("x y z", integer=True, nonnegative=True)
 ROWS = {Y: sympy.Integer(64), X: sympy.Integer(100)}

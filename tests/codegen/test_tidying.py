@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inductor_npu.codegen.tidying import tidied, with_literals, without_unused
+from inductor_npu.codegen.emit.dead_code import tidied, with_literals, without_unused
 
 FLOATS = {f"tmp{i}": torch.float32 for i in range(10)}
 

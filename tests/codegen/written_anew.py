@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from inductor_npu.codegen.repetition import WrittenKernels
+from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
 
 
 @dataclass

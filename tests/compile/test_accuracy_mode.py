@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import inductor_npu.config
-from inductor_npu.codegen.overrides import NpuKernelOverrides
+from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
 from inductor_npu.errors import AccuracyError
 from tests.compile.helpers import check
 
@@ -72,7 +72,7 @@ def test_the_first_kernel_that_differs_is_named(accuracy_mode: Path, monkeypatch
 
 
 def test_without_it_no_kernel_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inductor_npu.codegen import accuracy
+    from inductor_npu.codegen.fallback import accuracy
 
     compared: list[object] = []
     monkeypatch.setattr(accuracy, "compare", lambda *args: compared.append(args))

@@ -7,7 +7,7 @@ import torch
 from torch._inductor.runtime.triton_compat import OutOfResources
 
 import inductor_npu.config
-from inductor_npu.tiling.autotuner import NpuAutotuner
+from inductor_npu.runtime.autotuner import NpuAutotuner
 from tests.compile.helpers import check, code_of
 
 

@@ -11,8 +11,8 @@ import torch
 from triton.compiler.errors import CompilationError
 
 import inductor_npu.config
-from inductor_npu.codegen import scheduling
-from inductor_npu.codegen.eager_kernel import reason_of
+from inductor_npu.codegen.fallback.eager_kernel import reason_of
+from inductor_npu.codegen.scheduling import npu_scheduling as scheduling
 from inductor_npu.errors import KernelTooLargeError, NpuWarning
 from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError
 from inductor_npu.simulator.triton_backend.object_code import LlvmError

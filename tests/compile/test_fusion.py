@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch._inductor import metrics
 
-from inductor_npu.codegen.fusion import Fusions
+from inductor_npu.codegen.scheduling.fusion import Fusions
 from tests.codegen.vectors import divisions, is_tiled
 from tests.compile.helpers import check, code_of
 

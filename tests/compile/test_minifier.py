@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 from torch._dynamo.test_minifier_common import MinifierTestBase, MinifierTestResult
 
-from inductor_npu.codegen.overrides import NpuKernelOverrides
+from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
 
 PROGRAM = """
 @torch.compile()

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import inductor_npu.config
-from inductor_npu.codegen import graph_capture
 from inductor_npu.errors import NpuWarning
+from inductor_npu.runtime import graph_capture
 from tests.compile.helpers import check, code_of
 from tests.processes import run_forked
 
@@ -21,7 +21,7 @@ def _fused(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_max_autotune_tries_several_blocks_and_keeps_one() -> None:
-    from inductor_npu.tiling.autotuner import NpuAutotuner
+    from inductor_npu.runtime.autotuner import NpuAutotuner
 
     tried = []
     original = NpuAutotuner._precompile_config

@@ -10,8 +10,8 @@ import torch
 from torch._inductor.utils import clear_caches
 
 import inductor_npu.config
-from inductor_npu.codegen import tuning
-from inductor_npu.tiling.autotuner import NpuAutotuner
+from inductor_npu.codegen.scheduling import tuning
+from inductor_npu.runtime.autotuner import NpuAutotuner
 from inductor_npu.tiling.plan import TilePlan
 from tests.compile.helpers import check
 

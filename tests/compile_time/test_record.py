@@ -12,7 +12,7 @@ from torch._dynamo.utils import compile_times as torch_compile_times
 from torch._dynamo.utils import dynamo_timed
 
 import inductor_npu
-from inductor_npu.compile_time.phases import Phase, timed
+from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from tests.cache.conftest import forget
 from tests.processes import run_forked
 

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 import inductor_npu
-from inductor_npu.explanation.data import Explanation, Graph, Kernel, Pass
+from inductor_npu.diagnostics.explanation.data import Explanation, Graph, Kernel, Pass
 from tests.cache.conftest import forget
 from tests.processes import run_forked
 
@@ -201,7 +201,7 @@ def test_a_kernel_that_does_not_compile_is_left_to_eager_with_the_compilers_word
     def refuse(name: str, source: str) -> Exception:
         return ValueError("no room for another sine")
 
-    monkeypatch.setattr("inductor_npu.codegen.scheduling.compile_in_process", refuse)
+    monkeypatch.setattr("inductor_npu.codegen.scheduling.npu_scheduling.compile_in_process", refuse)
     with inductor_npu.config.patch(strict=False):
         explained = inductor_npu.explain(lambda x: torch.sin(x) + 1, on_npu(16))
     (left,) = explained.left_to_eager

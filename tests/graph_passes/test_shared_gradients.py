@@ -12,7 +12,7 @@ from torch._inductor.utils import run_fw_bw_and_get_code
 
 import inductor_npu
 import inductor_npu.config as config
-from inductor_npu.graph_passes.passes import PASSES
+from inductor_npu.lowering.graph_passes.passes import PASSES
 from tests.compile.helpers import assert_equal
 
 WITHOUT = ",".join(each.name for each in PASSES if each.optional and each.name != "shared_gradients")

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from inductor_npu.graph_passes.short_gathers import LONGEST_ROW
+from inductor_npu.lowering.graph_passes.short_gathers import LONGEST_ROW
 from tests.compile.helpers import check
 from tests.graph_passes.calls import KERNEL, calls
 

@@ -391,7 +391,7 @@ def left_to_eager(program: Program, device: str) -> list[str]:
     """
     from torch._inductor.utils import run_and_get_code
 
-    from inductor_npu.explanation.generated import read
+    from inductor_npu.diagnostics.explanation.generated import read
 
     def moved(value: Any) -> Any:
         return value.detach().to(device).requires_grad_(value.requires_grad)

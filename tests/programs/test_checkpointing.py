@@ -9,7 +9,7 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import inductor_npu
-from inductor_npu.explanation.data import Pass
+from inductor_npu.diagnostics.explanation.data import Pass
 from tests.compile.helpers import check
 
 WIDTH = 24

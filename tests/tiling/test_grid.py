@@ -8,7 +8,7 @@ import pytest
 from torch._inductor.runtime.triton_compat import Config
 from torch._inductor.runtime.triton_heuristics import GridExpr
 
-from inductor_npu.tiling.grid import NpuGrid, written_out
+from inductor_npu.runtime.grid import NpuGrid, written_out
 
 ONE_AXIS = [[("xnumel", "XBLOCK")]]
 TWO_AXES = [[("ynumel", None), ("xnumel", "XBLOCK")]]

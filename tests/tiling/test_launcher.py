@@ -8,7 +8,7 @@ import pytest
 import torch
 import triton
 
-from inductor_npu.tiling.autotuner import NpuAutotuner
+from inductor_npu.runtime.autotuner import NpuAutotuner
 
 
 @pytest.fixture

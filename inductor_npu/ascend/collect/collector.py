@@ -16,7 +16,7 @@ from inductor_npu.ascend.collect.arguments import describe, keep_data
 from inductor_npu.ascend.collect.collection import Activity, Collection, Omission
 from inductor_npu.ascend.collect.source import kernel_source, without_name
 from inductor_npu.ascend.kernel import CollectedKernel, Launch, Origin
-from inductor_npu.codegen import provenance
+from inductor_npu.codegen.annotations import provenance
 from inductor_npu.errors import UncollectableKernelError
 from inductor_npu.simulator.triton_backend.observer import Grid, observe
 

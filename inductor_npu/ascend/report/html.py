@@ -8,7 +8,7 @@ from pathlib import Path
 from inductor_npu.ascend.report import advice
 from inductor_npu.ascend.report.model import UNKNOWN, Report, Row
 from inductor_npu.ascend.report.table import PIPES, agreement_text, finding_text, warning_text
-from inductor_npu.units import bytes_text, count_text, plural, ratio_text, share_text
+from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
 
 # A class for the colour and a sign for those who do not see it.
 _LOOKS = {

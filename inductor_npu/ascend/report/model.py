@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inductor_npu import terminal
 from inductor_npu.ascend.collect.collection import Omission
 from inductor_npu.ascend.hivm import Cycles, Finding, Verdict
 from inductor_npu.ascend.report.least import Repeat
+from inductor_npu.support import terminal
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement

@@ -14,7 +14,7 @@ from rich.text import Text
 from inductor_npu.ascend.hivm import Finding
 from inductor_npu.ascend.report import advice
 from inductor_npu.ascend.report.model import UNKNOWN, Report, Row
-from inductor_npu.units import bytes_text, count_text, plural, ratio_text, share_text
+from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement

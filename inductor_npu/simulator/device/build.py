@@ -1,7 +1,7 @@
 """Builds and loads the C++ device of the embedded NPU.
 
 The library is built once for each combination of sources, torch, Python and compiler, under a lock, into the user's
-cache directory (user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading a library that is there already
+cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading a library that is there already
 imports nothing but torch. A C++ compiler is all that building needs: no ninja, no setuptools. Objects are kept by the
 hash of what they were compiled from, so that only what changed is compiled again.
 
@@ -25,10 +25,10 @@ from types import ModuleType
 
 import torch
 
-from inductor_npu import host_compiler
 from inductor_npu.errors import DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.simulator.device.settings import device_settings
-from inductor_npu.user_cache import cache_directory
+from inductor_npu.support import host_compiler
+from inductor_npu.support.user_cache import cache_directory
 
 _SOURCES = Path(__file__).parent / "csrc"
 _MODULE = "inductor_npu.simulator.device._C"

@@ -13,7 +13,7 @@ from typing import Any
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 
-from ...compile_time.phases import Phase, timed
+from ...diagnostics.compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
 from ..memory_check import is_checked
 from . import launch_record

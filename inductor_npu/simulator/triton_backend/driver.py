@@ -10,7 +10,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from ...compile_time.phases import Phase, timed
+from ...diagnostics.compile_time.phases import Phase, timed
 from ...target import NpuTarget
 
 WARP_SIZE = 32  # without meaning on an NPU; the value that Inductor assumes where a device names none

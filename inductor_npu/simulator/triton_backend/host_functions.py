@@ -17,7 +17,7 @@ PLACED = "npu.placed"  # see codegen/placed.py
 CHOSEN = "npu.chosen"  # see codegen/chosen.py
 
 _SORT = re.compile(
-    r"inductor_npu\.codegen\.device_functions\.scans\.sort_with_index__(?P<types>.+?)__(?P<constants>.+)"
+    r"inductor_npu\.runtime\.device_functions\.scans\.sort_with_index__(?P<types>.+?)__(?P<constants>.+)"
 )
 # A constant argument in the name of a function: its place and its value. Triton 3.2 writes names without the module, so
 # that ours cannot be told from a user's: there the operations of a sort run.

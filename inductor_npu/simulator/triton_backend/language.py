@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...import_hooks import after_import
+from ...support.import_hooks import after_import
 
 MATH = "triton.language.math"
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inductor_npu.switches import is_on
+from inductor_npu.support.switches import is_on
 
 from .instrumentation import instrumentation_mode
 

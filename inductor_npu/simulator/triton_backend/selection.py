@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ...errors import NpuError
-from ...import_hooks import after_import
+from ...support.import_hooks import after_import
 
 BACKEND = "npu"
 

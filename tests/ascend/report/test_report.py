@@ -14,8 +14,8 @@ from inductor_npu.ascend.kernel import CollectedKernel, KernelSource, Launch, Or
 from inductor_npu.ascend.lint import LintFinding
 from inductor_npu.ascend.report import Refusal, advice
 from inductor_npu.ascend.report.build import make_row
+from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
 from inductor_npu.target import get_target
-from inductor_npu.units import bytes_text, count_text, plural, ratio_text, share_text
 from tests.ascend.report.examples import ALL, COMPILED, CRASHED, ELEMENT, REFUSED, SCALAR, UNREAD, VECTOR, report, row
 
 

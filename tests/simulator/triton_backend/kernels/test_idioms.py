@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from inductor_npu.codegen.device_functions import largest, round_to_even
+from inductor_npu.runtime.device_functions import largest, round_to_even
 
 SPECIAL = (0.0, 0.5, 1.5, 2.5, 0.3, 1e-40, 8388607.5, 8388608.0, 16777217.0, 3e9, 1e30, math.inf, math.nan)
 SIGNED = torch.tensor([sign * number for number in SPECIAL for sign in (1, -1)] + [127.5, -128.5, 99.0, -7.0, 2.0, 3.5])

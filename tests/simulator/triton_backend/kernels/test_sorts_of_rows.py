@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from inductor_npu.codegen import device_functions
+from inductor_npu.runtime import device_functions
 from inductor_npu.simulator.triton_backend import compiler
 from inductor_npu.simulator.triton_backend.host_functions import Sort, sort_of
 from tests.triton_features import forget
@@ -92,7 +92,7 @@ def test_the_runtime_sorts_and_the_footprint_is_that_of_the_chip(device, monkeyp
 
 
 def test_a_sort_is_known_by_the_name_of_its_function():
-    name = "inductor_npu.codegen.device_functions.scans.sort_with_index__"
+    name = "inductor_npu.runtime.device_functions.scans.sort_with_index__"
     upstream = "fp16S2_512S_i16S2_512S_i32__(3,)cconstexpr_1__(4,)cconstexpr_True_"
     assert sort_of(name + upstream) == Sort("f", 1, True)
     fixed = "u8S8_64S_i16S8_64S__(2,)cconstexpr_50__(3,)cconstexpr_0__(4,)cconstexpr_False_"

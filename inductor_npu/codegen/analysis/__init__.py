@@ -1,0 +1,1 @@
+"""Inductor's loops -> a kernel's plan: axes, accesses, subdomains, tiles. Writes no text."""

@@ -1,0 +1,306 @@
+"""The axes of a kernel: its loop variables, split and merged until every address is affine in them.
+
+The loops of a kernel start and end their dimensions at *cuts* (split_points.py); a `//` or `%` in an address asks for a cut of
+its own. What lies between two cuts is an axis; neighbours that every address crosses without a gap become one again.
+A loop that asks for a cut which does not fit the others gets its indices by `//` and `%`, which cost an axis its place
+in the tile: Inductor is kept from fusing such loops (fusion.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from torch._inductor.utils import sympy_subs
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
+
+from inductor_npu.codegen.index.size_terms import written_out
+from inductor_npu.codegen.index.split_points import Cuts, equal, is_multiple, product, quotient
+
+# Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
+_POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
+
+# What a size that only the data say is expected to be.
+_UNKNOWN_LENGTH = 8192
+
+# Rounds of looking for `//` and `%` in addresses: one split may bring another to light.
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop variable of a kernel.
+
+    `prefix` begins the names of its block, offset, mask and length in the kernel's source ("x": XBLOCK, xnumel);
+    `symbol` stands for its index in addresses; `stride` is how many elements of the kernel's loop lie between two
+    neighbours along it.
+    """
+
+    prefix: str
+    symbol: sympy.Symbol
+    length: sympy.Expr
+    stride: sympy.Expr
+    is_reduction: bool
+
+
+@dataclass(frozen=True)
+class Affine:
+    """An address: `offset + sum(strides[symbol] * symbol)`, and the symbols that it depends on in any other way."""
+
+    strides: Mapping[sympy.Symbol, sympy.Expr]
+    nonlinear: frozenset[sympy.Symbol]
+    offset: sympy.Expr
+
+    @property
+    def symbols(self) -> set[sympy.Symbol]:
+        return {*self.strides, *self.nonlinear}
+
+
+def hint(expr: Any) -> int:
+    """The length that a dynamic size is expected to have; a known one is itself."""
+    sizes = V.graph.sizevars
+    if hasattr(sizes, "optimization_hint"):
+        return int(sizes.optimization_hint(expr))
+    return int(sizes.size_hint(expr, fallback=_UNKNOWN_LENGTH))  # torch 2.11
+
+
+def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:
+    """Takes `expr` apart with respect to `symbols`; other symbols are constants."""
+    return _affine(sympy.sympify(expr), frozenset(symbols))
+
+
+# Each loop over a kernel's operators asks for the same addresses again, and so do the parts of an index.
+@lru_cache(maxsize=4096)
+def _affine(expr: sympy.Expr, symbols: frozenset[sympy.Symbol]) -> Affine:
+    strides: dict[sympy.Symbol, sympy.Expr] = {}
+    nonlinear: set[sympy.Symbol] = set()
+    offset: list[sympy.Expr] = []
+    for term in sympy.Add.make_args(sympy.expand(expr)):
+        among = term.free_symbols & symbols
+        if not among:
+            offset.append(term)
+            continue
+        symbol = next(iter(among))
+        stride = term / symbol
+        if len(among) == 1 and not stride.free_symbols & symbols:
+            strides[symbol] = strides.get(symbol, sympy.S.Zero) + stride
+        else:
+            nonlinear |= among
+    for symbol in nonlinear:
+        strides.pop(symbol, None)
+    return Affine(strides, frozenset(nonlinear), sympy.Add(*offset))
+
+
+def on_one_axis(difference: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+    """What is at least 0 where `difference` is, in terms of one axis, if the others decide nothing: of rows of 8,
+    `8 * y + x >= 16` is `y >= 2`. `lengths` are those of the axes.
+    """
+    taken = affine(difference, lengths)
+    if taken.nonlinear or len(taken.strides) < 2 or not isinstance(taken.offset, sympy.Integer):
+        return difference
+    steps = {symbol: int(step) for symbol, step in taken.strides.items() if isinstance(step, sympy.Integer)}
+    if len(steps) < len(taken.strides) or not all(
+        isinstance(lengths[symbol], (int, sympy.Integer)) for symbol in steps
+    ):
+        return difference
+    widest = max(steps, key=lambda symbol: abs(steps[symbol]))
+    reaches = [step * (int(lengths[symbol]) - 1) for symbol, step in steps.items() if symbol != widest]
+    lowest = int(taken.offset) + sum(reach for reach in reaches if reach < 0)
+    highest = int(taken.offset) + sum(reach for reach in reaches if reach > 0)
+    step = abs(steps[widest])
+    if lowest // step != highest // step:
+        return difference
+    return (widest if steps[widest] > 0 else -widest) + lowest // step
+
+
+class Axes:
+    """The axes of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`.
+
+    `pointwise` and `reduction` list the axes from the outermost inwards; with `whole_rows` there is at most one for
+    reductions. Axes of different `part`s of one kernel have different names.
+    """
+
+    pointwise: list[Axis]
+    reduction: list[Axis]
+    # How many elements all loops have together.
+    elements: sympy.Expr
+
+    def __init__(
+        self,
+        nodes: Sequence[Any],
+        numel: sympy.Expr,
+        reduction_numel: sympy.Expr,
+        whole_rows: bool = False,
+        part: int | None = None,
+    ) -> None:
+        self.elements = numel * reduction_numel
+        self._part = "" if part is None else f"{part}_"
+        self._simplified: dict[sympy.Expr, sympy.Expr] = {}
+        self._cuts = Cuts(numel, reduction_numel, whole_rows)
+        self._cuts.add_all_of(nodes)
+        self._set_parts()
+        for _ in range(_ROUNDS):
+            addresses = self._addresses(nodes)
+            if not self._cut_at_divisions(addresses):
+                break
+            self._set_parts()
+        self._merge([affine(self._in_parts(address), self._parts) for address in addresses])
+
+    @property
+    def all(self) -> list[Axis]:
+        """Those of pointwise loops, then those of reductions."""
+        return [*self.pointwise, *self.reduction]
+
+    @property
+    def lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
+        """How many indices each symbol of `all` stands for."""
+        return {axis.symbol: axis.length for axis in self.all}
+
+    @property
+    def lengths_in_indices(self) -> dict[sympy.Symbol, sympy.Expr]:
+        """As `lengths`, also of the symbols in `index_variables`."""
+        return {**self._parts, **self.lengths}
+
+    def _set_parts(self) -> None:
+        """One symbol for what lies between two neighbouring cuts, from the innermost outwards."""
+        self._parts = {
+            sympy.Symbol(f"a{position}", integer=True, nonnegative=True): quotient(above, below)
+            for position, (below, above) in enumerate(self._spans())
+        }
+
+    def _spans(self) -> Iterator[tuple[sympy.Expr, sympy.Expr]]:
+        """Neighbouring cuts."""
+        return zip(self._cuts.all, self._cuts.all[1:], strict=False)
+
+    def _cut_at_divisions(self, addresses: Iterable[sympy.Expr]) -> bool:
+        """Adds the cuts that make a `//` or `%` vanish; whether there were any."""
+        count = len(self._cuts.all)
+        strides = dict(zip(self._parts, self._cuts.all, strict=False))
+        for address in addresses:
+            for division in address.atoms(FloorDiv, ModularIndexing):
+                divisor = division.args[1]
+                bounds = [divisor, *([product([divisor, division.args[2]])] if len(division.args) == 3 else [])]
+                for part, step in affine(division.args[0], self._parts).strides.items():
+                    for bound in bounds:
+                        if not bound.is_positive or not step.is_positive or not is_multiple(bound, step):
+                            continue
+                        length = quotient(bound, step)
+                        cut = product([strides[part], length])
+                        is_split = not equal(length, sympy.S.One) and is_multiple(self._parts[part], length)
+                        if is_split:
+                            self._cuts.add(cut)
+        return len(self._cuts.all) > count
+
+    def _merge(self, addresses: Sequence[Affine]) -> None:
+        """Joins neighbouring parts that every address crosses without a gap, and names the axes."""
+        groups: list[list[sympy.Symbol]] = []
+        parts = list(self._parts)
+        for position, part in enumerate(parts):
+            at_boundary = equal(self._cuts.all[position], self._cuts.reduction_numel)
+            if groups and not at_boundary and self._seamless(groups[-1], part, addresses):
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        self.pointwise, self.reduction = [], []
+        self._substitution: dict[sympy.Symbol, sympy.Expr] = {}
+        self._joined: list[tuple[list[sympy.Symbol], Axis]] = []
+        strides = dict(zip(self._parts, self._cuts.all, strict=False))
+        rows = self._cuts.place(self._cuts.reduction_numel)
+        assert rows is not None
+        for group in groups:
+            stride = strides[group[0]]
+            is_reduction = parts.index(group[0]) < rows
+            among = self.reduction if is_reduction else self.pointwise
+            prefix = f"r{self._part}{len(among)}_" if is_reduction else f"{_POINTWISE_NAMES[len(among)]}{self._part}"
+            symbol = sympy.Symbol(prefix.rstrip("_"), integer=True, nonnegative=True)
+            axis = Axis(prefix, symbol, product(self._parts[part] for part in group), stride, is_reduction)
+            among.append(axis)
+            self._joined.append((group, axis))
+        self.pointwise.reverse()
+        self.reduction.reverse()
+
+    def _seamless(self, group: list[sympy.Symbol], part: sympy.Symbol, addresses: Sequence[Affine]) -> bool:
+        length = product(self._parts[inner] for inner in group)
+        for address in addresses:
+            if part in address.nonlinear or any(inner in address.nonlinear for inner in group):
+                return False
+            step = address.strides.get(group[0], sympy.S.Zero)
+            if not equal(address.strides.get(part, sympy.S.Zero), product([step, length])):
+                return False
+        return True
+
+    # -- addresses ----------------------------------------------------------------------------------------------------
+
+    def _addresses(self, nodes: Sequence[Any]) -> list[sympy.Expr]:
+        found: dict[sympy.Expr, None] = {}
+        for node in nodes:
+            variables = self.index_variables(node.get_ranges())
+            found.update(dict.fromkeys(node._body.indexing_from_args(variables).values()))
+        return [self._in_parts(address) for address in found]
+
+    def divides(self, nodes: Sequence[Any]) -> bool:
+        """Whether some address of `nodes` has a `//` or `%` that no cut removes."""
+        return any(affine(address, self._parts).nonlinear for address in self._addresses(nodes))
+
+    def _in_parts(self, address: sympy.Expr) -> sympy.Expr:
+        address = written_out(sympy.sympify(address))
+        if address.has(Identity):
+            address = address.replace(Identity, lambda inner: inner)
+        return V.graph.sizevars.simplify_with_ranges(address, self._parts)
+
+    def of_result(self, address: sympy.Expr) -> sympy.Expr:
+        """The address of a reduction's result: the same for all elements that are reduced, though loops that were given
+        another shape may name their indices in it, as in `(r0 + x * n) // n`.
+        """
+        zeros = dict.fromkeys((axis.symbol for axis in self.reduction), sympy.S.Zero)
+        return sympy_subs(self.simplify(address), zeros)
+
+    def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
+        """What the loop variables of a nest with these (pointwise, reduction) lengths are in this kernel."""
+        variables = []
+        for stride, length in self._cuts.dimensions(lengths):
+            first = self._cuts.place(stride)
+            last = self._cuts.place(product([stride, length]))
+            if equal(length, sympy.S.One):
+                variables.append(sympy.S.Zero)
+            elif first is not None and last is not None:
+                # By places: what is known to be equal, as by a guard, need not be known to divide what its equal does.
+                parts = list(self._parts)[first:last]
+                steps = [quotient(cut, self._cuts.all[first]) for cut in self._cuts.all[first:last]]
+                variables.append(sympy.Add(*(part * step for part, step in zip(parts, steps, strict=True))))
+            else:
+                flat = sympy.Add(*(part * cut for part, cut in zip(self._parts, self._cuts.all, strict=False)))
+                variables.append(ModularIndexing(flat, stride, length))
+        count = len(lengths[0])
+        return [variables[:count], variables[count:]]
+
+    def is_simplified(self, address: sympy.Expr) -> bool:
+        """Whether `address` is in terms of the axes' symbols already."""
+        return self._parts.keys().isdisjoint(address.free_symbols)
+
+    def simplify(self, address: sympy.Expr) -> sympy.Expr:
+        """`address`, in terms of `index_variables`, in terms of the axes' symbols."""
+        if address not in self._simplified:
+            self._simplified[address] = self._in_axes(address)
+        return self._simplified[address]
+
+    def _in_axes(self, address: sympy.Expr) -> sympy.Expr:
+        address = self._in_parts(address)
+        taken = affine(address, self._parts)
+        replaced: dict[sympy.Symbol, sympy.Expr] = {}
+        for group, axis in self._joined:
+            if len(group) == 1 or (
+                not taken.nonlinear.intersection(group)
+                and all(self._seamless(group[:place], group[place], [taken]) for place in range(1, len(group)))
+            ):
+                replaced |= dict.fromkeys(group[1:], sympy.S.Zero) | {group[0]: axis.symbol}
+                continue
+            inner = sympy.S.One
+            for part in group:
+                replaced[part] = ModularIndexing(axis.symbol, inner, self._parts[part])
+                inner = product([inner, self._parts[part]])
+        return sympy_subs(address, replaced)

@@ -1,0 +1,101 @@
+"""Loads by loaded indices that read all that the indices may lead to, and pick the elements on chip.
+
+An address such as `200 * y + index[y, x]` would be computed and moved element by element. Where what the index may
+lead to is short - a row of 200 elements, a small table - it is read as a whole, and `tl.gather` picks from it.
+
+This file only looks at addresses. `gather_by_index.py` writes the kernels' text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sympy
+
+from inductor_npu.codegen.analysis.axes import affine, hint
+from inductor_npu.tiling import limits
+from inductor_npu.tiling.cost import DEVICE_BYTES_PER_CYCLE, INDIRECT_CYCLES
+
+# Elements of one tile, more or less, among which the cost of a span is shared.
+_TILE = 4096
+
+Symbols = frozenset[sympy.Symbol]
+
+
+@dataclass(frozen=True)
+class IndexedSpan:
+    """What loaded indices lead to: `rest` elements from address `start` on, in which an element has the place `place`,
+    a function of the loaded indices and of axes. `rows` are the other axes, on which `start` depends.
+    """
+
+    start: sympy.Expr
+    place: sympy.Expr
+    rest: int
+    rows: Symbols
+
+    def length(self, item_size: int) -> int:
+        """Elements of `item_size` bytes of the tile for one row: a power of two, and whole bursts."""
+        return max(1 << (self.rest - 1).bit_length(), limits.BURST // item_size)
+
+
+def indexed_span(
+    address: sympy.Expr,
+    lengths: Mapping[sympy.Symbol, sympy.Expr],
+    loaded: Mapping[sympy.Symbol, sympy.Expr],
+    depends: Symbols,
+    item_size: int,
+) -> IndexedSpan | None:
+    """The span of a load of items of `item_size` bytes from `address`; None if there is none, or elements one by one
+    are cheaper.
+
+    `lengths` are those of all axes; `loaded` says below what each of the loaded indices is, which differ along the axes
+    `depends`.
+    """
+    taken = affine(address, [*loaded, *lengths])
+    indices = [symbol for symbol in loaded if symbol in taken.strides]
+    if taken.nonlinear or not indices:
+        return None
+    start, place, rest, lowest, rows = taken.offset, sympy.S.Zero, 1, 0, set[sympy.Symbol]()
+    axes = sorted(
+        (symbol for symbol in taken.strides if symbol not in loaded), key=lambda axis: _size(taken.strides[axis])
+    )
+    for symbol in [*indices, *axes]:
+        step, length = taken.strides[symbol], loaded.get(symbol, lengths.get(symbol))
+        is_row = symbol in axes and _size(step) >= rest and rest * item_size >= limits.BURST
+        if is_row:
+            start, rows = start + symbol * step, rows | {symbol}
+            continue
+        if not (isinstance(step, sympy.Integer) and isinstance(length, (int, sympy.Integer))):
+            return None
+        if step == 1 and symbol in axes and symbol not in depends and length >= limits.SHORTEST_ROW:
+            return None  # rows, to be read one by one
+        reach = int(step) * (int(length) - 1)
+        place, rest, lowest = place + symbol * step, rest + abs(reach), lowest + min(reach, 0)
+    wanted = math.prod(hint(lengths[symbol]) for symbol in depends.union(axes) - rows)
+    span = IndexedSpan(start + lowest, place - lowest, rest, frozenset(rows))
+    is_dearer = rest * item_size > INDIRECT_CYCLES * DEVICE_BYTES_PER_CYCLE * min(wanted, _TILE)
+    return None if is_dearer or span.length(item_size) * item_size > limits.LARGEST_SPAN else span
+
+
+def stays_inside(
+    address: sympy.Expr,
+    lengths: Mapping[sympy.Symbol, sympy.Expr],
+    loaded: Mapping[sympy.Symbol, sympy.Expr],
+    size: sympy.Expr,
+) -> bool:
+    """Whether each `address` of a linear function is below `size`, whatever the loaded indices are."""
+    taken = affine(address, [*loaded, *lengths])
+    ends = {symbol: loaded.get(symbol, lengths.get(symbol)) for symbol in taken.strides}
+    numbers = [taken.offset, size, *ends.values(), *taken.strides.values()]
+    if taken.nonlinear or not all(isinstance(number, (int, sympy.Integer)) for number in numbers):
+        return False
+    reaches = [int(step) * (int(ends[symbol]) - 1) for symbol, step in taken.strides.items()]
+    lowest, highest = (int(taken.offset) + sum(choose(reach, 0) for reach in reaches) for choose in (min, max))
+    return lowest >= 0 and highest < int(size)
+
+
+def _size(step: sympy.Expr) -> float:
+    """How far apart neighbours are; steps that are not known are taken to be the largest."""
+    return abs(int(step)) if isinstance(step, sympy.Integer) else math.inf

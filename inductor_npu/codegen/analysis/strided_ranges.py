@@ -1,0 +1,249 @@
+"""Which loads and stores go through a contiguous span of memory, with an on-chip gather between the span and the tile.
+
+A transfer moves what lies side by side. Where neighbours of the tile are not neighbours in memory - every third
+element, a row from its end, a row with a rolled or mirrored index, a last axis of two or three - a load reads the whole
+span in which its elements lie, and a store writes a whole span; `tl.gather` brings them into place inside the Unified
+Buffer.
+
+This file only looks at addresses. `on_chip_gather.py` writes the kernels' text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy
+from torch._inductor.utils import sympy_subs
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from inductor_npu.codegen.analysis.axes import Affine, affine
+from inductor_npu.codegen.emit.tile_ops import Bounds
+from inductor_npu.tiling.limits import BURST, SHORTEST_ROW
+
+Lengths = Mapping[sympy.Symbol, sympy.Expr]
+
+# The largest step at which reading all elements in between is no worse than reading one at a time, in bursts.
+LARGEST_STEP = 8
+
+# A span may have so many elements for each that the tile wants.
+_MOST_WASTE = 4
+
+
+@dataclass(frozen=True)
+class Span:
+    """Axes whose elements lie in one span of memory.
+
+    The `minor` ones are in the tile from their first to their last element; they reach `rest` elements from the least
+    of their addresses, in which an element has the place `place`, a function of their indices; `lowest` is that least
+    address, counted from where all indices are 0. Along the `major` one, if there is any, addresses move on by `step`.
+    `main_axis` is best the innermost of the tile.
+    """
+
+    minor: frozenset[sympy.Symbol]
+    place: sympy.Expr
+    lowest: int
+    rest: int
+    major: sympy.Symbol | None
+    step: int
+    main_axis: sympy.Symbol
+
+    @property
+    def axes(self) -> frozenset[sympy.Symbol]:
+        return self.minor | ({self.major} if self.major is not None else frozenset())
+
+    @property
+    def stretch(self) -> int:
+        """How many times as long as the block of the major axis the span is, rounded up to a power of two."""
+        return _power_of_two(max(abs(self.step), self.rest))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a condition on indices leaves of some axes: `lengths` are what is left of all of them, `starts` the first
+    indices of those that do not begin with 0, `ends` those behind the last ones of axes that end early.
+    """
+
+    lengths: Lengths
+    starts: Mapping[sympy.Symbol, int] = field(default_factory=dict)
+    ends: Mapping[sympy.Symbol, int] = field(default_factory=dict)
+
+    def cuts(self, symbol: sympy.Symbol) -> bool:
+        """Whether it is less than the whole axis."""
+        return symbol in self.starts or symbol in self.ends
+
+    def end_of(self, symbol: sympy.Symbol) -> int:
+        """The index behind the last one along an axis of known length."""
+        return self.starts.get(symbol, 0) + int(self.lengths[symbol])
+
+    def moved(self, address: sympy.Expr, axes: Iterable[sympy.Symbol]) -> sympy.Expr:
+        """`address` with the indices of `axes` counted from the start of the part."""
+        moved = {symbol: symbol + self.starts[symbol] for symbol in axes if symbol in self.starts}
+        return sympy.expand(sympy_subs(address, moved)) if moved else address
+
+
+def part_of(lengths: Lengths, bounds: Bounds) -> Part | None:
+    """The part of axes with these `lengths` that is within `bounds`; None if it is empty, or known at run time only."""
+    left, starts, ends = dict(lengths), dict[sympy.Symbol, int](), dict[sympy.Symbol, int]()
+    for symbol in (symbol for symbol in bounds.symbols if symbol in lengths):
+        length = _known(lengths[symbol])
+        low, high = _known(bounds.low.get(symbol, sympy.S.Zero)), _known(bounds.high.get(symbol, lengths[symbol]))
+        if length is None or low is None or high is None:
+            return None
+        low, high = max(low, 0), min(high, length)
+        if low >= high:
+            return None
+        left[symbol] = sympy.Integer(high - low)
+        if low > 0:
+            starts[symbol] = low
+        if high < length:
+            ends[symbol] = high
+    return Part(left, starts, ends)
+
+
+def fills_bursts(block: int, item_size: int) -> bool:
+    """Whether rows of `block` elements lie side by side in the Unified Buffer, where rows begin with a block of it."""
+    return block * item_size % BURST == 0
+
+
+def shortest_row(item_size: int) -> int:
+    """Items of so many bytes in a burst."""
+    return BURST // item_size
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _known(length: Any) -> int | None:
+    return int(length) if isinstance(length, (int, sympy.Integer)) else None
+
+
+def bounds(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> tuple[int, int] | None:
+    """The least and the largest value of `expr` for indices below `lengths`; None if they are not known."""
+    found = bound_sympy(expr, {symbol: ValueRanges(0, length - 1) for symbol, length in lengths.items()})
+    if not all(isinstance(end, (int, sympy.Integer)) for end in (found.lower, found.upper)):
+        return None
+    return int(found.lower), int(found.upper)
+
+
+def begins_in_a_block(start: int, item_size: int) -> bool:
+    """Whether an access along a row from element `start` on of the tile begins within a block of the Unified Buffer,
+    where Ascend's compiler copies element by element.
+    """
+    return start * item_size % BURST != 0
+
+
+def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span | None:
+    """As `load_span`, for the `part` of the axes; in its places, indices count from the start of the part."""
+    moved = part.moved(address, part.starts)
+    span = load_span(moved, part.lengths, item_size)
+    if affine(moved, part.lengths).nonlinear:
+        return span
+    steps = _steps(affine(moved, part.lengths), part.lengths)
+    if span is not None or not steps or steps[0][1] != 1:
+        return span
+    row = steps[0][0]
+    if not begins_in_a_block(part.starts.get(row, 0), item_size):
+        return None
+    return Span(frozenset(), sympy.S.Zero, 0, 1, row, 1, row)
+
+
+def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
+    """How a load from `address` is one of a span along some of the axes with these `lengths`; None if it need not be,
+    or cannot. All other axes are rows. `item_size` is in bytes.
+    """
+    taken = affine(address, lengths)
+    if taken.nonlinear:
+        return _span_of_nonlinear(address, taken, lengths, item_size)
+    steps = _steps(taken, lengths)
+    if not steps:
+        return None
+    short = _span_of_short_rows(steps, lengths, item_size, gaps=True)
+    first, step = steps[0]
+    if short is not None or step == 1 or abs(step) > LARGEST_STEP:
+        return short
+    return Span(frozenset(), sympy.S.Zero, 0, 1, first, step, first)
+
+
+def store_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
+    """As `load_span`, for a store: a span without gaps, because its last axes are shorter than a burst."""
+    taken = affine(address, lengths)
+    steps = _steps(taken, lengths)
+    if taken.nonlinear or not steps or steps[0][1] != 1:
+        return None
+    return _span_of_short_rows(steps, lengths, item_size, gaps=False)
+
+
+def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
+    """The axes with a known step in memory, the shortest step first."""
+    steps = [(symbol, int(step)) for symbol, step in taken.strides.items() if isinstance(step, sympy.Integer)]
+    order = list(lengths)
+    return sorted(steps, key=lambda item: (abs(item[1]), -order.index(item[0])))
+
+
+def _span_of_short_rows(
+    steps: list[tuple[sympy.Symbol, int]], lengths: Lengths, item_size: int, gaps: bool
+) -> Span | None:
+    """The innermost axes as long as they are shorter than a burst, and the next axis as the major one; the outermost
+    where all of them are that short.
+    """
+    minor: dict[sympy.Symbol, int] = {}
+    lowest, rest = 0, 1
+    for symbol, step in steps:
+        size = abs(step)
+        if minor and not rest <= size <= (_MOST_WASTE * rest if gaps else rest):
+            return _rows_apart(minor, lowest, rest) if gaps and size > rest else None
+        length = _known(lengths[symbol])
+        if length is None or length * size * item_size >= BURST or symbol == steps[-1][0]:
+            break
+        minor[symbol] = step
+        lowest += min(0, step * (length - 1))
+        rest += size * (length - 1)
+    if not minor or rest * item_size >= BURST:
+        return None
+    return replace(_rows_apart(minor, lowest, rest), major=symbol, step=step, main_axis=symbol)
+
+
+def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> Span:
+    """Short rows along `minor` axes with these steps, each by itself, to be read as long as a burst."""
+    place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
+    return Span(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
+
+
+def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> Span | None:
+    """All axes in which the address is no linear function, and those that lie between; the next axis as the major one
+    where all these are shorter than a burst.
+    """
+    affine_part = sympy.Add(taken.offset, *(symbol * step for symbol, step in taken.strides.items()))
+    place = sympy.expand(address) - affine_part
+    own = {symbol: _known(lengths[symbol]) for symbol in taken.nonlinear}
+    minor = {symbol: length for symbol, length in own.items() if length is not None}
+    if place.free_symbols - minor.keys():
+        return None
+    found = bounds(place, minor)
+    if found is None:
+        return None
+    lowest, highest = found
+    outer: list[tuple[sympy.Symbol, int]] = []
+    for symbol, step in _steps(taken, lengths):
+        length = _known(lengths[symbol])
+        if outer or abs(step) > highest - lowest:
+            outer.append((symbol, step))
+            continue
+        if length is None or (step == 1 and length >= SHORTEST_ROW):
+            return None  # rows, to be read one by one
+        minor[symbol] = length
+        place += symbol * step
+        lowest, highest = lowest + min(0, step * (length - 1)), highest + max(0, step * (length - 1))
+    rest = highest - lowest + 1
+    if rest > _MOST_WASTE * math.prod(minor.values()):
+        return None
+    long = [symbol for symbol, length in minor.items() if length >= SHORTEST_ROW] or minor
+    inner = max(long, key=list(lengths).index)
+    span = Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
+    if not outer or rest * item_size >= BURST or outer[0][1] < 0 or outer[0][1] > _MOST_WASTE * rest:
+        return span
+    return replace(span, major=outer[0][0], step=outer[0][1], main_axis=outer[0][0])

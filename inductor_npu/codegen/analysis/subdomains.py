@@ -1,0 +1,270 @@
+"""Pieces of a kernel's axes: where a condition on indices changes, as it does between the tensors of a concatenation.
+
+Inductor writes a concatenation, a padding or a write to a slice as one loop in which each element selects what it is.
+Cut where the selections change, each piece of the loop is a plain copy of one tensor, or a constant: it has no
+conditions, loads nothing but what it needs, and often has axes that run through memory without a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy
+from torch._inductor.utils import sympy_subs
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from inductor_npu.codegen.analysis import short_row_ends as edges
+from inductor_npu.codegen.analysis.axes import Affine, Axes, Axis, affine, hint, on_one_axis
+from inductor_npu.codegen.analysis.predicates import Conditions
+from inductor_npu.codegen.analysis.strided_ranges import LARGEST_STEP
+from inductor_npu.codegen.analysis.trace import Access, Trace, trace
+from inductor_npu.tiling.limits import BURST
+
+# More pieces than this, or more operators in all of them, are too much text for what they save.
+_MOST_SECTIONS = 9
+_MOST_OPERATORS = 2500
+
+Ranges = dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]
+
+# An axis, and the index at which its next piece begins.
+Cut = tuple[Axis, sympy.Expr]
+
+
+class Piece(Axes):
+    """The axes `whole` of a kernel, of which some go from a start for a length; all others from end to end.
+
+    `ranges` has start and length by the axes' symbols. In what `simplify` gives an axis counts from the start of its
+    piece; one of a single element is none. `joined` are pairs of an axis and the next inner one that are one axis,
+    named like the inner one; the innermost pair is the first.
+    """
+
+    def __init__(self, whole: Axes, ranges: Ranges, joined: Sequence[tuple[Axis, Axis]] = ()) -> None:
+        self.whole = whole
+        self.elements = whole.elements
+        self.ranges = ranges
+        self.joined = joined
+        self._simplified: dict[sympy.Expr, sympy.Expr] = {}
+        self.reduction = whole.reduction
+        self.pointwise = [
+            replace(axis, length=ranges[axis.symbol][1]) if axis.symbol in ranges else axis for axis in whole.pointwise
+        ]
+        self._moved = {symbol: symbol + start for symbol, (start, _) in ranges.items() if start != 0}
+        for axis in self.pointwise[:-1]:
+            if axis.length == 1:
+                self.pointwise.remove(axis)
+                self._moved[axis.symbol] = ranges.get(axis.symbol, (sympy.S.Zero,))[0]
+        for outer, inner in joined:
+            one = _one(outer, inner)
+            self.pointwise = [one if axis == inner else axis for axis in self.pointwise if axis != outer]
+
+    @property
+    def lengths_in_indices(self) -> dict[sympy.Symbol, sympy.Expr]:
+        return self.whole.lengths_in_indices
+
+    def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
+        return self.whole.index_variables(lengths)
+
+    def is_simplified(self, address: sympy.Expr) -> bool:
+        return self.whole.is_simplified(address)
+
+    def simplify(self, address: sympy.Expr) -> sympy.Expr:
+        if self.is_simplified(address):
+            return address
+        if address not in self._simplified:
+            self._simplified[address] = self._in_axes(address)
+        return self._simplified[address]
+
+    def _in_axes(self, address: sympy.Expr) -> sympy.Expr:
+        address = sympy.expand(sympy_subs(self.whole.simplify(address), self._moved))
+        for outer, inner in self.joined:
+            if _is_seamless(affine(address, [outer.symbol, inner.symbol]), outer, inner):
+                address = sympy_subs(address, {outer.symbol: sympy.S.Zero})
+            else:
+                parts = FloorDiv(inner.symbol, inner.length), ModularIndexing(inner.symbol, 1, inner.length)
+                address = sympy_subs(address, dict(zip((outer.symbol, inner.symbol), parts, strict=True)))
+        return address
+
+    def cut(self, axis: Axis, at: sympy.Expr) -> list[Piece]:
+        """The parts of this piece before and from index `at` of one of its axes."""
+        return [self.part(axis, sympy.S.Zero, at), self.part(axis, at, axis.length)]
+
+    def part(self, axis: Axis, start: sympy.Expr, end: sympy.Expr) -> Piece:
+        """The part of this piece from index `start` to `end` of one of its axes."""
+        before = self.ranges[axis.symbol][0] if axis.symbol in self.ranges else sympy.S.Zero
+        span = (sympy.expand(before + start), sympy.expand(end - start))
+        return Piece(self.whole, {**self.ranges, axis.symbol: span})
+
+    def without_seams(self, addresses: Sequence[Affine]) -> Piece:
+        """This piece, with those axes joined which all of `addresses` cross without a gap."""
+        joined: list[tuple[Axis, Axis]] = []
+        inner = self.pointwise[-1] if self.pointwise else None
+        for outer in reversed(self.pointwise[:-1]):
+            assert inner is not None
+            if all(_is_seamless(address, outer, inner) for address in addresses):
+                joined.append((outer, inner))
+                inner = _one(outer, inner)
+            else:
+                inner = outer
+        return Piece(self.whole, self.ranges, joined) if joined else self
+
+
+def _one(outer: Axis, inner: Axis) -> Axis:
+    return replace(inner, length=sympy.expand(outer.length * inner.length))
+
+
+def _is_seamless(address: Affine, outer: Axis, inner: Axis) -> bool:
+    if address.nonlinear & {outer.symbol, inner.symbol}:
+        return False
+    steps = [address.strides.get(axis.symbol, sympy.S.Zero) for axis in (outer, inner)]
+    return V.graph.sizevars.statically_known_equals(steps[0], sympy.expand(steps[1] * inner.length))
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one loop over tiles computes: all of `axes`, with conditions as they are in `known`.
+
+    A tile that holds whole rows along the axis `along` may be written as `parts` instead, one after the other by the
+    same program.
+    """
+
+    axes: Piece
+    known: Piece
+    parts: tuple[Section, ...] = ()
+    along: Axis | None = None
+
+
+def sections_of(nodes: Sequence[Any], axes: Axes) -> list[Section]:
+    """The pieces into which conditions cut the pointwise axes of a kernel made of `nodes`, in the order of its loops;
+    none if there is nothing to cut.
+    """
+    if not any(node._body.has_op(name) for node in nodes for name in ("index_expr", "value_expr")):
+        return []
+    most = min(_MOST_SECTIONS, _MOST_OPERATORS // sum(_operators_of(node._body) for node in nodes))
+    uncut, sections = [Piece(axes, {})], list[Section]()
+    while uncut:
+        piece = uncut.pop(0)
+        cuts: list[Cut] = []
+        traced = trace_of_section(nodes, Section(piece, piece), cuts)
+        possible = [cut for cut in cuts if not _makes_short_rows(cut, traced, piece.lengths)]
+        if possible:
+            outermost = min(possible, key=lambda cut: piece.pointwise.index(cut[0]))
+            uncut = [*piece.cut(*outermost), *uncut]
+        else:
+            sections.append(_with_edges(nodes, piece, cuts, traced) or _plain(piece, traced))
+        if len(uncut) + sum(max(1, len(section.parts)) for section in sections) > most:
+            return []
+    return sections if len(sections) > 1 or sections[0].parts else []
+
+
+def _operators_of(body: Any) -> int:
+    return sum(len(block.graph.nodes) for block in (body.root_block, *body.subblocks.values()))
+
+
+def _plain(piece: Piece, traced: Trace) -> Section:
+    addresses = [access.address for access in traced.accesses]
+    return Section(piece.without_seams([*addresses, *traced.indices]), piece)
+
+
+def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: Trace) -> Section | None:
+    """`row` in parts, cut along its memory into spans of which some are widened; None if that is not possible."""
+    numbers = {int(at) for axis, at in cuts if isinstance(at, sympy.Integer)}
+    if len({axis for axis, _ in cuts}) != 1 or len(numbers) < len({at for _, at in cuts}):
+        return None
+    along = cuts[0][0]
+    if not isinstance(along.length, sympy.Integer) or not edges.may_be_written_twice(nodes):
+        return None
+    plain = _plain(row, traced)
+    if any(inner == along for _, inner in plain.axes.joined):
+        return None
+    sizes = [access.item_size for access in traced.accesses if access.unit_axis() == along.symbol]
+    if not sizes:
+        return None
+    parts = []
+    for span in edges.spans_of(sorted(numbers), int(along.length), -(-BURST // min(sizes))):
+        known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
+        left: list[Cut] = []
+        inside = trace_of_section(nodes, Section(wide, known), left)
+        if left or (span.is_short and not edges.stay_inside(inside.accesses, wide.pointwise)):
+            return None
+        parts.append(Section(Piece(wide.whole, wide.ranges, plain.axes.joined), known))
+    return replace(plain, parts=tuple(parts), along=along) if parts else None
+
+
+def trace_of_section(nodes: Sequence[Any], section: Section, cuts: list[Cut] | None = None) -> Trace:
+    """What a kernel made of `nodes` does in `section`; `cuts` gets those that conditions ask for."""
+
+    def on_unknown(difference: sympy.Expr, equality: bool) -> None:
+        if cuts is not None:
+            cuts.extend(_cuts(difference, equality, section.known))
+
+    return trace(nodes, section.axes, lambda tracer: Conditions(tracer, section.known, on_unknown))
+
+
+def _cuts(difference: sympy.Expr, equality: bool, piece: Piece) -> Iterator[Cut]:
+    """Where `difference` begins or ceases to be at least 0, or 0, along the one axis that it depends on."""
+    axes = {axis.symbol: axis for axis in piece.pointwise}
+    lengths = piece.lengths
+    taken = affine(difference if equality else on_one_axis(difference, lengths), lengths)
+    if taken.nonlinear or len(taken.strides) != 1:
+        return
+    symbol, stride = next(iter(taken.strides.items()))
+    if symbol not in axes or not isinstance(stride, sympy.Integer):
+        return
+    length, sizes = axes[symbol].length, V.graph.sizevars
+    for at in _changes(int(stride), taken.offset, equality):
+        if at.atoms(sympy.Function):
+            continue  # the launch, too, has to say how many tiles there are: with sums and products
+        inside = sizes.statically_known_leq(0, at) and sizes.statically_known_leq(at, length)
+        at_end = sizes.statically_known_equals(at, 0) or sizes.statically_known_equals(at, length)
+        if inside and not at_end:
+            yield axes[symbol], at
+
+
+def _changes(stride: int, offset: sympy.Expr, equality: bool) -> list[sympy.Expr]:
+    """The indices at which `stride * index + offset` begins or ceases to be at least 0, or 0."""
+    if abs(stride) != 1:
+        if equality or not isinstance(offset, sympy.Integer):
+            return []
+        # From the least index on with index >= -offset / stride, or from the one behind the last.
+        return [sympy.Integer(-(int(offset) // stride) if stride > 0 else int(offset) // -stride + 1)]
+    if equality:
+        return [sympy.expand(-stride * offset), sympy.expand(-stride * offset + 1)]
+    return [-offset if stride > 0 else sympy.expand(offset + 1)]
+
+
+def _makes_short_rows(cut: Cut, traced: Trace, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
+    """Whether rows of memory would be shorter before or behind `cut` than what is copied at once, be it that all of
+    their elements are wanted or every second to eighth.
+    """
+    axis, at = cut
+    shortest = min(hint(at), hint(axis.length - at))
+    for access in traced.accesses:
+        neighbours = _neighbours(access, axis, lengths)
+        if neighbours > 1 and access.item_size * neighbours * shortest < BURST:
+            return True
+    rows = ((access.item_size, access.row()) for access in traced.accesses)
+    return any(
+        row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < BURST
+        for size, row in rows
+        if row is not None
+    )
+
+
+def _neighbours(access: Access, axis: Axis, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> int:
+    """How many elements lie side by side for each index along `axis`, which follow those of the index before; 0 if
+    there are gaps, or it is not known.
+    """
+    steps = access.address.strides
+    if (
+        access.indirect
+        or axis.symbol not in steps
+        or not all(isinstance(step, sympy.Integer) for step in steps.values())
+    ):
+        return 0
+    own = abs(int(steps[axis.symbol]))
+    inner = [symbol for symbol, step in steps.items() if abs(int(step)) < own]
+    return own if math.prod(hint(lengths[symbol]) for symbol in inner) == own else 0

@@ -1,0 +1,386 @@
+"""What a kernel will read, write and hold, found by running its loops with names instead of values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.utils import sympy_index_symbol
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.analysis.axes import Affine, Axes, affine
+from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
+from inductor_npu.codegen.emit.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, bounds_where, difference_of
+from inductor_npu.codegen.index.index_values import by_operators
+from inductor_npu.codegen.index.vector_text import is_vector_text
+from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
+
+Symbols = frozenset[sympy.Symbol]
+
+# Results of operators that give more than one value.
+_SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
+
+# Operators that are written without a comparison: arithmetic, logic, and selections by a condition that there is.
+_WITHOUT_COMPARISON = frozenset(
+    {
+        *("add", "sub", "mul", "truediv", "div_rn", "mul_rn", "fma", "neg", "abs", "square", "reciprocal", "relu"),
+        *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "erf", "floor", "ceil"),
+        *("maximum", "minimum", "where", "and_", "or_", "xor", "logical_and", "logical_or", "logical_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "to_dtype_bitcast", "identity"),
+    }
+)
+
+# Tiles that a scan or sort holds beside arguments and results, as Ascend's compiler arranges them.
+_TILES_OF_A_SCAN = 4
+_TILES_OF_A_SORT = 6
+
+
+@dataclass(eq=False)
+class Value:
+    """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last; the loads
+    that it is made of, and how many reductions have to be finished before it. `index`: the index or whole number that
+    it is; `bounds`: of indices, which together are the condition that it is.
+    """
+
+    axes: Symbols
+    item_size: int
+    born: int
+    last_use: int
+    loads: frozenset[int]
+    depth: int
+    index: sympy.Expr | None = None
+    bounds: Bounds | None = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store at `index`. `indirect` are the axes on which the address depends by way of loaded values;
+    `masked` those of the conditions under which it is made, `bounds` these conditions if they are nothing but that;
+    `passes` in how many loops over the reduced axes it stands, if they are looped over; `loaded` are the loaded indices
+    in it, each below a limit.
+    """
+
+    buffer: str
+    item_size: int
+    address: Affine
+    indirect: Symbols
+    is_store: bool
+    index: sympy.Expr
+    masked: Symbols = frozenset()
+    passes: int = 1
+    bounds: Bounds | None = None
+    loaded: Mapping[sympy.Symbol, sympy.Expr] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> Symbols:
+        return self.indirect.union(self.address.symbols)
+
+    def unit_axis(self) -> sympy.Symbol | None:
+        """The axis along which neighbours are neighbours in memory."""
+        for symbol, stride in self.address.strides.items():
+            if stride == 1 and symbol not in self.indirect:
+                return symbol
+        return None
+
+    def row(self) -> tuple[sympy.Symbol, int] | None:
+        """The axis along which elements lie closest, and how many elements apart."""
+        steps = {
+            symbol: abs(int(step))
+            for symbol, step in self.address.strides.items()
+            if isinstance(step, sympy.Integer) and symbol not in self.indirect
+        }
+        return min(steps.items(), key=lambda entry: entry[1]) if steps else None
+
+
+@dataclass
+class Trace:
+    """All accesses of a kernel, the axes that some index computation other than a plain load needs one at a time, and
+    how many values of which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
+
+    Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
+    moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
+    core over such items there are; `compared` has the axes of values that are compared. `overwritten` names the buffers
+    that get several values at one address, and the axes along which these differ: the last value stays.
+    """
+
+    accesses: list[Access] = field(default_factory=list)
+    indices: list[Affine] = field(default_factory=list)
+    nonlinear: set[sympy.Symbol] = field(default_factory=set)
+    live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
+    operations: Counter[tuple[Symbols, int]] = field(default_factory=Counter)
+    compared: set[Symbols] = field(default_factory=set)
+    scans: bool = False
+    sorts: bool = False
+    overwritten: dict[str, Symbols] = field(default_factory=dict)
+
+
+def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lambda tracer: tracer) -> Trace:
+    """Runs the bodies of `nodes` on `axes`; `handler` may put a handler of operators before the one that traces."""
+    tracer = _Tracer(axes)
+    with V.set_ops_handler(handler(WideAddresses(tracer, nodes, axes) if may_be_in(nodes) else tracer)):
+        for node in nodes:
+            node._body(*axes.index_variables(node.get_ranges()))
+    return tracer.finish()
+
+
+class _Tracer(DefaultHandler):
+    def __init__(self, axes: Axes) -> None:
+        self.axes = axes
+        self.symbols = [axis.symbol for axis in axes.all]
+        self.reduced = frozenset(axis.symbol for axis in axes.reduction)
+        self.result = Trace()
+        self.values: list[Value] = []
+        self.stored: dict[str, Value] = {}
+        self.loaded: dict[tuple[str, sympy.Expr], Value] = {}
+        self.loads: list[tuple[int, Value]] = []  # by the number of the access
+        self.indirect: dict[sympy.Symbol, Value] = {}
+        self.limits: dict[sympy.Symbol, sympy.Expr] = {}
+        self.counted_from_end: set[Symbols] = set()  # axes of loaded indices that may be negative
+        self.passes: dict[int, set[int]] = {}
+        self.divided: set[sympy.Symbol] = set()  # axes of indices that are divided, which tiles can hold
+        self.masked_along: Symbols = frozenset()
+        self.masked_within: Bounds | None = Bounds({}, {})
+        self.time = 0
+
+    def finish(self) -> Trace:
+        for number, passes in self.passes.items():
+            access = self.result.accesses[number]
+            self.result.accesses[number] = replace(access, passes=len(passes))
+        unused = {number for number, value in self.loads if value.last_use == value.born}
+        self.result.accesses = [a for number, a in enumerate(self.result.accesses) if number not in unused]
+        for access in self.result.accesses:
+            if access.is_store or access.indirect:
+                self.result.nonlinear |= access.address.nonlinear
+        # Scalars are divided for nothing, but not for elements stored one by one.
+        stored_along = {access.unit_axis() for access in self.result.accesses if access.is_store}
+        self.result.nonlinear |= self.divided - stored_along.difference(self.reduced)
+        if any(access.is_store and access.loaded for access in self.result.accesses):
+            self.result.compared |= self.counted_from_end  # with a comparison: see TileOps.indirect_indexing
+        moments: dict[int, Counter[tuple[Symbols, int]]] = {}
+        for value in self.values:
+            for time in range(value.born, value.last_use + 1):
+                moments.setdefault(time, Counter())[value.axes, value.item_size] += 1
+        for moment in moments.values():
+            if not any(moment <= other for other in self.result.live):
+                self.result.live = [other for other in self.result.live if not other <= moment] + [moment]
+        return self.result
+
+    def _new(self, axes: Symbols, dtype: torch.dtype | None = None, *, of: Any = ()) -> Value:
+        """A value made of the arguments `of`."""
+        self.time += 1
+        # What is narrower than 4 bytes is computed in 4.
+        item_size = 4 if dtype is None else max(dtype.itemsize, 4)
+        operands = list(_values(of))
+        loads = frozenset[int]().union(*(operand.loads for operand in operands))
+        depth = max((operand.depth for operand in operands), default=0)
+        value = Value(axes, item_size, self.time, self.time, loads, depth)
+        self.values.append(value)
+        return value
+
+    def _use(self, *arguments: Any) -> Symbols:
+        axes: Symbols = frozenset()
+        operands = list(_values(arguments))
+        for operand in operands:
+            operand.last_use = self.time + 1
+            axes |= operand.axes
+        if axes & self.reduced:
+            depth = max(operand.depth for operand in operands)
+            for operand in operands:
+                for number in operand.loads:
+                    self.passes[number].add(depth)
+        return axes
+
+    def _affine(self, index: sympy.Expr) -> tuple[Affine, Symbols]:
+        address = affine(self.axes.simplify(index), self.symbols)
+        indirect = self._use(*(self.indirect[symbol] for symbol in index.free_symbols & self.indirect.keys()))
+        return address, indirect
+
+    def _is_linear(self, index: sympy.Expr) -> bool:
+        return not affine(self.axes.simplify(index), self.symbols).nonlinear
+
+    def _is_computable(self, index: sympy.Expr) -> bool:
+        """Whether tiles can hold `index`, which is no linear function of the axes."""
+        lengths = self.axes.lengths
+        return is_vector_text(
+            self.axes.simplify(index),
+            {s: int(size) for s, size in lengths.items() if isinstance(size, (int, sympy.Integer))},
+        )
+
+    def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
+        _, indirect = self._affine(index)
+        index = self.axes.simplify(index)
+        if self.masked_within is not None and self.masked_within.symbols:
+            index = self.masked_within.without_divisions(index, self.axes.lengths)
+        address = affine(index, self.symbols)
+        item_size = V.graph.get_dtype(name).itemsize
+        within = self.masked_within
+        loaded = {symbol: self.limits[symbol] for symbol in index.free_symbols & self.limits.keys()}
+        access = Access(
+            name, item_size, address, indirect, is_store, index, self.masked_along, bounds=within, loaded=loaded
+        )
+        self.result.accesses.append(access)
+        return access
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        axes = self._use(*args, *kwargs.values())
+        dtypes = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.dtype)]
+        result = self._new(axes, dtypes[0] if dtypes else None, of=(args, tuple(kwargs.values())))
+        self.result.operations[axes, result.item_size] += PASSES.get(name, 1)
+        if torch.bool in dtypes if name == "to_dtype" else name not in _WITHOUT_COMPARISON:
+            self.result.compared.add(axes)
+        result.bounds = self._bounds(name, args)
+        if name == "to_dtype" and isinstance(args[0], Value) and args[1] in (torch.int32, torch.int64):
+            result.index = args[0].index
+        return result
+
+    def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
+        """The condition `name` of `args` as bounds, if it is nothing else."""
+        if name in CONJUNCTIONS:
+            first, second = (arg.bounds for arg in args)
+            return None if first is None or second is None else first.and_(second)
+        if name not in (*COMPARISONS, "eq"):
+            return None
+        left, right = (_index(arg) for arg in args)
+        if left is None or right is None:
+            return None
+        difference = left - right if name == "eq" else difference_of(name, left, right)
+        return bounds_where(difference, name == "eq", self.symbols, self.axes.lengths)
+
+    def frexp(self, x: Value) -> tuple[Value, Value]:
+        axes = self._use(x)
+        return self._new(axes, of=(x,)), self._new(axes, of=(x,))
+
+    def constant(self, value: Any, dtype: torch.dtype) -> Value:
+        constant = self._new(frozenset())
+        constant.index = _index(value)
+        return constant
+
+    def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        lengths = {**self.axes.lengths_in_indices, **self.limits}
+        value = by_operators(expr, dtype, lengths, self._is_linear, self._index_value)
+        return self._index_value(expr, dtype) if value is None else value
+
+    def _index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        address, indirect = self._affine(expr)
+        self.result.indices.append(address)
+        if address.nonlinear and not indirect and self._is_computable(expr):
+            self.divided |= address.nonlinear
+        else:
+            self.result.nonlinear |= address.nonlinear
+        value = self._new(indirect.union(address.symbols))
+        value.index = None if indirect else self.axes.simplify(expr)
+        return value
+
+    value_expr = index_expr
+
+    def load(self, name: str, index: sympy.Expr) -> Value:
+        if name in self.stored:
+            return self.stored[name]
+        if (name, index) not in self.loaded:
+            access = self._access(name, index, is_store=False)
+            number = len(self.result.accesses) - 1
+            loaded = self._new(access.axes, V.graph.get_dtype(name))
+            if V.graph.get_dtype(name) == torch.bool:
+                self.result.compared.add(access.axes)
+            if access.axes & self.reduced:
+                loaded.loads = frozenset([number])
+                self.passes[number] = set()
+            self.loaded[name, index] = loaded
+            self.loads.append((number, loaded))
+        return self.loaded[name, index]
+
+    def load_seed(self, name: str, offset: Any) -> Value:
+        return self._new(frozenset())
+
+    def store(self, name: str, index: sympy.Expr, value: Value, mode: Any = None) -> None:
+        axes = self._use(value)
+        access = self._access(name, index, is_store=True)
+        if mode != "atomic_add" and (differing := axes - access.axes):
+            self.result.nonlinear |= differing
+            self.result.overwritten[name] = differing
+        if mode is None:
+            self.stored[name] = value
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
+        self.store(name, self.axes.of_result(index), value)
+
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        of = self._use(value)
+        self.result.operations[of, 4] += REDUCTION_PASSES
+        axes = of - self.reduced
+        if reduction_type == "any" or src_dtype == torch.bool:  # ends in a comparison
+            self.result.compared.add(axes)
+        count = 2 if reduction_type.endswith("_with_value") else _SEVERAL.get(reduction_type, 1)
+        results = tuple(self._new(axes, dtype, of=(value,)) for _ in range(count))
+        for result in results:
+            result.loads, result.depth = frozenset(), result.depth + 1
+        return results if count > 1 else results[0]
+
+    def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> tuple[Value, ...]:
+        self.result.scans = True
+        carried = tuple(self._new(self._use(value) - self.reduced) for value in values)
+        combine_fn(carried, carried)
+        return self._along_rows(dtypes, values, _TILES_OF_A_SCAN)
+
+    def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> tuple[Value, ...]:
+        self.result.sorts = True
+        return self._along_rows(dtypes, values, _TILES_OF_A_SORT)
+
+    def _along_rows(self, dtypes: Sequence[torch.dtype], values: Any, temporaries: int) -> tuple[Value, ...]:
+        """Results as long as the reduced axes, for which so many more tiles are needed meanwhile."""
+        axes = self._use(values) | self.reduced
+        held = [self._new(axes) for _ in range(temporaries)]
+        self.result.operations[axes, 4] += temporaries
+        results = tuple(self._new(axes, dtype, of=values) for dtype in dtypes)
+        self._use(values, held)
+        return results
+
+    def bucketize(self, values: Value, boundaries: Any, boundary_indices: Any, *args: Any, **kwargs: Any) -> Value:
+        return self._new(self._use(values, boundary_indices), of=(values, boundary_indices))
+
+    def masked(self, mask: Value, body: Any, other: Any) -> Value:
+        outside = self.masked_along, self.masked_within
+        self.masked_along |= self._use(mask)
+        within = self.masked_within
+        self.masked_within = None if within is None or mask.bounds is None else within.and_(mask.bounds)
+        result = body()
+        self.masked_along, self.masked_within = outside
+        return self._new(self._use(mask, result), of=(mask, result))
+
+    def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
+        symbol = sympy_index_symbol(f"tmp{len(self.indirect)}")
+        self.indirect[symbol] = value if isinstance(value, Value) else self._new(frozenset())
+        self.limits[symbol] = sympy.sympify(size)
+        if wrap_neg:
+            self.counted_from_end.add(self.indirect[symbol].axes)
+        return symbol
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        address, _ = self._affine(expr)
+        self.result.indices.append(address)
+        if lower or upper:
+            self.result.nonlinear |= address.nonlinear
+
+    def device_assert_async(self, condition: Value, message: str) -> None:
+        self._use(condition)
+
+
+def _index(argument: Any) -> sympy.Expr | None:
+    """The index or whole number that an operand is."""
+    if isinstance(argument, int) and not isinstance(argument, bool):
+        return sympy.Integer(argument)
+    return argument.index if isinstance(argument, Value) else None
+
+
+def _values(arguments: Any) -> Iterator[Value]:
+    """The values among the arguments of an operator, which may be nested."""
+    for argument in arguments:
+        if isinstance(argument, Value):
+            yield argument
+        elif isinstance(argument, (tuple, list)):
+            yield from _values(argument)

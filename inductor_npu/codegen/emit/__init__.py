@@ -1,0 +1,1 @@
+"""A kernel's plan -> the source of a Triton kernel."""

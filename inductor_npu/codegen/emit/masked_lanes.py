@@ -1,0 +1,179 @@
+"""What stands in a tile beyond the end of a row.
+
+A reduction must not see those lanes. To fill them while a tile is loaded costs little; to select afterwards costs a
+mask and a tile of the Unified Buffer. So a load's filling stays open until a reduction wants one, and is then carried
+through the operators between: with -inf loaded for the maximum of a softmax, exp(x - maximum) is 0, as its sum wants.
+
+Only numbers that a value's type has are followed: no integer is -inf, and what is rounded or wraps is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.simd import constant_repr
+from torch._inductor.utils import DelayReplaceLine
+
+from inductor_npu.codegen.emit.operands import FLOATS8
+
+# Fillings that are tried where the identity itself does not come out as wanted.
+_CANDIDATES = (0.0, -math.inf, math.inf, 1.0)
+
+# Whole numbers beyond this are not all floats.
+_EXACT = 1 << 53
+
+_PLACE = "<OTHER>"
+
+
+@dataclass(eq=False)
+class Load:
+    """A load of elements of type `dtype` whose filling is `filling`, or still open."""
+
+    dtype: torch.dtype | None = None
+    filling: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an operator gives, in type `dtype`, for fillings of its operands; None stands for one that is not known."""
+
+    operator: str
+    dtype: torch.dtype | None
+    operands: tuple[Filling, ...]
+
+
+Filling = Load | Result | float | None
+
+
+_OPERATORS: dict[str, Callable[..., float | None]] = {
+    "sub": lambda a, b: a - b if a is not None and b is not None else None,
+    # -inf, and NaN in rows that are NaN in all their lanes.
+    "sub_own_maximum": lambda a: a if a == -math.inf else None,
+    "add": lambda a, b: a + b if a is not None and b is not None else None,
+    "mul": lambda a, b: a * b if a is not None and b is not None else None,
+    "neg": lambda a: -a if a is not None else None,
+    "abs": lambda a: abs(a) if a is not None else None,
+    "exp": lambda a: math.exp(min(a, 700.0)) if a is not None else None,
+    "relu": lambda a: max(a, 0.0) if a is not None else None,
+    "square": lambda a: a * a if a is not None else None,
+    "to_dtype": lambda a, *_: a,
+}
+
+
+def _value(filling: Filling, trial: float | None) -> float | None:
+    """The number that `filling` comes to if all open loads are filled with `trial`."""
+    if isinstance(filling, Load):
+        return _held(trial if filling.filling is None else filling.filling, filling.dtype)
+    if isinstance(filling, Result):
+        operands = (_value(operand, trial) for operand in filling.operands)
+        return _held(_OPERATORS[filling.operator](*operands), filling.dtype)
+    return filling
+
+
+def _held(number: float | None, dtype: torch.dtype | None) -> float | None:
+    """`number` if it is one of type `dtype`, None otherwise."""
+    if number is None or dtype is None:
+        return None
+    if dtype == torch.bool:
+        return number if number in (0.0, 1.0) else None
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        return number if number.is_integer() and limits.min <= number <= limits.max else None
+    if not math.isfinite(number):
+        return None if dtype is torch.float8_e4m3fn else number
+    precision = torch.finfo(dtype)
+    steps = math.ldexp(math.frexp(number)[0], 1 - int(math.log2(precision.eps)))
+    return number if steps.is_integer() and (not number or precision.tiny <= abs(number) <= precision.max) else None
+
+
+def _open_loads(filling: Filling) -> Iterable[Load]:
+    if isinstance(filling, Load) and filling.filling is None:
+        yield filling
+    if isinstance(filling, Result):
+        for operand in filling.operands:
+            yield from _open_loads(operand)
+
+
+def filling_text(number: float | None, dtype: torch.dtype | None) -> str:
+    """Text of what a load of elements of type `dtype` has where it loads none. Triton converts no integer to a float of
+    8 bits.
+    """
+    number = number or 0
+    return constant_repr(float(number) if dtype in FLOATS8 else number)
+
+
+class Paddings:
+    """The fillings of a kernel's values, by name."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Filling] = {}
+        self._maximum_of: dict[str, str] = {}
+        self._latest: Load | None = None
+
+    def load(self, line: str) -> Any:
+        """The line of a load, ending in ")", whose filling is chosen later."""
+        load = self._latest = Load()
+
+        def filling() -> str:
+            if load.filling is None:
+                return ""
+            is_whole = math.isfinite(load.filling) and load.filling.is_integer()
+            return f", other={filling_text(int(load.filling) if is_whole else load.filling, load.dtype)}"
+
+        return DelayReplaceLine(_PLACE, filling, f"{line[:-1]}{_PLACE})")
+
+    def loaded(self, value: CSEVariable) -> None:
+        """`value` is what the latest line gave; one that was loaded before keeps its filling."""
+        if self._latest is not None:
+            self._latest.dtype = value.dtype
+            self._of.setdefault(str(value), self._latest)
+            self._latest = None
+
+    def same(self, value: CSEVariable, source: CSEVariable) -> None:
+        """`value` is `source` in another type or order."""
+        if str(source) in self._of:
+            self._of[str(value)] = self._of[str(source)]
+
+    def is_maximum(self, result: CSEVariable, value: CSEVariable) -> None:
+        """`result` is the largest of each row of `value`."""
+        self._maximum_of[str(result)] = str(value)
+
+    def computed(self, operator: str, operands: Sequence[Any], value: Any) -> None:
+        """`value` is what `operator` gave for `operands`."""
+        if operator not in _OPERATORS or not isinstance(value, CSEVariable):
+            return
+        # The second operand may be spelled with dimensions that it lacks: "tmp1[:, None]".
+        if operator == "sub" and self._maximum_of.get(str(operands[1]).split("[")[0]) == str(operands[0]):
+            operator, operands = "sub_own_maximum", operands[:1]
+        fillings = tuple(self._operand(operand) for operand in operands)
+        if any(isinstance(filling, (Load, Result)) for filling in fillings):
+            self._of.setdefault(str(value), Result(operator, value.dtype, fillings))
+
+    def _operand(self, operand: Any) -> Filling:
+        if isinstance(operand, (int, float)):
+            return float(operand)
+        if not isinstance(operand, CSEVariable):
+            return None
+        if str(operand) in self._of:
+            return self._of[str(operand)]
+        if operand.bounds.is_singleton() and not operand.bounds.is_bool and not operand.shape:
+            return float(operand.bounds.lower)
+        return None
+
+    def fill(self, value: CSEVariable, identity: float) -> bool:
+        """Whether `value` is `identity` beyond the row, by fillings of loads that were open until now if need be."""
+        if abs(identity) > _EXACT and math.isfinite(identity):
+            return False
+        filling = self._of.get(str(value))
+        open_loads = list(_open_loads(filling))
+        for trial in (float(identity), *_CANDIDATES) if open_loads else (None,):
+            if _value(filling, trial) == identity:
+                for load in open_loads:
+                    load.filling = trial
+                return True
+        return False

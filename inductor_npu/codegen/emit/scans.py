@@ -1,0 +1,301 @@
+"""Scans, sorts and searches of an NPU kernel.
+
+A scan's axis is the first or the last dimension of the tile; `device_functions.scans` has the loops. A row that is
+read in a loop, because it is longer than the tile or because an address needs one index at a time, is scanned tile by
+tile: each begins with what the tiles before it came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSE, CSEVariable, IndentedBuffer
+from torch._inductor.codegen.triton import triton_compute_type, upcast_compute_type
+from torch._inductor.ops_handler import WrapperHandler
+from torch._inductor.virtualized import OpsWrapper, V
+
+from inductor_npu.codegen.emit.reductions import Reductions
+from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
+
+Values = tuple[CSEVariable, ...]
+Combine = Callable[[Values, Values], Sequence[Any]]
+
+# Operators that give one of their operands, or a condition: what they are given in 32 bits stays in range.
+_SELECTING = frozenset(
+    {
+        *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "logical_and", "logical_or", "logical_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_not", "where", "maximum", "minimum"),
+    }
+)
+
+# Ascend's compiler has a vector form of these along the first axis.
+_CUMULATIVE: dict[tuple[str, ...], bool] = {("add",): False, ("mul",): True}
+
+_INT32 = torch.iinfo(torch.int32)
+
+# Boundaries up to which comparing each with the whole tile is cheaper than a binary search that loads elements.
+_MOST_BOUNDARIES = 1024
+
+_SCAN = """\
+@triton.jit
+def {{name}}({parts}, dim: tl.constexpr):
+    length: tl.constexpr = part0.shape[dim]
+    chunk: tl.constexpr = (
+        length if length <= 16 else 8 if length <= 64 else 16 if length <= 256 else 32 if length <= 1024 else 64
+    )
+    n = device_functions.in_chunks(tl.reshape(device_functions.positions(part0, dim, chunk), part0.shape), dim, chunk)
+    {tiles} = {chunks}
+    {carries} = {firsts}
+    for k in range(1, chunk):
+        here = n == k
+        {carries} = {combine}({carries}, {picked})
+        {tiles} = {placed}
+    {tiles} = {rows}
+    if length > chunk:
+        axis: tl.constexpr = 1 if dim + 1 == len(part0.shape) else 0
+        m = device_functions.in_rows(device_functions.positions(part0, dim, length), part0, dim)
+        for later in range(1, length // chunk):
+            k = length - later * chunk
+            before = m == k - 1
+            here = m >= k
+            {combined} = {combine}({lasts}, {tiles})
+            {tiles} = {taken}
+    return {results}
+"""
+
+
+class Scans(Reductions):
+    """A kernel of tiles that reduces, scans, sorts and searches."""
+
+    def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Combine, values: Values) -> Values:
+        """The associative scan of `values` over the reduced axes."""
+        assert not self._load_mask, "a scan inside ops.masked"
+        dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)
+        axes = self.in_tile_order({axis for value in values for axis in self.reduced_axes(value)})
+        scanned = [axis for axis in axes if self.axis_of[axis].is_reduction]
+        assert len(scanned) <= 1, "the planner leaves one axis of a scan in the tile"
+        combine, operators = self._combine(combine_fn, dtypes)
+        # Ascend computes 64-bit integers one by one: those that stay in range are scanned in 32 bits.
+        narrow = tuple(
+            self._narrow(value, operators) if dtype == torch.int64 else dtype
+            for value, dtype in zip(values, dtypes, strict=True)
+        )
+        if narrow != dtypes:
+            combine, operators = self._combine(combine_fn, narrow)
+        inputs = [
+            self.broadcast(self._in_type(value, dtype), axes, self.compute)
+            for value, dtype in zip(values, narrow, strict=True)
+        ]
+        key = f"scan {combine} of {', '.join(map(str, inputs))}"
+        if self.cse.contains(f"{key}, 0"):
+            return tuple(self.cse.get(f"{key}, {place}") for place in range(len(inputs)))
+        results = list(inputs)
+        if scanned:
+            multiplies = _CUMULATIVE.get(tuple(operators)) if torch.bool not in narrow else None
+            results = self._scan_tile(inputs, combine, axes.index(scanned[0]), multiplies)
+        if self.plan.loops:
+            results = self._carry_on(results, combine, scanned[0] if scanned else None)
+        results = [self._in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True)]
+        for place, result in enumerate(results):
+            self.cse.put(f"{key}, {place}", result)
+        return tuple(results)
+
+    def _narrow(self, value: CSEVariable, operators: Sequence[str]) -> torch.dtype:
+        """The type that holds every scan of an int64 with these operators: positions that are chosen, counts."""
+        lowest, highest = value.bounds.lower, value.bounds.upper
+        if not (isinstance(lowest, sympy.Integer) and isinstance(highest, sympy.Integer)):
+            return torch.int64
+        most = max(abs(int(lowest)), abs(int(highest)))
+        if list(operators) == ["add"]:
+            counts = V.graph.sizevars.statically_known_leq(self.features.reduction_numel * most, _INT32.max)
+            return torch.int32 if counts else torch.int64
+        if most > _INT32.max or not _SELECTING.issuperset(operators):
+            return torch.int64
+        has_bits = any(name.startswith("bitwise") for name in operators)
+        return torch.int32 if has_bits or most >= EXACT_IN_FLOAT32 else torch.float32
+
+    def _scan_tile(
+        self, values: Sequence[CSEVariable], combine: str, dimension: int, multiplies: bool | None
+    ) -> list[CSEVariable]:
+        """The scan of what is in the tile. What lies beyond the end of a row comes after all that counts."""
+        if multiplies is not None:
+            text = f"device_functions.cumulative({values[0]}, {dimension}, {multiplies})"
+            return [self._generate(text, values[0].dtype, values[0].shape)]
+        results = [self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
+        function = self._scan_function(combine, len(values))
+        arguments = ", ".join(map(str, values))
+        self.compute.writeline(f"{_listed(results)} = {function}({arguments}, {dimension})")
+        return results
+
+    def _scan_function(self, combine: str, count: int) -> str:
+        """The name of a function of the kernel that scans `count` tiles at once.
+
+        It cuts rows in chunks, walks through all chunks at once, then adds to each chunk what came before it: twice the
+        square root of the row's length in steps.
+        """
+        each = range(count)
+
+        def listed(pattern: str) -> str:
+            return ", ".join(pattern.replace("#", str(place)) for place in each)
+
+        text = _SCAN.format(
+            combine=combine,
+            parts=listed("part#"),
+            tiles=listed("tile#"),
+            carries=listed("carry#"),
+            combined=listed("combined#"),
+            chunks=listed("device_functions.in_chunks(part#, dim, chunk)"),
+            firsts=listed("device_functions.pick(tile#, n == 0.0, 1)"),
+            picked=listed("device_functions.pick(tile#, here, 1)"),
+            placed=listed("tl.where(here, tl.expand_dims(carry#, 1), tile#)"),
+            rows=listed("device_functions.in_rows(tile#, part#, dim)"),
+            lasts=listed("tl.expand_dims(device_functions.pick(tile#, before, axis), axis)"),
+            taken=listed("tl.where(here, combined#, tile#)"),
+            results=listed("tl.reshape(tile#, part#.shape)"),
+        )
+        return self.helper_functions.add(text, base_name="_npu_scan")
+
+    def _carry_on(self, values: Sequence[CSEVariable], combine: str, axis: str | None) -> list[CSEVariable]:
+        """`values`, the scan of one tile, after all tiles before it."""
+        axes = self.axes_of(values[0].shape)
+        kept = tuple(name for name in axes if name != axis)
+        carries = [
+            self._accumulator(self.shape_of(kept), value.dtype, _zero(value.dtype), triton_compute_type(value.dtype))
+            for value in values
+        ]
+        before = [self.expanded(carry, axes) if kept else carry for carry in carries]
+        combined = [self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
+        self.compute.writeline(f"{_listed(combined)} = {combine}({_listed(before)}, {_listed(values)})")
+        offsets = [
+            f"{loop}offset" if loop in self.plan.blocks else str(self.axis_of[loop].symbol) for loop in self.plan.loops
+        ]
+        is_first = self._generate(" & ".join(f"({offset} == 0)" for offset in offsets), torch.bool, ())
+        results = [
+            self._generate(f"tl.where({is_first}, {value}, {after})", value.dtype, value.shape)
+            for value, after in zip(values, combined, strict=True)
+        ]
+        for carry, result in zip(carries, results, strict=True):
+            self.compute.writeline(f"{carry} = {self._last(result, axis)}")
+        return results
+
+    def _last(self, value: CSEVariable, axis: str | None) -> str:
+        """The last element of `value` along `axis` that exists."""
+        if axis is None:
+            return str(value)
+        axes = self.axes_of(value.shape)
+        count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+        return f"device_functions.last({value}, {count}, {axes.index(axis)})"
+
+    def _combine(self, combine_fn: Combine, dtypes: Sequence[torch.dtype]) -> tuple[str, list[str]]:
+        """The name of a function of the kernel that combines two lists of values, and its operators."""
+        body = IndentedBuffer()
+        recorder = _Recorder(V.get_ops_handler())
+        with self._apart(body), V.set_ops_handler(recorder):
+            before, after = (
+                tuple(self.cse.namedvar(f"{side}{place}", dtype=dtype, shape=()) for place, dtype in enumerate(dtypes))
+                for side in ("before", "after")
+            )
+            results = [OpsWrapper._unwrap(result) for result in combine_fn(before, after)]
+        text = IndentedBuffer()
+        text.writeline("@triton.jit")
+        text.writeline(f"def {{name}}({_listed([*before, *after])}):")
+        with text.indent():
+            text.splice(body.getvalue().replace("{", "{{").replace("}", "}}"))
+            typed = [
+                f"({result}).to({triton_compute_type(dtype)})" for result, dtype in zip(results, dtypes, strict=True)
+            ]
+            text.writeline(f"return {', '.join(typed)}")
+        name = self.helper_functions.add(text.getvalue(), base_name="_npu_combine_" + "_".join(recorder.operators))
+        return name, recorder.operators
+
+    @contextmanager
+    def _apart(self, buffer: IndentedBuffer) -> Iterator[None]:
+        """Operators write to `buffer` meanwhile, and know of no value from before."""
+        cse = self.cse
+        self.cse = CSE(name_prefix="value")
+        try:
+            with self.writing_to(buffer):
+                yield
+        finally:
+            self.cse = cse
+
+    # -- sorts --------------------------------------------------------------------------------------------------------
+
+    def sort(self, dtypes: tuple[torch.dtype, ...], values: Values, stable: bool, descending: bool) -> Values:
+        """(values, positions) in order along the reduced axis; always stable."""
+        assert not self._load_mask, "a sort inside ops.masked"
+        assert not self.plan.loops and len(self.axes.reduction) == 1, "the planner leaves the row of a sort whole"
+        axis = self.axes.reduction[0].prefix
+        axes = self.in_tile_order({name for value in values for name in self.reduced_axes(value)})
+        dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)
+        inputs = [self.broadcast(value, axes, self.compute) for value in values]
+        key = f"sort of {_listed(inputs)}, {descending}"
+        if self.cse.contains(f"{key}, 0"):
+            return tuple(self.cse.get(f"{key}, {place}") for place in range(2))
+        results = tuple(self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in inputs)
+        self.compute.writeline(
+            f"{_listed(results)} = device_functions.sort_with_index("
+            f"{_listed(inputs)}, {axis}numel, {axes.index(axis)}, {descending})"
+        )
+        results = tuple(self._in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
+        for place, result in enumerate(results):
+            self.cse.put(f"{key}, {place}", result)
+        return results
+
+    # -- searches -----------------------------------------------------------------------------------------------------
+
+    def bucketize(
+        self,
+        values: CSEVariable,
+        boundaries: tuple[str, sympy.Expr, sympy.Expr, sympy.Expr],
+        boundary_indices: CSEVariable | int,
+        indexing_dtype: torch.dtype,
+        right: bool,
+        sorter: tuple[str, sympy.Expr] | None = None,
+        sorter_indices: CSEVariable | None = None,
+    ) -> CSEVariable:
+        """The position of each of `values` among ascending boundaries; TritonKernel.bucketize says what they are."""
+        name, length, _, stride = boundaries
+        operands = (values, boundary_indices, sorter_indices)
+        axes = self.union_of_axes([value.shape for value in operands if isinstance(value, CSEVariable)])
+        values, first, sorter_indices = (
+            self.expanded(value, axes) if isinstance(value, CSEVariable) else value for value in operands
+        )
+        if sorter is not None or not V.graph.sizevars.statically_known_leq(length, _MOST_BOUNDARIES):
+            values = self.broadcast(values, axes, self.compute)
+            place = super().bucketize(values, boundaries, first, indexing_dtype, right, sorter, sorter_indices)
+            text = f"device_functions.nan_beyond({place}, {values}, {self.index_to_str(length)})"
+            return self._generate(text, indexing_dtype, place.shape)
+        mask = "None"
+        if isinstance(first, CSEVariable) and (own := self.axes_of(first.shape)):
+            around = axes[axes.index(own[0]) :]
+            mask = " & ".join(self.mask_text_of(axis, around) for axis in own if self.needs_mask(axis)) or "None"
+        text = (
+            f"device_functions.bucketize({values}, {self.args.input(name)}, {first}, {mask}, "
+            f"{self.index_to_str(length)}, {self.index_to_str(stride)}, {triton_compute_type(indexing_dtype)}, {right})"
+        )
+        return self._generate(text, indexing_dtype, self.shape_of(axes))
+
+
+class _Recorder(WrapperHandler):
+    """Remembers which operators are used."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.operators: list[str] = []
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.operators.append(name)
+        return super()._default(name, args, kwargs)
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _zero(dtype: torch.dtype) -> float:
+    return False if dtype == torch.bool else 0.0 if dtype.is_floating_point else 0

@@ -1,0 +1,172 @@
+"""A kernel whose axes are cut into pieces: one loop over tiles for each piece, in one Triton kernel.
+
+    # x from 0 to 64
+    for tile in range(tl.program_id(0), x_tiles * y_tiles, tl.num_programs(0)):
+        ...
+    first = ...
+    # x from 64 to 96
+    for tile in range(first, x_tiles * y_tiles, tl.num_programs(0)):
+        ...
+
+The loop body of the kernel is written for each piece by a kernel of its own; all share arguments and names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from torch._inductor.codegen.common import IndentedBuffer
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.codegen.wrapper import pexpr
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.analysis.axes import Axes
+from inductor_npu.codegen.analysis.kernel_plan import Loop
+from inductor_npu.codegen.analysis.subdomains import Piece
+from inductor_npu.codegen.emit.emitted import Tiled, next_first
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+from inductor_npu.setup import compat
+from inductor_npu.tiling.plan import TilePlan
+
+
+class PieceKernel(NpuKernel):
+    """One loop over tiles of `kernel`, the `number`th."""
+
+    def __init__(self, kernel: KernelInPieces, number: int, loop: Loop) -> None:
+        self.number = number
+        self.section, self.follows = loop.section, loop.follows
+        lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
+        super().__init__(lengths, features=kernel.features, axes=loop.section.axes, plan=loop.tile)
+        compat.count_kernels(-1)
+        self.args = kernel.args
+        self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
+        for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):
+            setattr(self, shared, getattr(kernel, shared))
+
+    # Set when the loop's place among the others is known: the first tile of a program.
+    first: str
+
+    @property
+    def known(self) -> Axes:
+        return self.section.known
+
+    def remove_kernel_local_buffers(self) -> None:
+        """Nothing: other pieces may still store to what this one does; the kernel does it for all."""
+
+    def block(self, prefix: str) -> str:
+        return f"{super().block(prefix)}{self.number}"
+
+    def write(self, nodes: Sequence[Any]) -> None:
+        """Writes the loop bodies of `nodes`."""
+        with self:
+            for node in nodes:
+                node.codegen(self.split_and_set_ranges(node.get_ranges()))
+            self.lengths = {axis.prefix: self.index_to_str(axis.length) for axis in self.axes.pointwise}
+            self.lengths_in_python = {axis.prefix: self._in_python(axis.length) for axis in self.axes.pointwise}
+            self.title = self._title()
+
+    def _in_python(self, length: sympy.Expr) -> str:
+        """For what the host does with it: Triton has functions of its own for some operations."""
+        return pexpr(self.rename_indexing(length))
+
+    def _title(self) -> str:
+        """Where the piece lies, and what of the row is written besides."""
+
+        def ranges(piece: Piece) -> dict[str, str]:
+            return {
+                str(symbol): f"{self._in_python(start)} to {self._in_python(sympy.expand(start + length))}"
+                for symbol, (start, length) in piece.ranges.items()
+            }
+
+        wide = ranges(self.section.axes)
+        return ", ".join(
+            f"{symbol} from {span}" + (f" (written from {wide[symbol]})" if wide[symbol] != span else "")
+            for symbol, span in ranges(self.section.known).items()
+        )
+
+    def write_lengths(self, before: IndentedBuffer) -> None:
+        for axis in self.axes.pointwise:
+            before.writeline(f"{axis.prefix}numel = {self.lengths[axis.prefix]}")
+        for prefix, size in self.plan.blocks.items():
+            before.writeline(f"{self.block(prefix)}: tl.constexpr = {size}")
+
+    def loop_over_tiles(self, tiles: str) -> str:
+        self.tiles = tiles or "1"
+        return f"for tile in range({self.first}{self.index_cast}, {self.tiles}, tl.num_programs(0)):"
+
+    def tiled(self) -> list[Tiled]:
+        blocks = self.plan.blocks
+        return [[(f"({self.lengths_in_python[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
+
+
+class KernelInPieces(NpuKernel):
+    """A kernel of several `loops` over the tiles of pieces of `axes`."""
+
+    num_load: int
+    num_store: int
+
+    def __init__(
+        self,
+        tiling: dict[str, sympy.Expr],
+        *,
+        features: SIMDKernelFeatures,
+        axes: Axes,
+        loops: Sequence[Loop],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(tiling, features=features, axes=axes, plan=TilePlan((), {}, ()), **kwargs)
+        self.parts = [PieceKernel(self, number, loop) for number, loop in enumerate(loops)]
+
+    def schedule(self, nodes: Sequence[Any]) -> list[Any]:
+        """`nodes` for Inductor's walk over a schedule: what it decides of each is decided once, and once it comes to
+        the last they are written for each piece.
+        """
+        return [_NodeInPieces(self, nodes, node) for node in nodes]
+
+    def write(self, nodes: Sequence[Any]) -> None:
+        for part in self.parts:
+            part.write(nodes)
+            self.num_load += part.num_load
+            self.num_store += part.num_store
+            self.atomic_add_found |= part.atomic_add_found
+
+    def codegen_static_numels(self, code: IndentedBuffer) -> None:
+        """The loops, one after the other. Each begins with the program behind the one that had the last tile before."""
+        body = IndentedBuffer()
+        first, tiles = "tl.program_id(0)", ""
+        for part in self.parts:
+            if tiles and not part.follows:
+                body.writeline(next_first(first, f"({tiles})"))
+                first = "first"
+            part.first, part.triton_meta = first, self.triton_meta
+            with V.set_kernel_handler(part):
+                part.codegen_body()
+                part.codegen_static_numels(code)
+            tiles = part.tiles
+            body.writeline(f"# {part.title}")
+            body.splice(part.body)
+        self.body = body
+
+    def tiled(self) -> list[Tiled]:
+        return [loop for part in self.parts if not part.follows for loop in part.tiled()]
+
+
+class _NodeInPieces:
+    """A node of a schedule that is written with all others when the last one is."""
+
+    def __init__(self, kernel: KernelInPieces, nodes: Sequence[Any], node: Any) -> None:
+        self._kernel, self._nodes, self._node = kernel, nodes, node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+    def decide_inplace_update(self) -> None:
+        """As Inductor's; memory that is read is not written too early where some is written twice."""
+        if not any(part.follows for part in self._kernel.parts):
+            self._node.decide_inplace_update()
+
+    def codegen(self, index_vars: Any) -> None:
+        if self._node is self._nodes[-1]:
+            self._kernel.write(self._nodes)

@@ -1,0 +1,313 @@
+"""Elementwise operators on values that have only the axes along which they differ.
+
+A row result in a kernel with tiles of [YBLOCK, XBLOCK] has the shape [YBLOCK]; used beside a tile it is written
+`tmp[:, None]`. Nothing is loaded or computed in more dimensions than it has.
+
+Conditions on indices are kept as bounds: `(x >= 64) & (x < 128)` is an access that Ascend's compiler limits to that
+part of the row, where any other mask makes it access all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSEProxy, CSEVariable
+from torch._inductor.codegen.triton import TritonCSEVariable
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from inductor_npu.codegen.analysis.axes import affine, on_one_axis
+from inductor_npu.codegen.index.solutions import indices_where
+
+if TYPE_CHECKING:
+    from inductor_npu.codegen.emit.tile_kernel import TileKernel
+
+_NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
+COMPARISONS = ("lt", "le", "gt", "ge")
+CONJUNCTIONS = ("logical_and", "bitwise_and", "and_")
+ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_ALL_WHOLE = 1 << 53  # up to which float64 has all whole numbers
+_OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """`low <= symbol < high` for each axis's symbol; either may be missing. All of them hold together.
+
+    `exact`: the condition is that and nothing else; otherwise it implies them.
+    """
+
+    low: dict[sympy.Symbol, sympy.Expr]
+    high: dict[sympy.Symbol, sympy.Expr]
+    exact: bool = True
+
+    @property
+    def symbols(self) -> list[sympy.Symbol]:
+        return [*self.low, *(symbol for symbol in self.high if symbol not in self.low)]
+
+    def and_(self, other: Bounds) -> Bounds:
+        low, high = dict(self.low), dict(self.high)
+        for symbol, bound in other.low.items():
+            low[symbol] = sympy.Max(low[symbol], bound) if symbol in low else bound
+        for symbol, bound in other.high.items():
+            high[symbol] = sympy.Min(high[symbol], bound) if symbol in high else bound
+        return Bounds(low, high, self.exact and other.exact)
+
+    def contrary(self) -> Bounds | None:
+        """What holds where these do not; None if that is no bound."""
+        if not self.exact or len(self.low) + len(self.high) != 1:
+            return None
+        return Bounds(dict(self.high), dict(self.low))
+
+    def without_divisions(self, index: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+        """`index`, of axes with these `lengths`, without each `//` and `%` that changes nothing within the bounds:
+        `(x - 1) % 16` is `x - 1` in the rest of a row of 17.
+        """
+        ranges = {}
+        for symbol, length in lengths.items():
+            first, end = self.low.get(symbol, sympy.S.Zero), self.high.get(symbol, length)
+            if isinstance(first, sympy.Integer) and isinstance(end, (int, sympy.Integer)) and first < end:
+                ranges[symbol] = ValueRanges(max(first, sympy.S.Zero), sympy.Integer(end - 1))
+
+        def settled(division: sympy.Expr) -> sympy.Expr:
+            number, divisor, *modulus = division.args
+            if not (number.free_symbols <= ranges.keys() and all(arg.is_Integer for arg in (divisor, *modulus))):
+                return division
+            found = bound_sympy(number, ranges)
+            if not (found.is_int and found.lower >= 0 and found.upper < divisor * math.prod(modulus)):
+                return division
+            if not modulus:
+                return sympy.S.Zero
+            return number if divisor == 1 else FloorDiv(number, divisor)
+
+        return index.replace(lambda part: isinstance(part, (FloorDiv, ModularIndexing)), settled)
+
+
+class TileOps(CSEProxy):
+    """CSEProxy that brings operands to common axes, and remembers which conditions are bounds of indices."""
+
+    kernel: TileKernel
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # By what operator, of which operands, the conditions were made that an argmax consists of.
+        self._made_by: dict[str, tuple[str, ...]] = {}
+        self._operands: dict[str, tuple[Any, ...]] = {}
+        # What integers are that were conditions: the condition, or that of a selection and of what it selects.
+        self._truths: dict[str, CSEVariable | tuple[Any, Any, Any]] = {}
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args = tuple(self.kernel.without_added(arg) if isinstance(arg, CSEVariable) else arg for arg in args)
+        if name == "logical_or" and (comparison := self._comparison_for_first(args)) is not None:
+            return comparison
+        bounds = self._bounds(name, args)
+        if bounds is not None and bounds.exact:
+            return self.kernel.mask_of(bounds)
+        if name == "where":
+            args = self._without_selections(*args)
+            args = (self.kernel.spread(args[0], self._axes_of(args)), *args[1:])
+        if name in ALL_COMPARISONS and all(str(arg) in self._truths for arg in args):
+            args = tuple(self._truth(arg) for arg in args)
+        result = super()._default(name, tuple(self._aligned(args)), kwargs)
+        self._note_truth(name, args, result)
+        if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
+            self.kernel.index_of[str(result)] = sympy.Integer(args[0])
+        if name == "to_dtype" and isinstance(args[0], CSEVariable):
+            self.kernel.copy_index(args[0], result)
+        self.kernel.paddings.computed(name, args, result)
+        if name == "to_dtype" and getattr(args[0], "dtype", None) in _NARROW_INTEGERS and result.dtype == torch.int64:
+            self.kernel.widened_from[str(result)] = args[0]
+        if name == "to_dtype" and result.dtype in (torch.int8, torch.uint8, torch.int16):
+            self.kernel.wider.setdefault(str(result), args[0])
+        if bounds is not None:
+            self.kernel.bounds_of[str(result)] = bounds
+        if name in _OF_AN_ARGMAX and str(result) not in map(str, args):
+            self._made_by[str(result)] = (name, *map(str, args))
+            self._operands[str(result)] = args
+        return result
+
+    def indirect_indexing(
+        self, var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
+    ) -> sympy.Symbol:
+        """As CSEProxy's, but an index that may be negative is one from the end in 32 bits, without a comparison; where
+        elements are stored one by one, the scalar core, which does all that, has 64.
+        """
+        is_tile = bool(self.kernel.axes_of(var.shape)) and self.kernel.index_dtype == "tl.int32"
+        if (
+            is_tile
+            and wrap_neg
+            and self.kernel.holds(sympy.sympify(size))
+            and not self.kernel.stores_by_index
+            and var.bounds.lower < 0 <= var.bounds.upper
+        ):
+            text = f"device_functions.index_from_start({var}, {self.kernel.index_to_str(sympy.sympify(size))})"
+            var = self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.int32, shape=var.shape)
+            wrap_neg = False
+        return super().indirect_indexing(var, size, check, wrap_neg)
+
+    def _bound_variable(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Inductor's bounds, of integers as integers: those of a truncated quotient, and of all that is computed of it,
+        are floating-point numbers there, which cannot be held against those of a variable.
+        """
+        bounds = super()._bound_variable(name, *args, **kwargs)
+        if bounds == ValueRanges.unknown() or not bounds.is_float:
+            return bounds
+        dtype = getattr(DtypePropagationOpsHandler(), name)(*args, **kwargs)
+        return whole(bounds) if dtype in _INTEGERS else bounds
+
+    def _comparison_for_first(self, args: tuple[Any, ...]) -> Any:
+        """`a >= b or a is NaN` for what Inductor's argmax asks of an `a` that comes before `b`: whether it is larger,
+        or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.
+        """
+        made, (larger, equal) = self._made_by, map(str, args)
+        if not (made.get(larger, ("?",))[0] == made.get(equal, ("?",))[0] == "logical_or"):
+            return None
+        (_, strictly, only_first), (_, same, both) = made[larger], made[equal]
+        sign, *pair = made.get(strictly, ("?",))
+        if sign not in ("gt", "lt") or made.get(same) != ("eq", *pair):
+            return None
+        (first, second), nans = pair, made.get(both, ("?",))[1:]
+        if made.get(both) != ("logical_and", *nans) or made.get(only_first) != ("gt", *nans):
+            return None
+        if [made.get(nan) for nan in nans] != [("ne", first, first), ("ne", second, second)]:
+            return None
+        a, b = self._operands[strictly]
+        return self.logical_or(self.ge(a, b) if sign == "gt" else self.le(a, b), self.ne(a, a))
+
+    def _note_truth(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        """Remembers that `result` is a condition in a type of integers, 0 or 1."""
+        if name == "to_dtype" and isinstance(args[0], CSEVariable) and result.dtype in _INTEGERS:
+            if args[0].dtype == torch.bool:
+                result.bounds = ValueRanges(0, 1)
+                self._truths[str(result)] = args[0]
+            elif str(args[0]) in self._truths:
+                self._truths[str(result)] = self._truths[str(args[0])]
+        elif name == "where" and all(str(arg) in self._truths for arg in args[1:]):
+            self._truths.setdefault(str(result), (args[0], args[1], args[2]))  # it may be one of those itself
+
+    def _truth(self, value: Any) -> Any:
+        """The condition that the integer `value` was."""
+        truth = self._truths[str(value)]
+        if isinstance(truth, tuple):
+            condition, one, other = truth[0], self._truth(truth[1]), self._truth(truth[2])
+            chosen = self.logical_and(condition, one), self.logical_and(self.logical_not(condition), other)
+            truth = self._truths[str(value)] = self.logical_or(*chosen)
+        return truth
+
+    def _without_selections(self, condition: Any, value: Any, other: Any) -> tuple[Any, ...]:
+        """The arguments of a selection, without what is selected under the same condition, or its contrary, before."""
+        bounds = self.kernel.bounds_of.get(str(condition))
+        if bounds is not None and bounds.exact:
+            within, inner = self.kernel.selected.get(str(value), (None, value))
+            value = inner if within == bounds else value
+            within, inner = self.kernel.selected.get(str(other), (None, other))
+            other = inner if within is not None and within == bounds.contrary() else other
+        return condition, value, other
+
+    def _axes_of(self, args: Sequence[Any]) -> tuple[str, ...]:
+        return self.kernel.union_of_axes([arg.shape for arg in args if isinstance(arg, CSEVariable)])
+
+    def _aligned(self, args: Sequence[Any]) -> list[Any]:
+        axes = self._axes_of(args)
+        return [self.kernel.expanded(arg, axes) if isinstance(arg, CSEVariable) else arg for arg in args]
+
+    def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
+        known = self.kernel.bounds_of
+        if name in CONJUNCTIONS:
+            a, b = (known.get(str(arg), Bounds({}, {}, exact=False)) for arg in args)
+            both = a.and_(b)
+            return both if both.symbols else None
+        if name not in (*COMPARISONS, "eq"):
+            return None
+        left, right = (self._index(arg) for arg in args)
+        if left is None or right is None:
+            return None
+        if name == "eq":
+            return self.kernel.bounds_where(left - right, True)
+        return self.kernel.bounds_where(difference_of(name, left, right), False)
+
+    def _index(self, arg: Any) -> sympy.Expr | None:
+        if isinstance(arg, int) and not isinstance(arg, bool):
+            return sympy.Integer(arg)
+        return self.kernel.index_of.get(str(arg))
+
+
+def difference_of(name: str, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
+    """What is at least 0 where the comparison `name` of the integers `left` and `right` holds."""
+    difference = right - left if name in ("lt", "le") else left - right
+    return difference - 1 if name in ("lt", "gt") else difference
+
+
+def whole(bounds: ValueRanges) -> ValueRanges:
+    """The whole numbers within `bounds` that are floating-point numbers; one that may be rounded is none."""
+    lower = math.ceil(bounds.lower) if abs(bounds.lower) <= _ALL_WHOLE else -int_oo
+    upper = math.floor(bounds.upper) if abs(bounds.upper) <= _ALL_WHOLE else int_oo
+    return ValueRanges(lower, upper)
+
+
+def bounds_where(
+    difference: sympy.Expr,
+    equality: bool,
+    tile: Sequence[sympy.Symbol],
+    lengths: Mapping[sympy.Symbol, sympy.Expr],
+) -> Bounds | None:
+    """Where `difference` is at least 0, or with `equality` 0, as bounds of axes of the tile; None if there are none.
+    `lengths` are those of all axes.
+    """
+    ways = (difference, -difference) if equality else (difference,)
+    found = [bounds_from(on_one_axis(way, lengths), tile) for way in ways]
+    result = found[0]
+    for other in found[1:]:
+        result = both_bounds(result, other)
+    if result is not None:
+        return result
+    holding = indices_where(difference, equality, lengths)
+    if holding is None or holding.symbol not in tile or not holding.indices or holding.is_everywhere:
+        return None
+    first, end = holding.indices[0], holding.indices[-1] + 1
+    low = {holding.symbol: sympy.Integer(first)} if first > 0 else {}
+    high = {holding.symbol: sympy.Integer(end)} if end < holding.length else {}
+    return Bounds(low, high, exact=end - first == len(holding.indices)) if low or high else None
+
+
+def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol]) -> Bounds | None:
+    """`difference >= 0` as bounds of the one axis of the tile that it depends on; None if there is no such form."""
+    taken = affine(difference, tile)
+    inside = [symbol for symbol in tile if symbol in taken.symbols]
+    if len(inside) != 1 or inside[0] in taken.nonlinear:
+        return None
+    symbol = inside[0]
+    stride = taken.strides[symbol]
+    rest = sympy.expand(difference - stride * symbol)
+    if rest.free_symbols & set(tile):
+        return None
+    if stride == 1:
+        return Bounds({symbol: -rest}, {})
+    if stride == -1:
+        return Bounds({}, {symbol: rest + 1})
+    if isinstance(stride, sympy.Integer) and isinstance(rest, sympy.Integer):
+        if stride > 0:  # symbol >= ceil(-rest / stride)
+            return Bounds({symbol: sympy.Integer(-(int(rest) // int(stride)))}, {})
+        return Bounds({}, {symbol: sympy.Integer(int(rest) // -int(stride) + 1)})
+    return None
+
+
+def both_bounds(first: Bounds | None, second: Bounds | None) -> Bounds | None:
+    """Two bounds that hold together; None if one of them is none."""
+    return None if first is None or second is None else first.and_(second)
+
+
+def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TritonCSEVariable:
+    """A name for another view of `variable`'s value."""
+    view = V.kernel.create_cse_var(text, variable.bounds, variable.dtype or torch.float32, shape)
+    view.mask_vars = getattr(variable, "mask_vars", view.mask_vars)
+    return view

@@ -1,0 +1,109 @@
+"""Indices that are values of the kernel and no linear functions of its axes, such as how many elements a window has.
+
+An index is written as one expression if it is a linear function of the axes of the tile. Of sums, products, minima,
+maxima and magnitudes of such functions each step is an operator of its own, on the tile as any other. What remains, a
+`//` or `%`, takes an axis out of the tile (`trace`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.virtualized import OpsWrapper, ops
+from torch.utils._sympy import functions
+
+from inductor_npu.codegen.index.wide_indices import OPERATORS, fits_int32, in_64_bits, is_wide
+from inductor_npu.tiling.limits import LARGEST_DIVIDED
+
+_DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
+
+# Functions for numbers of which it is not known that they are small.
+_OF_ANY_SIZE = {"quotient": "floor_divide", "remainder": "floor_remainder"}
+
+IsLinear = Callable[[sympy.Expr], bool]
+# Gives an index that is linear as a value of the type.
+Plain = Callable[[sympy.Expr, torch.dtype], Any]
+
+
+def in_float64(number: sympy.Expr) -> sympy.Expr:
+    """`number` with its ratios in float64: Triton divides integers in float32."""
+    return number.replace(
+        functions.IntTrueDiv,
+        lambda left, right: functions.FloatTrueDiv(functions.ToFloat(left), functions.ToFloat(right)),
+    )
+
+
+def with_exact_divisions(
+    index: sympy.Expr, loaded: Mapping[sympy.Symbol, sympy.Expr | None], text_of: Callable[[sympy.Expr], str]
+) -> sympy.Expr:
+    """`index` with calls of device functions in place of `//` and `%` by constants of what is made of `loaded` tiles of
+    int32: Ascend divides tiles in float32, and has no remainder. The numbers are from 0 to a limit each, if known.
+    """
+    limits = dict(loaded)
+
+    def called(function: str, of: sympy.Expr, divisor: sympy.Integer, limit: sympy.Expr | None) -> sympy.Symbol:
+        if isinstance(limit, sympy.Integer) and int(limit) <= LARGEST_DIVIDED:
+            call = f"small_{function}({text_of(of)}, {divisor})"
+        else:
+            call = f"{_OF_ANY_SIZE[function]}(({text_of(of)}).to(tl.int32), tl.full([], {divisor}, tl.int32))"
+        result = sympy.Symbol(f"device_functions.{call}")
+        limits[result] = limit
+        return result
+
+    def exact(part: sympy.Expr) -> sympy.Expr:
+        of, *numbers = part.args
+        if not (of.free_symbols & limits.keys() and all(isinstance(n, sympy.Integer) and n > 0 for n in numbers)):
+            return part
+        limit = limits.get(of)
+        if isinstance(part, functions.FloorDiv):
+            return called("quotient", of, numbers[0], limit)
+        if len(numbers) > 1 and numbers[0] != 1:  # (index // divisor) % modulus
+            of = called("quotient", of, numbers[0], limit)
+        return called("remainder", of, numbers[-1], limit)
+
+    return index.replace(lambda part: isinstance(part, _DIVISIONS), exact)
+
+
+def by_operators(
+    index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any], is_linear: IsLinear, plain: Plain
+) -> Any | None:
+    """`index` in type `dtype`, computed by operators from `plain` expressions for which `is_linear` holds; None if it
+    is one itself, or cannot be. `lengths` are those of the axes.
+
+    `plain` is not `ops.index_expr`, which takes its result for that of the graph's own node of this name, and so for
+    one within the same bounds.
+    """
+    bare = index.replace(functions.Identity, lambda inner: inner) if index.has(functions.Identity) else index
+    if is_wide(bare, dtype, lengths):
+        value = in_64_bits(bare, is_linear, lambda part: fits_int32(part, lengths), plain)
+        return OpsWrapper._unwrap(value if dtype == torch.int64 else ops.to_dtype(value, dtype))
+    if is_linear(index) or not _is_computable(index, is_linear):
+        return None
+    whole = dtype if dtype in (torch.int32, torch.int64) else torch.int32
+    value = _computed(index, whole, is_linear, plain)
+    return OpsWrapper._unwrap(value if whole == dtype else ops.to_dtype(value, dtype))
+
+
+def _is_computable(index: sympy.Expr, is_linear: IsLinear) -> bool:
+    if is_linear(index):
+        return True
+    return any(isinstance(index, kinds) for kinds, _ in OPERATORS) and all(
+        _is_computable(part, is_linear) for part in index.args
+    )
+
+
+def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain: Plain) -> Any:
+    if is_linear(index):
+        return plain(index, dtype)
+    parts = list(index.args)
+    if isinstance(index, (sympy.Add, sympy.Mul)):
+        # All linear terms are one expression, as are the factors that are constants.
+        joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
+        parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
+    operator = getattr(ops, next(name for kinds, name in OPERATORS if isinstance(index, kinds)))
+    values = [_computed(part, dtype, is_linear, plain) for part in parts]
+    return operator(*values) if isinstance(index, sympy.Abs) else functools.reduce(operator, values)

@@ -1,0 +1,94 @@
+"""Which loops should not become one kernel, although they could: those for which there is no tile.
+
+Inductor joins loops to save traffic to memory, and that pays here too. It does not where
+
+- the loops see their elements in shapes that no axes refine: each alone has affine addresses, both together have not;
+- so much is alive at once that no tile fits the Unified Buffer whose transfers are worth their start.
+
+An access that Ascend's compiler takes element by element is no reason to split: the scalar core works beside the
+others, so that a kernel of its own would only add a launch and the traffic of its result (docs/tiling.md has the
+numbers).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
+
+from inductor_npu import providers
+from inductor_npu.codegen.analysis.axes import Axes, hint
+from inductor_npu.codegen.analysis.kernel_plan import shape_of
+from inductor_npu.codegen.index.split_points import Cuts
+from inductor_npu.diagnostics.compile_time.phases import Phase, timed
+from inductor_npu.tiling.plan import FILLED
+
+# The fewest elements of a tile: bursts of 1 KiB.
+_FEWEST_ELEMENTS = 256
+
+# For a bound that is fast to compute: bytes of an item, and values alive beside loads and stores.
+_ITEM_BYTES = 4
+_VALUES = 8
+
+
+class Fusions:
+    """The decisions of one graph. What was found for some loops is kept: Inductor asks for many pairs, and often."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[object, str | None] = {}
+
+    def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
+        """Why the loops of both should stay apart; None if there is no reason."""
+        if first.is_foreach() or second.is_foreach():
+            return None  # Inductor asks for each of their loops
+        nodes = [*first.get_nodes(), *second.get_nodes()]
+        if not all(isinstance(node, SchedulerNode) for node in nodes):
+            return None
+        key = _key(nodes)
+        if key not in self._reasons:
+            with timed(Phase.FUSION):
+                self._reasons[key] = _no_common_axes(nodes) or _no_room(nodes)
+        return self._reasons[key]
+
+
+def _no_common_axes(nodes: Sequence[Any]) -> str | None:
+    if len({_ranges(node) for node in nodes}) == 1:
+        return None
+    others = [node for node in nodes if not node._body.op_counts.get("sort")]
+    sorts = len(others) < len(nodes)
+    if not Cuts(*numels(nodes), whole_rows=sorts).add_all_of(nodes):
+        return f"no common axes: {', '.join(str(_ranges(node)) for node in nodes)}"
+    if sorts and Axes(nodes, *numels(nodes), whole_rows=True).divides(others):
+        return "rows that are sorted whole, and seen in several dimensions"
+    return None
+
+
+def _no_room(nodes: Sequence[Any]) -> str | None:
+    room = FILLED * providers.current_target().unified_buffer
+    tensors = {dependency for node in nodes for dependency in (*node.read_writes.reads, *node.read_writes.writes)}
+    if (2 * len(tensors) + _VALUES) * _ITEM_BYTES * _FEWEST_ELEMENTS <= room:
+        return None  # nearly every pair ends here
+    numel, reduction_numel = numels(nodes)
+    tile = shape_of(SIMDKernelFeatures(list(nodes), numel, reduction_numel), FILLED).plan
+    elements = math.prod(tile.blocks.values())
+    if elements >= min(_FEWEST_ELEMENTS, hint(numel) * hint(reduction_numel)):
+        return None
+    return f"{len(tensors)} tensors leave room for tiles of {elements} elements"
+
+
+def numels(nodes: Sequence[Any]) -> tuple[sympy.Expr, sympy.Expr]:
+    """How many elements the pointwise loops of a kernel have, and its reductions."""
+    return max(nodes, key=lambda node: int(node.is_reduction())).group[1]
+
+
+def _ranges(node: Any) -> tuple[object, ...]:
+    return tuple(tuple(lengths) for lengths in node.get_ranges())
+
+
+def _key(nodes: Sequence[Any]) -> object:
+    """Loops by name and by shape, which Inductor may change between two questions."""
+    return tuple((node.get_name(), _ranges(node)) for node in nodes)

@@ -1,0 +1,274 @@
+"""Loops that were written before in the same graph: those of a second layer like the first need not be written again.
+
+To plan and to write a kernel takes tens of milliseconds; to see that its loops are those of an earlier one, one or two.
+Loops are the same if they do the same operations with the same constants at the same indices of buffers that are alike
+(layout, type, alignment, whether they outlive the kernel, which are written in place of which); buffers are numbered in
+the order in which they are met. What cannot be told from that is written anew: loaded indices, scans, mutated buffers.
+A process that was forked to compile ahead (ahead_of_time.py) sends what it has written of those, too: its loops are these.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch._inductor import ir
+from torch._inductor.codegen.common import InplacedBuffer, KernelArgs
+from torch._inductor.codegen.simd_kernel_features import NodeScheduleMarker, SIMDKernelFeatures
+from torch._inductor.codegen.triton import should_unwrap_unspec_arg
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from inductor_npu.setup import compat
+
+if TYPE_CHECKING:
+    from inductor_npu.codegen.analysis.axes import Axes
+    from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+    from inductor_npu.tiling.plan import TilePlan
+
+# Operations with the name of a buffer among their arguments (self, name, ...).
+_WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
+# What an operation may be given that its equals can be told from, beside numbers.
+_PLAIN = (str, torch.dtype, torch.device, sympy.Basic, type(None))
+_SETS_OF_BUFFERS = ("must_keep_buffers", "store_buffer_names", "removed_buffers", "inplaced_to_remove", "mutations")
+# What writing makes of a kernel, and who launches it needs.
+_MADE_BY_WRITING = (
+    "args",
+    "inductor_meta",
+    "inplace_update_buffers",
+    "inside_reduction",
+    "source",
+    "triton_meta",
+    *_SETS_OF_BUFFERS,
+)
+
+
+class _NotTold(Exception):
+    """These loops do something that is not compared."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Loops of one kernel: equal keys have the same source. `buffers` are in the order of their numbers in the key."""
+
+    key: Hashable
+    buffers: tuple[str, ...]
+
+
+@dataclass
+class WrittenKernels:
+    """The kernels of a graph that are written, by their loops."""
+
+    _kernels: dict[Hashable, tuple[NpuKernel | PackedKernel, tuple[str, ...]]] = field(default_factory=dict)
+
+    def keep(self, loops: Loops, kernel: NpuKernel) -> bool:
+        """Keeps `kernel`, which has been written for `loops`, for others like them; whether none was kept before."""
+        if kernel.args.workspace_args or loops.key in self._kernels:
+            return False
+        self._kernels[loops.key] = kernel, loops.buffers
+        return True
+
+    def add(self, loops: Loops, kernel: PackedKernel) -> None:
+        """Keeps what another process has written for `loops`."""
+        self._kernels.setdefault(loops.key, (kernel, loops.buffers))
+
+    def find(self, loops: Loops, features: SIMDKernelFeatures) -> NpuKernel | None:
+        """The kernel of earlier loops like these of `features`, with the buffers of these; None if there is none."""
+        if loops.key not in self._kernels:
+            return None
+        kernel, buffers = self._kernels[loops.key]
+        if isinstance(kernel, PackedKernel):
+            kernel = kernel.unpacked(features)
+            self._kernels[loops.key] = kernel, buffers
+            if buffers == loops.buffers:
+                return kernel
+            compat.count_kernels(-1)  # a copy of it is what is used
+        return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
+
+
+@dataclass(frozen=True)
+class PackedKernel:
+    """A written kernel as one process sends it to another one: its axes and plan, and what writing has made of it."""
+
+    axes: Axes
+    plan: TilePlan
+    made: dict[str, Any]
+
+    @classmethod
+    def of(cls, kernel: NpuKernel) -> PackedKernel:
+        """`kernel`, which is written."""
+        return cls(kernel.axes, kernel.plan, {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
+
+    def unpacked(self, features: SIMDKernelFeatures) -> NpuKernel:
+        """The kernel, whose loops are like those of `features`."""
+        from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+
+        lengths = {axis.prefix: axis.length for axis in self.axes.all}
+        kernel = NpuKernel(lengths, features=features, axes=self.axes, plan=self.plan)
+        kernel.__dict__.update(self.made)
+        return kernel
+
+
+def loops_of_kernel(features: SIMDKernelFeatures) -> Loops:
+    """The loops of `features`, as they are before a kernel is written for them. Those that cannot be compared with
+    others are equal to themselves only, in another process that compiles the same graph.
+    """
+    numbers: dict[str, int] = {}
+    try:
+        schedule = tuple(_entry(entry, numbers) for entry in features.node_schedule)
+        in_place = _written_in_place(features, numbers)
+        buffers = tuple(_buffer(name) for name in numbers)
+    except _NotTold:
+        return _by_name(features)
+    lifetimes = _lifetimes(features)
+    key = (features.numel, features.reduction_numel, schedule, in_place, buffers, lifetimes)
+    return Loops(key, tuple(numbers))
+
+
+def _by_name(features: SIMDKernelFeatures) -> Loops:
+    """The loops of `features` by their names, and what else decides their kernel."""
+    names = tuple(entry if not hasattr(entry, "_body") else entry.get_name() for entry in features.node_schedule)
+    accessed = sorted({dep.name for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()})
+    removed = tuple(name for name in accessed if name in V.graph.removed_buffers)
+    return Loops((names, tuple(_decided_in_place(features).items()), removed, _lifetimes(features)), ())
+
+
+# -- loops ------------------------------------------------------------------------------------------------------------
+
+
+def _entry(entry: Any, numbers: dict[str, int]) -> Hashable:
+    """One entry of a schedule: loops, or where those over reduced axes begin or end."""
+    if not hasattr(entry, "_body"):
+        return entry
+    if getattr(entry.node, "get_config_patches", dict)():
+        raise _NotTold
+    body = entry._body
+    if body.indirect_vars or any(not name.startswith(("get_index", "masked_subblock")) for name in body.submodules):
+        raise _NotTold
+    blocks = [("", body.root_block), *body.subblocks.items()]
+    return (
+        _lengths(entry.get_ranges()),
+        _lengths(body.sizes),
+        tuple(body.var_ranges),
+        tuple(body.indexing_exprs.items()),
+        getattr(getattr(entry.node, "data", None), "reduction_hint", None),
+        tuple((name, _operations(block.graph, numbers)) for name, block in blocks),
+    )
+
+
+def _lengths(lengths: Any) -> tuple[tuple[sympy.Expr, ...], ...]:
+    return tuple(tuple(map(sympy.sympify, group)) for group in lengths)
+
+
+def _operations(graph: torch.fx.Graph, numbers: dict[str, int]) -> Hashable:
+    places: dict[torch.fx.Node, int] = {}
+    operations = []
+    for node in graph.nodes:
+        arguments = list(node.args)
+        named: Hashable = None
+        if node.op == "call_method" and node.target in _WITH_A_BUFFER:
+            named = numbers.setdefault(arguments.pop(1), len(numbers))
+        rest = tuple(_argument(argument, places) for argument in (*arguments, *node.kwargs.values()))
+        operations.append((node.op, node.target, named, rest, tuple(node.kwargs)))
+        places[node] = len(places)
+    return tuple(operations)
+
+
+def _argument(argument: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
+    """What equals only its like: 1, 1.0 and True differ, and 0.0 and -0.0; a NaN is equal to itself."""
+    if isinstance(argument, torch.fx.Node):
+        return ("value", places[argument])
+    if isinstance(argument, (tuple, list)):
+        return tuple(_argument(part, places) for part in argument)
+    if isinstance(argument, float):
+        return (float, argument.hex())
+    if isinstance(argument, (bool, int)):
+        return (type(argument), argument)
+    if not isinstance(argument, _PLAIN) or (isinstance(argument, str) and V.graph.try_get_buffer(argument) is not None):
+        raise _NotTold
+    return (type(argument), argument)
+
+
+# -- buffers ----------------------------------------------------------------------------------------------------------
+
+
+def _buffer(name: str) -> Hashable:
+    """All that a kernel's source may say of a buffer."""
+    graph, scheduler = V.graph, V.graph.scheduler
+    layout: Any = graph.get_buffer(name).get_layout()
+    if type(layout) is not ir.FixedLayout or name in scheduler.mutation_real_name or name in scheduler.mutation_renames:
+        raise _NotTold
+    return (
+        layout.device,
+        layout.dtype,
+        *_lengths((layout.size, layout.stride, [layout.offset])),
+        should_unwrap_unspec_arg(name),
+        name in graph.unaligned_buffers,
+        name in graph.removed_buffers,
+        name.startswith("seed"),
+    )
+
+
+def _lifetimes(features: SIMDKernelFeatures) -> tuple[bool, ...]:
+    """Of each buffer that is written whether nobody needs it once these loops have ended."""
+    scheduler = V.graph.scheduler
+    written = [output.get_name() for node in features.scheduler_nodes() for output in node.get_outputs()]
+    loops = OrderedSet(scheduler.name_to_buf[name].defining_op_name() for name in written)
+    return tuple(scheduler.can_buffer_be_removed_through_fusion(name, loops) for name in written)
+
+
+class _Decisions:
+    """Takes, in the place of a kernel, Inductor's decisions which buffers are written where others were."""
+
+    def __init__(self) -> None:
+        self.args = KernelArgs()
+        self.inplace_update_buffers: dict[str, str] = {}
+
+
+def _decided_in_place(features: SIMDKernelFeatures) -> Mapping[str, str]:
+    """The buffers that take the memory of others, and these."""
+    decisions = _Decisions()
+    with V.set_kernel_handler(decisions):
+        for node in NodeScheduleMarker.only_nodes(features.node_schedule):
+            node.decide_inplace_update()
+    return decisions.inplace_update_buffers
+
+
+def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+    """The same, by their numbers."""
+    pairs = _decided_in_place(features).items()
+    if any(name not in numbers for pair in pairs for name in pair):
+        raise _NotTold
+    return tuple((numbers[new], numbers[old]) for new, old in pairs)
+
+
+# -- a kernel with other buffers --------------------------------------------------------------------------------------
+
+
+def _with_buffers(kernel: NpuKernel, names: Mapping[str, str], features: SIMDKernelFeatures) -> NpuKernel:
+    """`kernel`, which is written, for the loops of `features`, where its buffers have other `names`."""
+    again = copy.copy(kernel)
+    compat.count_kernels(1)
+    again.features = features
+    again.args = _with_names(kernel.args, names)
+    for attribute in _SETS_OF_BUFFERS:
+        setattr(again, attribute, OrderedSet(names[name] for name in getattr(kernel, attribute)))
+    again.inplace_update_buffers = {names[new]: names[old] for new, old in kernel.inplace_update_buffers.items()}
+    return again
+
+
+def _with_names(arguments: KernelArgs, names: Mapping[str, str]) -> KernelArgs:
+    renamed = KernelArgs()
+    renamed.input_buffers = {names[name]: inner for name, inner in arguments.input_buffers.items()}
+    renamed.output_buffers = {names[name]: inner for name, inner in arguments.output_buffers.items()}
+    shared: dict[int, Any] = {}  # buffers at one place in memory have one entry together
+    for name, place in arguments.inplace_buffers.items():
+        if isinstance(place, InplacedBuffer) and id(place) not in shared:
+            shared[id(place)] = place._replace(other_names=[names[other] for other in place.other_names])
+        renamed.inplace_buffers[names[name]] = shared.get(id(place), place)
+    renamed.sizevars = dict(arguments.sizevars)
+    return renamed

@@ -1,0 +1,370 @@
+"""Which loops become one kernel, and how a finished kernel enters the generated module."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import sympy
+from torch._inductor import config as inductor_config
+from torch._inductor.codegen.common import BackendFeature
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
+from torch._inductor.codegen.triton import TritonScheduling
+from torch._inductor.scheduler import (
+    BaseSchedulerNode,
+    ForeachKernelSchedulerNode,
+    FusedSchedulerNode,
+    SchedulerNode,
+    WhyNoFuse,
+)
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from inductor_npu import config, providers
+from inductor_npu.codegen.analysis.kernel_plan import loops_of, shape_of
+from inductor_npu.codegen.annotations import provenance
+from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+from inductor_npu.codegen.emit.subdomain_kernel import KernelInPieces
+from inductor_npu.codegen.fallback import accuracy, eager_kernel
+from inductor_npu.codegen.index import size_terms
+from inductor_npu.codegen.scheduling.ahead_of_time import Lookahead
+from inductor_npu.codegen.scheduling.fusion import Fusions, numels
+from inductor_npu.codegen.scheduling.kernel_reuse import Loops, WrittenKernels, loops_of_kernel
+from inductor_npu.codegen.scheduling import tuning
+from inductor_npu.diagnostics.compile_time.phases import Phase, timed
+from inductor_npu.errors import KernelTooLargeError
+from inductor_npu.runtime.async_compile import compile_in_process
+from inductor_npu.tiling import limits
+from inductor_npu.tiling.plan import FILLED, TilePlan
+
+log = logging.getLogger(__name__)
+
+
+class _WriteAgain(Exception):
+    """A kernel does not compile, and there is another way to write it: with tiles that fill `share` of the Unified
+    Buffer, if any.
+    """
+
+    def __init__(self, message: str, share: float | None) -> None:
+        super().__init__(message)
+        self.share = share
+
+
+class _KernelType:
+    """What stands where a backend of Inductor names the class of its kernels: which class it is depends on the loops,
+    and the kernel on the share of the Unified Buffer that `scheduling` is at.
+    """
+
+    def __init__(self, scheduling: NpuScheduling) -> None:
+        self._scheduling = scheduling
+
+    def __call__(
+        self, tiling: Any, *, features: SIMDKernelFeatures, tiling_scores: Any = None, **_choices: Any
+    ) -> NpuKernel:
+        """The kernel of `features`; its axes take the place of Inductor's `tiling`."""
+        return self._scheduling.kernel_of(features, tiling_scores)
+
+    @staticmethod
+    def apply_feature_required_overrides(kernel_features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> None:
+        """Inductor's choices, which a kernel here does not take, need no corrections."""
+
+
+class NpuScheduling(TritonScheduling):
+    """TritonScheduling for `npu`.
+
+    One feature of Inductor's Triton backend is left out: TRITON_TEMPLATES, because matrix products and convolutions
+    call the eager operator (no copy is made).
+    """
+
+    backend_features = OrderedSet(
+        [
+            BackendFeature.BUCKETIZE,
+            BackendFeature.FOREACH,
+            BackendFeature.INPLACE_BUFFERS,
+            BackendFeature.MASKED_SCATTER_WITH_INDEX,
+            BackendFeature.SCAN,
+            BackendFeature.SORT,
+            BackendFeature.TUPLE_REDUCTION,
+        ]
+    )
+
+    @classmethod
+    def get_backend_features(cls, device: Any) -> OrderedSet[BackendFeature]:
+        return cls.backend_features
+
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        self._fusions = Fusions()
+        self._written = WrittenKernels()
+        self._compile: Callable[[str, str], Exception | None] = compile_in_process
+        self._lookahead = Lookahead(self)
+        self.kernel_type = _KernelType(self)
+
+    def compile_for_others(
+        self, written: WrittenKernels, compile_kernel: Callable[[str, str], Exception | None]
+    ) -> None:
+        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not), in a
+        process that was forked to do so.
+        """
+        self._written, self._compile, self._lookahead = written, compile_kernel, Lookahead(self)
+
+    def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
+        if not super().can_fuse(node1, node2):
+            return False
+        reason = self._fusions.reason_against(node1, node2)
+        if reason is not None:
+            WhyNoFuse(node1, node2)("%s", reason)
+        return reason is None
+
+    can_fuse_vertical = can_fuse
+    can_fuse_horizontal = can_fuse
+
+    def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
+        """As Inductor's, without its analysis of how tiles should lie on a GPU: see `get_tiling_and_scores`. Loops come
+        in the order of the graph: that in which they were fused depends on the rest of it, and would make different
+        kernels of equal layers.
+        """
+        with self._lookahead.compiling(node):
+            nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
+            nodes.sort(key=operator.attrgetter("min_order"))
+            if nodes:
+                size_terms.write_out_in(nodes)
+                self._codegen_nodes(nodes)
+
+    @classmethod
+    def get_tiling_and_scores(
+        cls, node_schedule: Any, numel: sympy.Expr, reduction_numel: sympy.Expr = sympy.S.One, *_analysis: Any
+    ) -> tuple[dict[str, sympy.Expr], None]:
+        """No tiling of Inductor's: a kernel's own axes take its place."""
+        return cls.create_tiling([numel], [reduction_numel]), None
+
+    # The loops that a kernel is written for at present, and the kernel.
+    _loops: Loops
+    _kernel: NpuKernel
+
+    # What part of the Unified Buffer tiles may fill, as estimated: a smaller one where the compiler disagrees. It may
+    # do so by far: where elements lie apart, each takes a block of 32 bytes.
+    _shares: tuple[float, ...] = tuple(FILLED / 2**halvings for halvings in range(7))
+    _share: float = FILLED
+    # What part they do fill, as estimated.
+    _filled: float = 0.0
+
+    def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
+        """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
+        tiles, where a smaller block of the same kernel is not enough.
+        """
+        generate = super().codegen_node_schedule
+        self._loops = loops_of_kernel(kernel_features)  # before a kernel is written, which changes them
+        self._with_fitting_share(lambda: generate(kernel_features))
+        self._written.keep(self._loops, self._kernel)
+
+    def _with_fitting_share(self, write: Callable[[], None]) -> None:
+        """Calls `write` with smaller and smaller shares of the Unified Buffer until its kernel fits. Raises _WriteAgain
+        if it is a combo kernel and none is small enough, or it does not compile for another reason.
+        """
+        self._share = self._shares[0]
+        while True:
+            try:
+                write()
+                break
+            except _WriteAgain as error:
+                if error.share is None:
+                    raise
+                log.debug("%s; writing it again", error)
+                self._share = error.share
+
+    def _smaller_share(self) -> float | None:
+        """The next smaller share of the Unified Buffer, for which the present tiles are too large; None for none."""
+        return next((share for share in self._shares if share < min(self._share, self._filled)), None)
+
+    def _note_filled(self, size: int) -> None:
+        self._filled = size / providers.current_target().unified_buffer
+
+    def create_kernel_choices(
+        self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
+    ) -> list[NpuKernel]:
+        """The one kernel that there is. Inductor's choices are for GPUs; one of them, for scans over long rows, has
+        programs that wait for each other, which NPUs do not promise to work.
+        """
+        self._lookahead.receive(self._written)
+        known = self._written.find(self._loops, kernel_features)
+        self._kernel = known or self.kernel_type(*kernel_args, **kernel_kwargs)
+        return [self._kernel]
+
+    def kernel_of(self, features: SIMDKernelFeatures, tiling_scores: Any = None) -> NpuKernel:
+        """The kernel of `features`, with axes and tiles of its own."""
+        with timed(Phase.TILING):
+            shape = shape_of(features, self._share)
+            loops = loops_of(features, shape, self._share)
+        self._note_filled(max((loop.filled for loop in loops), default=shape.filled))
+        axes = shape.axes
+        lengths = {axis.prefix: axis.length for axis in axes.all}
+        if loops:
+            return KernelInPieces(lengths, features=features, axes=axes, loops=loops, tiling_scores=tiling_scores)
+
+        def kernel_with(tile: TilePlan) -> NpuKernel:
+            return NpuKernel(
+                lengths,
+                features=features,
+                axes=axes,
+                plan=tile,
+                overwritten=shape.overwritten,
+                tiling_scores=tiling_scores,
+            )
+
+        plan = shape.plan
+        if tuning.is_wanted():
+            plan = tuning.tuned(shape.work, plan, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
+        return kernel_with(plan)
+
+    def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
+        """As Inductor's, if the kernel is not written yet; of a kernel in pieces each piece is written."""
+        if kernel.source is not None:
+            return
+        if isinstance(kernel, KernelInPieces):
+            node_schedule = kernel.schedule(node_schedule)
+        super().codegen_node_schedule_with_kernel(node_schedule, kernel)
+
+    def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
+        """The source of a kernel that nobody else will use, with functions that make its inputs and launch it."""
+        self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
+        with V.set_kernel_handler(kernel), inductor_config.patch(benchmark_kernel=True):
+            return kernel.codegen_kernel()
+
+    def codegen_combo_kernel(self, combo_kernel_node: ForeachKernelSchedulerNode) -> None:
+        """One kernel for many loops over different tensors, as far as that pays; a combo kernel that does not compile
+        becomes a kernel for each of its loops.
+        """
+        with self._lookahead.compiling(combo_kernel_node):
+            for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
+                try:
+                    self._with_fitting_share(partial(self._codegen_combo, group))
+                except _WriteAgain as error:
+                    log.debug("%s; one kernel for each of its loops", error)
+                    for features in group:
+                        self._with_fitting_share(partial(self._codegen_combo, [features]))
+        self.free_buffers_in_scheduler()
+
+    def _combo_groups(self, nodes: Sequence[BaseSchedulerNode]) -> list[list[SIMDKernelFeatures]]:
+        """The loops of each kernel. A tensor that keeps every core busy by itself gets a kernel by itself, which all
+        tensors of that shape share; no kernel has too many arguments.
+        """
+        groups: list[list[SIMDKernelFeatures]] = []
+        together: list[SIMDKernelFeatures] = []
+        arguments = 0
+        for node in nodes:
+            size_terms.write_out_in(node.get_nodes())
+            features = self._features_of(node.get_nodes())
+            if _is_large(features):
+                groups.append([features])
+                continue
+            more = len(node.read_writes.reads) + len(node.read_writes.writes)
+            if together and arguments + more > inductor_config.combo_kernel_max_num_args:
+                groups.append(together)
+                together, arguments = [], 0
+            together.append(features)
+            arguments += more
+        return [*groups, together] if together else groups
+
+    def _features_of(self, nodes: Sequence[Any]) -> SIMDKernelFeatures:
+        numel, reduction_numel = numels(nodes)
+        return SIMDKernelFeatures(self.generate_node_schedule(nodes, numel, reduction_numel), numel, reduction_numel)
+
+    def _combo_source(self, group: Sequence[SIMDKernelFeatures]) -> tuple[str, NpuKernel | NpuComboKernel]:
+        """The source of one kernel for the loops of `group`, and the kernel."""
+        kernel: NpuKernel | NpuComboKernel
+        if len(group) == 1:
+            kernel = self.kernel_of(group[0])
+            self.codegen_node_schedule_with_kernel(group[0].node_schedule, kernel)
+        else:
+            kernel = NpuComboKernel(ComboFeatures(group), self._share)
+            self._note_filled(kernel.filled)
+            for part in kernel.parts:
+                self.codegen_node_schedule_with_kernel(part.features.node_schedule, part)
+        with V.set_kernel_handler(kernel):
+            return kernel.codegen_kernel(), kernel
+
+    def _codegen_combo(self, group: Sequence[SIMDKernelFeatures]) -> None:
+        """Writes one kernel for the loops of `group`, and its launch."""
+        nodes = [node for features in group for node in features.scheduler_nodes()]
+        source, kernel = self._combo_source(group)
+        kernel.kernel_name = self.define_kernel(source, nodes, kernel)
+        with V.set_kernel_handler(kernel):
+            for node in nodes:
+                node.mark_run()
+        self.codegen_comment(nodes, kernel.kernel_name)
+        kernel.call_kernel(kernel.kernel_name)
+        V.graph.removed_buffers.update(kernel.removed_buffers)
+        V.graph.inplaced_to_remove.update(kernel.inplaced_to_remove)
+
+    def generate_combo_kernel_code(
+        self, subkernel_nodes: list[BaseSchedulerNode], *args: Any, **kwargs: Any
+    ) -> list[tuple[str, Any, list[BaseSchedulerNode]]]:
+        """(source, kernel, loops) of each kernel, to be timed only (benchmark_combo_kernel)."""
+        node_of = {next(iter(self._features_of(node.get_nodes()).scheduler_nodes())): node for node in subkernel_nodes}
+        with inductor_config.patch(benchmark_kernel=True):
+            return [
+                (*self._combo_source(group), [node_of[next(iter(part.scheduler_nodes()))] for part in group])
+                for group in self._combo_groups(subkernel_nodes)
+            ]
+
+    def codegen_comment(self, node_schedule: Any, *args: Any, **kwargs: Any) -> None:
+        """The user's source lines above a launch, which may be others at each launch; then Inductor's comment."""
+        wrapper = V.graph.wrapper_code
+        for line in listing.source_lines(node_schedule):
+            wrapper.make_comment(f"{wrapper.comment} {line}")
+        super().codegen_comment(node_schedule, *args, **kwargs)
+
+    def _emit_kernel_to_wrapper(
+        self,
+        wrapper: Any,
+        kernel: Any,
+        src_code: str,
+        kernel_name: str,
+        subs_name: str,
+        node_schedule: Any,
+        kernel_path: str,
+        get_kernel_metadata: Any,
+    ) -> None:
+        """Compiles the kernel now, so that one that cannot be compiled is replaced while its loops are still known.
+
+        The compiled kernel is kept for the generated module, which finds it by its source. Where compilation fails,
+        the module gets the same loops written as eager operators under the same name and with the same arguments, and
+        a warning; with config.strict the error is raised.
+        """
+
+        def define(source: str) -> None:
+            origins, detailed_origins = get_kernel_metadata(node_schedule, wrapper)
+            wrapper.define_kernel(kernel_name, source, f"# kernel path: {kernel_path}\n{origins}\n{detailed_origins}")
+
+        if kernel.why_in_eager:
+            define(eager_kernel.made_of(kernel, subs_name, src_code))
+            return
+        src_code, kernel_path = listing.with_operators(src_code, node_schedule)
+        failure = self._compile(subs_name, src_code)
+        smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
+        if failure is not None and (isinstance(kernel, NpuComboKernel) or smaller is not None):
+            wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
+            raise _WriteAgain(f"{kernel_name} does not compile", smaller) from failure
+        provenance.remember(subs_name, src_code, node_schedule, failure)
+        if failure is None:
+            with inductor_config.patch(compile_threads=1):  # it is compiled: no pool of processes need be started
+                super()._emit_kernel_to_wrapper(
+                    wrapper, kernel, src_code, kernel_name, subs_name, node_schedule, kernel_path, get_kernel_metadata
+                )
+            if config.accuracy:
+                accuracy.compare(wrapper, kernel, kernel_name, subs_name, src_code, node_schedule)
+            return
+        define(eager_kernel.replace(kernel, kernel_name, failure))
+
+
+def _is_large(features: SIMDKernelFeatures) -> bool:
+    """Whether loops have so many elements that joining them with others saves nothing."""
+    elements = V.graph.sizevars.simplify(features.numel * features.reduction_numel)
+    return isinstance(elements, (int, sympy.Integer)) and elements >= limits.LARGE_LOOP

@@ -1,0 +1,30 @@
+"""Comments beside launches of kernels for the CPU, in the module of a graph that has tensors there too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._inductor.utils import get_kernel_metadata
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.emit import header as listing
+
+
+def comments(wrapper: Any, call_args: Sequence[Any]) -> list[str]:
+    """The user's lines and the operators of the kernel for the CPU that `wrapper` is about to launch with `call_args`,
+    as comments; none for a kernel from a template.
+    """
+    loops = _loops(call_args)
+    if not loops:
+        return []
+    operators, _ = get_kernel_metadata(loops, wrapper)
+    return [*(f"{wrapper.comment} {line}" for line in listing.source_lines(loops)), operators]
+
+
+def _loops(call_args: Sequence[Any]) -> Sequence[Any]:
+    """The scheduler's nodes that Inductor has gathered for one kernel, if that is the one with `call_args`."""
+    backend = V.graph.scheduler.backends.get(torch.device("cpu"))
+    group = getattr(backend, "kernel_group", None)  # Inductor's Triton for the CPU has none
+    return group.scheduled_nodes if group is not None and group.args.cpp_argdefs()[1] == call_args else []

@@ -1,0 +1,145 @@
+"""The Python module that Inductor generates around the kernels: allocations, guards, launches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor import config as inductor_config
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
+
+from inductor_npu import providers
+from inductor_npu.ascend_chip.other_backends import other_backend
+from inductor_npu.codegen.annotations import provenance
+from inductor_npu.codegen.emit import float_arguments
+from inductor_npu.codegen.emit.emitted import EmittedKernel
+from inductor_npu.codegen.wrapper import cpu_launches, operator_calls
+from inductor_npu.setup import compat
+
+
+class NpuAllocation:
+    """Allocates `npu` tensors through the provider's own short path where it has one, as Inductor does for its
+    built-in devices.
+    """
+
+    def make_allocation(
+        self,
+        name: str,
+        device: Any,
+        dtype: Any,
+        shape: Any,
+        stride: Any,
+        allocation_shape: Any = None,
+        is_pinned: bool = False,
+    ) -> str:
+        if device.type != "npu" or providers.current_provider().empty_strided is None:
+            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)  # type: ignore[misc]
+        sizes = self.codegen_python_shape_tuple(shape)  # type: ignore[attr-defined]
+        allocated = self.codegen_python_shape_tuple(shape if allocation_shape is None else allocation_shape)  # type: ignore[attr-defined]
+        strides = self.codegen_python_shape_tuple(stride)  # type: ignore[attr-defined]
+        line = f"{name} = empty_strided_npu({allocated}, {strides}, {dtype})"
+        return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
+
+
+class NumbersOfTheHost:
+    """Arguments that are numbers in tensors of the CPU are read without an operator. `item()` is one, and modes of
+    torch's dispatcher get a plain number where a tensor stands for one, as those that compiled autograd lifts.
+    """
+
+    def prepare_triton_kernel_call(self, call_args: Any) -> list[str]:
+        arguments = super().prepare_triton_kernel_call(call_args)  # type: ignore[misc]
+        return [f"{text.removesuffix('.item()')}.tolist()" if text.endswith(".item()") else text for text in arguments]
+
+
+class CommentedCalls:
+    """Calls of operators have comments, as launches on the device have: the user's lines, and why there is no kernel.
+    So have launches of kernels for the CPU, whose code generation is Inductor's own.
+    """
+
+    def generate_fallback_kernel(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_fallback_kernel(node)  # type: ignore[misc]
+
+    def generate_extern_kernel_alloc(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_extern_kernel_alloc(node)  # type: ignore[misc]
+
+    def generate_extern_kernel_out(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_extern_kernel_out(node)  # type: ignore[misc]
+
+    def generate_extern_kernel_multi_out(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_extern_kernel_multi_out(node)  # type: ignore[misc]
+
+    def generate_scatter_fallback(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_scatter_fallback(node)  # type: ignore[misc]
+
+    def generate_index_put_fallback(self, node: Any) -> None:
+        self._comment_on(node)
+        super().generate_index_put_fallback(node)  # type: ignore[misc]
+
+    def generate_kernel_call(self, kernel_name: str, call_args: Any, *args: Any, **options: Any) -> None:
+        if not options.get("triton", True):
+            for comment in cpu_launches.comments(self, call_args):
+                self.make_comment(comment)  # type: ignore[attr-defined]
+        super().generate_kernel_call(kernel_name, call_args, *args, **options)  # type: ignore[misc]
+
+    def _comment_on(self, node: Any) -> None:
+        for text in operator_calls.comments(node):
+            self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
+
+
+class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperCodegen):
+    """The wrapper of a graph whose device is `npu`; operators on `cpu` in the same graph are generated as ever."""
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: PythonWrapperCodegen | None,
+        partition_signatures: Any = None,
+    ) -> PythonWrapperCodegen:
+        if is_subgraph:
+            assert subgraph_name is not None, "Inductor names every subgraph"
+            assert parent_wrapper is not None, "a subgraph is generated inside its parent"
+            return NpuSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+        return NpuWrapper()
+
+    @classmethod
+    def _get_triton_info_kernel_cls(cls) -> type[EmittedKernel]:
+        """The class whose imports and metadata kernels that users wrote get: they are launched as generated ones are.
+        A hook for backends like this one, in spite of its name.
+        """
+        return EmittedKernel
+
+    def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        """Inductor's copy of a kernel that a user wrote; where it came from is remembered."""
+        provenance.remember_user_kernel(kernel)
+        with float_arguments.of_user_kernel():
+            return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
+
+    def write_header(self) -> None:
+        """Inductor's header; then our compiler in place of the one that uses worker processes, and what only this
+        device needs.
+        """
+        super().write_header()
+        self.imports.writeline("from inductor_npu.runtime.async_compile import NpuAsyncCompile as AsyncCompile")
+        allocate = providers.current_provider().empty_strided
+        if allocate is not None:
+            module, function = allocate.split(":")
+            self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
+        if inductor_config.triton.cudagraphs:
+            compat.leave_uncaptured(V.graph, "npu has no graph capture yet")
+            self.imports.writeline(
+                "from inductor_npu.runtime.graph_capture import warn_missing as warn_graph_capture_missing"
+            )
+            self.header.writeline("warn_graph_capture_missing()")
+        if other := other_backend():
+            self.imports.writeline("from inductor_npu.ascend_chip.other_backends import warn_that_it_is_not_used")
+            self.header.writeline(f"warn_that_it_is_not_used({other!r})")
+
+
+class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):
+    """The wrapper of a graph inside another graph (a branch of torch.cond, the body of a loop)."""

@@ -1,0 +1,73 @@
+"""Operators that a generated module calls instead of launching a kernel, and why, said in a comment beside the call.
+
+Matrix products, convolutions, attention, Fourier transforms, linear algebra and collectives are the work of a library
+on every device, streams and events that of the device's runtime: their calls have the user's lines and no reason. The
+others run in eager because no code is generated for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._inductor import ir, lowering
+from torch._library.utils import is_builtin
+from torch.utils import _pytree as pytree
+
+from inductor_npu.codegen.annotations.launch_comments import write_in_eager
+from inductor_npu.codegen.emit import header as listing
+
+# How the names of operators begin whose backward passes and variants Inductor leaves to libraries, beside those that
+# it calls as extern_kernels.
+_OF_LIBRARIES = (
+    "_convolution",
+    "convolution",
+    "_scaled_dot_product",
+    "_flash_attention",
+    "_efficient_attention",
+    "_scaled_mm",
+    "_grouped_mm",
+    "_int_mm",
+    "_weight_int",
+    "_fft",
+    "_linalg",
+    "linalg",
+    "mkldnn",
+)
+_NAMESPACES_OF_LIBRARIES = ("_c10d_functional", "c10d", "c10d_functional", "symm_mem", "streams")
+
+
+def comments(node: Any) -> list[str]:
+    """The texts of the comments above the call of Inductor's ExternKernel `node`."""
+    reason = why_in_eager(node)
+    return [*listing.source_lines_of_call(node), *([] if reason is None else [write_in_eager(reason)])]
+
+
+def why_in_eager(node: Any) -> str | None:
+    """Why the operator of `node` is called in eager; None if that is what a library is for."""
+    if not isinstance(node, (ir.FallbackKernel, ir.ScatterFallback, ir.IndexPutFallback)):
+        return None
+    operator = node.op_overload
+    if not isinstance(operator, torch._ops.OpOverload):
+        return "Inductor calls this higher-order operator as it is"
+    if operator.namespace in _NAMESPACES_OF_LIBRARIES or operator._opname.startswith(_OF_LIBRARIES):
+        return None
+    if not is_builtin(operator):
+        return "Inductor cannot look into a custom operator"
+    if dtypes := _dtypes_without_code(node):
+        return f"Inductor generates no code for {dtypes}"
+    code = lowering.lowerings.get(operator)
+    if code is None or getattr(code, "_is_fallback_handler", False):
+        return "Inductor generates no code for it on any device"
+    return "Inductor generates code for it, but not for these arguments and settings"
+
+
+def _dtypes_without_code(node: Any) -> str:
+    """What keeps Inductor from generating code for any operator of these dtypes; "" if nothing does."""
+    origin = node.get_origin_node()
+    if origin is None:
+        return ""
+    values = [value for part in (origin, *origin.all_input_nodes) for value in pytree.tree_leaves(part.meta.get("val"))]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    found = [tensor for tensor in tensors if lowering.unsupported_input_tensor(tensor, origin)]
+    return ", ".join(dict.fromkeys("sparse tensors" if tensor.is_sparse else str(tensor.dtype) for tensor in found))

@@ -1,0 +1,168 @@
+"""The passes over a graph for `npu`, in the order in which they run, and the one place that runs them.
+
+Inductor calls `NpuGraphPasses` through its own hook (`register_backend_for_device(device_custom_pass=...)`): for each
+graph, and each graph inside it, that has a tensor on `npu`, after its own passes and those of the user. Graphs of other
+devices never get here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+from inductor_npu import config, identity
+from inductor_npu.errors import UnknownGraphPassError
+from inductor_npu.lowering.graph_passes import (
+    batch_products,
+    diagonals,
+    narrow_accumulation,
+    pool_gradients,
+    repeated_masks,
+    residual_sums,
+    shared_gradients,
+    shared_masks,
+    shared_numbers,
+    short_gathers,
+    short_scatters,
+    size_conditions,
+    vector_products,
+    wide_pools,
+    written_concatenations,
+)
+
+# What decides the rewritten graph, as files and folders of the package.
+_SOURCES = ("graph_passes",)
+
+
+@dataclass(frozen=True)
+class GraphPass:
+    """One rewrite of a graph. `apply` takes the graph and returns how often it rewrote something.
+
+    optional: whether it may be switched off; a pass without which a graph does not compile, or computes
+    something else, may not.
+    """
+
+    name: str
+    reason: str
+    apply: Callable[[torch.fx.Graph], int]
+    optional: bool = True
+
+
+PASSES: tuple[GraphPass, ...] = (
+    GraphPass(
+        name="repeated_masks",
+        reason="masks of attention that every layer makes of constants of its own are one",
+        apply=repeated_masks.apply,
+    ),
+    # After repeated_masks, which makes several masks one.
+    GraphPass(
+        name="shared_masks",
+        reason="a mask that several layers of attention take is stored once, not for each of them",
+        apply=shared_masks.apply,
+    ),
+    GraphPass(
+        name="batch_products",
+        reason="small products of one tensor with several weights are one product: one call of the library for all",
+        apply=batch_products.apply,
+    ),
+    # After batch_products, whose batches it may see: of one row they are sums, too.
+    GraphPass(
+        name="vector_products",
+        reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
+        apply=vector_products.apply,
+    ),
+    GraphPass(
+        name="diagonals",
+        reason="a diagonal that is replaced is a choice for each element, in the loop that computes the rest",
+        apply=diagonals.apply,
+    ),
+    GraphPass(
+        name="wide_pools",
+        reason="the greatest of a window of many elements is found along one axis after the other",
+        apply=wide_pools.apply,
+    ),
+    # Before short_scatters, to which these are writes by any index.
+    GraphPass(
+        name="pool_gradients",
+        reason="elements of a max pool's input look in the few windows over them for the one that chose them",
+        apply=pool_gradients.apply,
+    ),
+    GraphPass(
+        name="short_gathers",
+        reason="one element of a row that is read whole is found there, where the scalar core would load it again",
+        apply=short_gathers.apply,
+    ),
+    GraphPass(
+        name="short_scatters",
+        reason="elements of short rows look for what is written to them, where the scalar core would store by indices",
+        apply=short_scatters.apply,
+    ),
+    GraphPass(
+        name="shared_numbers",
+        reason="parts of a concatenation that are made of numbers are computed where it is read, not stored for others",
+        apply=shared_numbers.apply,
+    ),
+    GraphPass(
+        name="shared_gradients",
+        reason="a gradient that a batch norm adds up, and later loops need, is stored where fewer bytes move then",
+        apply=shared_gradients.apply,
+    ),
+    GraphPass(
+        name="residual_sums",
+        reason="a sum that a norm and the next sum take is stored where fewer bytes move then",
+        apply=residual_sums.apply,
+    ),
+    # After short_scatters, which leaves fewer operators that write.
+    GraphPass(
+        name="written_concatenations",
+        reason="a concatenation that is written in place does not lie where others read its parts",
+        apply=written_concatenations.apply,
+        optional=False,
+    ),
+    GraphPass(
+        name="size_conditions",
+        reason="combined conditions on sizes, which Inductor cannot take for numbers, become comparisons, which it can",
+        apply=size_conditions.apply,
+        optional=False,
+    ),
+    # Last, because nothing may add up narrow integers after it.
+    GraphPass(
+        name="narrow_accumulation",
+        reason="Triton's atomic addition takes no integers of 8 and 16 bits",
+        apply=narrow_accumulation.apply,
+        optional=False,
+    ),
+)
+
+
+def switched_on() -> tuple[GraphPass, ...]:
+    """The passes that `inductor_npu.config.graph_passes` names, in the order of PASSES, and those that have to run.
+
+    Raises UnknownGraphPassError for a name that is not there.
+    """
+    wanted = config.graph_passes.strip()
+    if wanted == "all":
+        return PASSES
+    names = {name.strip() for name in wanted.split(",")} - {"", "none"}
+    optional = [each.name for each in PASSES if each.optional]
+    for name in sorted(names.difference(optional)):
+        raise UnknownGraphPassError(name=name, known=", ".join(optional))
+    return tuple(each for each in PASSES if each.name in names or not each.optional)
+
+
+class NpuGraphPasses(CustomGraphModulePass):
+    """Runs the passes that are switched on. Each is known to Inductor by its name with `npu_` before it: in
+    TORCHINDUCTOR_DISABLED_PASSES, in its compiler bisector, and in its record of times.
+    """
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        for each in switched_on():
+            GraphTransformObserver(gm, f"npu_{each.name}", subsystem="post_grad_passes").apply_graph_pass(each.apply)
+
+    def uuid(self) -> str:
+        """What stands for these passes in the key of Inductor's cache; which of them are on is in it with the knobs."""
+        return identity.source_hash(_SOURCES)

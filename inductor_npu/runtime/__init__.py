@@ -1,0 +1,1 @@
+"""What generated modules import: device functions, launches, grid, autotuner, eager stand-ins."""

@@ -1,0 +1,232 @@
+"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer, launched with
+little Python.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import torch.autograd.profiler as autograd_profiler
+from torch._inductor.runtime import triton_heuristics as stock
+from torch._inductor.runtime.triton_compat import Config, OutOfResources
+
+from inductor_npu import providers
+from inductor_npu.errors import KernelTooLargeError
+from inductor_npu.runtime import launcher
+from inductor_npu.runtime.grid import written_out
+
+log = logging.getLogger(__name__)
+
+
+def _known_error(error: Exception, kernel: str) -> Exception | None:
+    if providers.current_provider() is not providers.ASCEND:
+        return None
+    from inductor_npu.ascend_chip.refusals import known_error
+
+    return known_error(error, kernel)
+
+
+class NpuAutotuner(stock.CachingAutotuner):
+    """CachingAutotuner for `npu`: a kernel that does not fit gets other blocks instead of an error.
+
+    - over the Unified Buffer: the largest block is halved, and the kernel compiled again, until it fits;
+    - once one configuration is left, `run` is replaced by a generated function that goes straight to the launch.
+
+    Kernels that users wrote keep the blocks the users chose: for them that is an error.
+    """
+
+    # Called once with this object when one choice of blocks is left.
+    _on_chosen: Callable[[NpuAutotuner], None] | None = None
+    # Attributes of the stock class that are assigned here.
+    fn: Any
+    device_props: Any
+    configs: Any  # a list until the compile results replace it, then None
+    compile_results: list[Any]
+    launchers: list[Any]
+
+    def _precompile_config(self, cfg: Config, **named: Any) -> Any:
+        self._load_source()
+        if not providers.current_provider().asserts:
+            self.inductor_meta["assert_indirect_indexing"] = False
+        try:
+            result = super()._precompile_config(cfg, **named)
+        except Exception as error:
+            if refused := _known_error(error, self.fn.__name__):
+                raise refused from error
+            raise
+        return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)
+
+    def _load_source(self) -> None:
+        """A kernel from the cache has no Python function, which only compiling needs: its module is loaded then."""
+        if self.fn.fn is None:
+            self.fn = self._reload_kernel().fn
+
+    def _create_compile_options(self, cfg: Config, compile_meta: dict[str, Any]) -> dict[str, Any]:
+        """Adds what Inductor promises of its own kernels: a tensor that is written is one argument, unless it is
+        named as mutated through others; kernels that write to it run one after the other. Torch versions without this
+        method compile without the promise.
+        """
+        options = super()._create_compile_options(cfg, compile_meta)
+        mutated = self.inductor_meta.get("mutated_arg_names", ())
+        options["distinct_arguments"] = not self.custom_kernel and all(n.startswith("in_out_ptr") for n in mutated)
+        options["exclusive"] = not self.custom_kernel
+        return options
+
+    def _precompile_worker(self) -> None:
+        if self.compile_results:
+            super()._precompile_worker()
+            return
+        fitting: list[Any] = []
+        refused: Exception | None = None
+        for cfg in self.configs:
+            try:
+                result = self._fit(cfg, shrink=not self.custom_kernel)
+            except OutOfResources as error:
+                refused = error
+                continue
+            fitting.append(result)
+        if not fitting:
+            raise refused or stock.NoTritonConfigsError("No triton configs are available")
+        self.compile_results = fitting
+        self.configs = None
+
+    def _fit(self, cfg: Config, shrink: bool) -> Any:
+        """The compiled kernel for `cfg`, or for smaller blocks if it does not fit the Unified Buffer and `shrink`
+        allows it.
+        """
+        while True:
+            try:
+                result = self._precompile_config(cfg)
+                result.kernel._init_handles()
+                return result
+            except OutOfResources as error:
+                smaller = _halve_largest_block(cfg, self.fn.arg_names)
+                if not shrink:
+                    raise
+                if smaller is None:
+                    raise KernelTooLargeError(
+                        kernel=self._name(), target=self.device_props.cc, blocks=cfg.kwargs, reason=error
+                    ) from error
+                log.debug("%s: %s; blocks %s -> %s", self._name(), error, cfg.kwargs, smaller.kwargs)
+                cfg = smaller
+
+    def run(self, *args: Any, stream: int, benchmark_run: bool = False, **kwargs: Any) -> Any:
+        """Launches the kernel; the first call that leaves one configuration installs the short path in this object's
+        place.
+        """
+        result = super().run(*args, stream=stream, benchmark_run=benchmark_run, **kwargs)
+        if not benchmark_run and self._on_chosen is not None:
+            self._tell_if_chosen()
+        if not benchmark_run and len(self.launchers) == 1 and self._may_shorten():
+            self.run = launcher.short_run(self, self.launchers[0])  # type: ignore[method-assign]
+        return result
+
+    def _interpret_args_grid(self, args: tuple[Any, ...], cfg: Config) -> Any:
+        with written_out(self, cfg):
+            return super()._interpret_args_grid(args, cfg)
+
+    def slow_run(self, *args: Any, stream: int) -> Any:
+        """`run` with everything a profiler or debug mode records."""
+        return NpuAutotuner.run(self, *args, stream=stream)
+
+    def release_benchmark_artifacts(self) -> None:
+        self.__dict__.pop("run", None)
+        super().release_benchmark_artifacts()
+
+    def _may_shorten(self) -> bool:
+        return (
+            type(self) is NpuAutotuner
+            and "run" not in self.__dict__
+            and not self.dump_launch_params
+            and not self.triton_interpret
+            and not getattr(self, "dump_launch_tensors", False)
+            and not autograd_profiler._is_profiler_enabled
+            and not self.launchers[0].prepares
+        )
+
+    def when_chosen(self, call: Callable[[NpuAutotuner], None]) -> None:
+        """Has `call` called with this object once it is compiled and one choice of blocks is left: now, or after the
+        launch that times the candidates.
+        """
+        self._on_chosen = call
+        self._tell_if_chosen()
+
+    def _tell_if_chosen(self) -> None:
+        if len(self.launchers) == 1 and self._on_chosen is not None and not self._may_be_tuned():
+            call, self._on_chosen = self._on_chosen, None
+            call(self)
+
+    def _may_be_tuned(self) -> bool:
+        return bool(self.inductor_meta.get("coordinate_descent_tuning"))
+
+    def packed(self) -> bytes:
+        """This kernel with its one choice of blocks, in the form in which Inductor's compile workers send kernels. It
+        need not be ready to run.
+        """
+        results = self.compile_results
+        chosen = [launcher.config for launcher in self.launchers] or [result.config for result in results]
+        (config,) = chosen
+        before = self.prepare_for_pickle()
+        self.compile_results = [result for result in results if result.config is config]
+        try:
+            return pickle.dumps(self)
+        finally:
+            self.compile_results = results
+            self.restore_after_unpickle(before)
+
+    def move_to(self, index: int | None) -> None:
+        """Makes this kernel, which was packed for any device of its kind and is not loaded yet, one for device `index`
+        (None: the one that it was compiled for).
+        """
+        if index is None:
+            return
+        self.device_props = self.device_props._replace(index=index)
+        self.triton_meta["device"] = index
+        for result in self.compile_results:
+            result.compile_meta["device"] = index
+
+    def rename(self, name: str, shown: str) -> None:
+        """Gives this kernel, which another graph may have packed under another name and which is not loaded yet, the
+        name of its function in the source, and the one that profiles and messages show. Machine code whose entry is
+        looked up by the kernel's name keeps its own.
+        """
+        self.fn.__name__ = name
+        self.inductor_meta["kernel_name"] = shown
+        for result in self.compile_results:
+            result.inductor_meta["kernel_name"] = shown
+            if hasattr(result.kernel.metadata, "entry"):
+                result.kernel.name = name
+                result.kernel.metadata = result.kernel.metadata._replace(name=name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        of_this_process = ("run", "_on_chosen", "_reload_kernel")
+        state = {name: value for name, value in super().__getstate__().items() if name not in of_this_process}
+        return {**state, "save_cache_hook": None, "filename": None}
+
+    def _name(self) -> str:
+        return self.inductor_meta.get("kernel_name", self.fn.__name__)
+
+
+class NpuDebugAutotuner(NpuAutotuner, stock.DebugAutotuner):
+    """As NpuAutotuner, and prints bandwidths (TORCHINDUCTOR_PROFILE=1)."""
+
+    run = stock.DebugAutotuner.run
+
+
+def _halve_largest_block(cfg: Config, arguments: list[str]) -> Config | None:
+    """`cfg` with its largest block halved; None if all are 1. Blocks that the kernel's source fixes are not among the
+    arguments.
+    """
+    blocks = {
+        name: size for name, size in cfg.kwargs.items() if name.endswith("BLOCK") and name in arguments and size > 1
+    }
+    if not blocks:
+        return None
+    smaller = copy.deepcopy(cfg)
+    largest = max(blocks, key=blocks.__getitem__)
+    smaller.kwargs[largest] //= 2
+    return smaller

@@ -1,0 +1,135 @@
+"""Wires the backend into Dynamo and Inductor: the whole list, in order, on one screen.
+
+Nothing is imported by wiring: each step runs right after the module it needs has been imported by whoever needs it,
+so that `import torch` stays cheap and a process that never compiles pays nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pkgutil
+import sys
+import time
+
+from inductor_npu.providers import SIMULATOR, current_provider
+from inductor_npu.setup import arrival, compat
+from inductor_npu.support.import_hooks import after_import
+from inductor_npu.support.switches import is_on
+
+DEVICE = "npu"
+
+
+def register() -> None:
+    """Registers everything that `torch.compile` needs for device `npu`. Cheap; calling it again changes nothing."""
+    _register_once()
+
+
+@functools.cache
+def _register_once() -> None:
+    arrival.expect()
+    for patch in compat.PATCHES:
+        after_import(patch.when, patch.install)
+    if is_on("INDUCTOR_NPU_SUMMARY"):
+        after_import("torch._dynamo.utils", _summarise_at_exit)
+    # Hashes are Inductor's business, which nobody has imported before the backend is registered with `import torch`.
+    since = 0.0 if "torch._inductor.codecache" in sys.modules else time.time()
+    after_import("torch._dynamo.callback", functools.partial(_take_hashes_early, since))
+    after_import("torch._dynamo.callback", _collect_garbage_later)
+    after_import("torch._inductor.async_compile", _start_no_needless_pool)
+    after_import("torch.compiler._cache", _register_cache_artifact)
+    after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, register_device_interface))
+    after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
+    after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
+    # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
+    after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_codegen))
+
+
+def _summarise_at_exit() -> None:
+    """What is printed when the process ends, for INDUCTOR_NPU_SUMMARY=1."""
+    from inductor_npu.diagnostics.explanation.explain import summarise_at_exit
+
+    summarise_at_exit()
+
+
+def _take_hashes_early(since: float) -> None:
+    """What keys of caches need of torch's and Triton's files."""
+    from inductor_npu.cache import hashes
+
+    hashes.take_early(since)
+
+
+def _collect_garbage_later() -> None:
+    """Compiling leaves little garbage, and looking for it takes long."""
+    from inductor_npu.setup import garbage
+
+    garbage.wait_for_compiles()
+
+
+def _start_no_needless_pool() -> None:
+    """With the first compile Inductor starts a pool of processes for Triton kernels, which import torch. Ours are
+    compiled in the process itself (runtime/async_compile.py): only GPUs use the pool, if torch is built for them.
+    """
+    import torch
+
+    if not (torch.version.cuda or torch.version.hip or torch.version.xpu):
+        os.environ.setdefault("TORCH_WARM_POOL", "0")
+
+
+def _register_cache_artifact() -> None:
+    """What torch.compiler.save_cache_artifacts and load_cache_artifacts carry of ours."""
+    from inductor_npu.cache import artifact
+
+    artifact.register()
+
+
+def register_device_interface() -> None:
+    """What Dynamo and Inductor ask of a device: streams, events, guards, properties. The last that registers counts."""
+    from torch._dynamo.device_interface import register_interface_for_device
+
+    interface = pkgutil.resolve_name(current_provider().interface)
+    register_interface_for_device(DEVICE, interface)
+    for index in range(interface.device_count()):
+        register_interface_for_device(f"{DEVICE}:{index}", interface)
+
+
+def _name_constants_of_the_device() -> None:
+    """What functions of torch.npu give is a constant of a graph; torch_npu says so of its own ones itself."""
+    import torch
+
+    if current_provider() is SIMULATOR:
+        for function in torch.npu.CONSTANT_FUNCTIONS:
+            torch.compiler.assume_constant_result(function)
+
+
+def _register_benchmarker() -> None:
+    """How a candidate kernel is timed; torch 2.11 has no such hook (see compat)."""
+    from torch._inductor.runtime import benchmarking
+
+    if hasattr(benchmarking, "register_benchmarker"):
+        from inductor_npu.device_interface.benchmarker import benchmark_npu
+
+        benchmarking.register_benchmarker(DEVICE, benchmark_npu, override=True)
+
+
+def _register_codegen() -> None:
+    """Which classes generate code for the device, and the knobs that belong into Inductor's cache key."""
+    from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
+
+    from inductor_npu import config
+    from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
+    from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
+    from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
+    from inductor_npu.lowering import complex_copies, moved_constants
+    from inductor_npu.lowering import search_boundaries as boundaries
+    from inductor_npu.lowering.graph_passes import stored
+    from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
+
+    register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
+    register_backend_for_device(
+        DEVICE, NpuScheduling, NpuWrapper, device_custom_pass=NpuGraphPasses(), device_custom_config=config
+    )
+    boundaries.register()
+    complex_copies.register()
+    moved_constants.register()
+    stored.register()
