@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from inductor_npu.codegen.emit.tile_ops import Bounds, bounds_where
+from inductor_npu.codegen.index.bounds import Bounds, bounds_where
 from inductor_npu.codegen.index.solutions import indices_where
 
 X, Y = sympy.symbols("x y", integer=True, nonnegative=True)

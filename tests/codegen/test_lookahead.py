@@ -17,8 +17,8 @@ from torch._inductor.utils import fresh_cache, run_and_get_code
 import inductor_npu
 from inductor_npu import providers
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
 from inductor_npu.codegen.scheduling import ahead_of_time as lookahead
+from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
 from tests.codegen.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
 from tests.models.zoo import build

@@ -6,9 +6,9 @@ import pytest
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing, PythonMod
 
-from inductor_npu.codegen.analysis.axes import on_one_axis
 from inductor_npu.codegen.analysis.strided_ranges import Part, load_span, load_span_of_part, part_of, store_span
-from inductor_npu.codegen.emit.tile_ops import Bounds
+from inductor_npu.codegen.index.affine import on_one_axis
+from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.vector_text import CannotEmit, vector_text
 
 X, Y, Z = sympy.symbols("x y z", integer=True, nonnegative=True)

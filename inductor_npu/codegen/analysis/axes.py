@@ -8,9 +8,8 @@ in the tile: Inductor is kept from fusing such loops (fusion.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -18,14 +17,12 @@ from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
 
+from inductor_npu.codegen.index.affine import Affine, affine
 from inductor_npu.codegen.index.size_terms import written_out
 from inductor_npu.codegen.index.split_points import Cuts, equal, is_multiple, product, quotient
 
 # Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
 _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
-
-# What a size that only the data say is expected to be.
-_UNKNOWN_LENGTH = 8192
 
 # Rounds of looking for `//` and `%` in addresses: one split may bring another to light.
 _ROUNDS = 3
@@ -45,76 +42,6 @@ class Axis:
     length: sympy.Expr
     stride: sympy.Expr
     is_reduction: bool
-
-
-@dataclass(frozen=True)
-class Affine:
-    """An address: `offset + sum(strides[symbol] * symbol)`, and the symbols that it depends on in any other way."""
-
-    strides: Mapping[sympy.Symbol, sympy.Expr]
-    nonlinear: frozenset[sympy.Symbol]
-    offset: sympy.Expr
-
-    @property
-    def symbols(self) -> set[sympy.Symbol]:
-        return {*self.strides, *self.nonlinear}
-
-
-def hint(expr: Any) -> int:
-    """The length that a dynamic size is expected to have; a known one is itself."""
-    sizes = V.graph.sizevars
-    if hasattr(sizes, "optimization_hint"):
-        return int(sizes.optimization_hint(expr))
-    return int(sizes.size_hint(expr, fallback=_UNKNOWN_LENGTH))  # torch 2.11
-
-
-def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:
-    """Takes `expr` apart with respect to `symbols`; other symbols are constants."""
-    return _affine(sympy.sympify(expr), frozenset(symbols))
-
-
-# Each loop over a kernel's operators asks for the same addresses again, and so do the parts of an index.
-@lru_cache(maxsize=4096)
-def _affine(expr: sympy.Expr, symbols: frozenset[sympy.Symbol]) -> Affine:
-    strides: dict[sympy.Symbol, sympy.Expr] = {}
-    nonlinear: set[sympy.Symbol] = set()
-    offset: list[sympy.Expr] = []
-    for term in sympy.Add.make_args(sympy.expand(expr)):
-        among = term.free_symbols & symbols
-        if not among:
-            offset.append(term)
-            continue
-        symbol = next(iter(among))
-        stride = term / symbol
-        if len(among) == 1 and not stride.free_symbols & symbols:
-            strides[symbol] = strides.get(symbol, sympy.S.Zero) + stride
-        else:
-            nonlinear |= among
-    for symbol in nonlinear:
-        strides.pop(symbol, None)
-    return Affine(strides, frozenset(nonlinear), sympy.Add(*offset))
-
-
-def on_one_axis(difference: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
-    """What is at least 0 where `difference` is, in terms of one axis, if the others decide nothing: of rows of 8,
-    `8 * y + x >= 16` is `y >= 2`. `lengths` are those of the axes.
-    """
-    taken = affine(difference, lengths)
-    if taken.nonlinear or len(taken.strides) < 2 or not isinstance(taken.offset, sympy.Integer):
-        return difference
-    steps = {symbol: int(step) for symbol, step in taken.strides.items() if isinstance(step, sympy.Integer)}
-    if len(steps) < len(taken.strides) or not all(
-        isinstance(lengths[symbol], (int, sympy.Integer)) for symbol in steps
-    ):
-        return difference
-    widest = max(steps, key=lambda symbol: abs(steps[symbol]))
-    reaches = [step * (int(lengths[symbol]) - 1) for symbol, step in steps.items() if symbol != widest]
-    lowest = int(taken.offset) + sum(reach for reach in reaches if reach < 0)
-    highest = int(taken.offset) + sum(reach for reach in reaches if reach > 0)
-    step = abs(steps[widest])
-    if lowest // step != highest // step:
-        return difference
-    return (widest if steps[widest] > 0 else -widest) + lowest // step
 
 
 class Axes:

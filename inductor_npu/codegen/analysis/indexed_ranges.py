@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from inductor_npu.codegen.analysis.axes import affine, hint
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.tiling import limits
 from inductor_npu.tiling.cost import DEVICE_BYTES_PER_CYCLE, INDIRECT_CYCLES
 

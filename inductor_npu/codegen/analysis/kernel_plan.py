@@ -14,12 +14,13 @@ from torch._inductor.virtualized import V
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis import predicates as conditions
 from inductor_npu.codegen.analysis import short_row_ends as edges
-from inductor_npu.codegen.analysis.axes import Axes, Axis, hint
+from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span, stays_inside
 from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.strided_ranges import Span, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.analysis.subdomains import Section, sections_of, trace_of_section
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
+from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan
 

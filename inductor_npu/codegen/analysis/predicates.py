@@ -21,8 +21,9 @@ from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch._inductor.virtualized import OpsWrapper, V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu.codegen.analysis.axes import Axes, affine
-from inductor_npu.codegen.emit.tile_ops import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, difference_of
+from inductor_npu.codegen.analysis.axes import Axes
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.bounds import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, difference_of
 from inductor_npu.codegen.index.solutions import indices_where
 from inductor_npu.codegen.index.wide_indices import MAXIMUM, MINIMUM
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import sympy
 from torch._inductor.utils import sympy_subs
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from inductor_npu.codegen.analysis.axes import Affine, affine
-from inductor_npu.codegen.emit.tile_ops import Bounds
+from inductor_npu.codegen.index.affine import Affine, affine
+from inductor_npu.codegen.index.bounds import Bounds
+from inductor_npu.codegen.index.value_range import value_range
 from inductor_npu.tiling.limits import BURST, SHORTEST_ROW
 
 Lengths = Mapping[sympy.Symbol, sympy.Expr]
@@ -121,14 +121,6 @@ def _known(length: Any) -> int | None:
     return int(length) if isinstance(length, (int, sympy.Integer)) else None
 
 
-def bounds(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> tuple[int, int] | None:
-    """The least and the largest value of `expr` for indices below `lengths`; None if they are not known."""
-    found = bound_sympy(expr, {symbol: ValueRanges(0, length - 1) for symbol, length in lengths.items()})
-    if not all(isinstance(end, (int, sympy.Integer)) for end in (found.lower, found.upper)):
-        return None
-    return int(found.lower), int(found.upper)
-
-
 def begins_in_a_block(start: int, item_size: int) -> bool:
     """Whether an access along a row from element `start` on of the tile begins within a block of the Unified Buffer,
     where Ascend's compiler copies element by element.
@@ -223,7 +215,7 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, ite
     minor = {symbol: length for symbol, length in own.items() if length is not None}
     if place.free_symbols - minor.keys():
         return None
-    found = bounds(place, minor)
+    found = value_range(place, minor)
     if found is None:
         return None
     lowest, highest = found

@@ -18,10 +18,12 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from inductor_npu.codegen.analysis import short_row_ends as edges
-from inductor_npu.codegen.analysis.axes import Affine, Axes, Axis, affine, hint, on_one_axis
+from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.strided_ranges import LARGEST_STEP
 from inductor_npu.codegen.analysis.trace import Access, Trace, trace
+from inductor_npu.codegen.index.affine import Affine, affine, on_one_axis
+from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.tiling.limits import BURST
 
 # More pieces than this, or more operators in all of them, are too much text for what they save.

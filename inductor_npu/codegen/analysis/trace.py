@@ -13,9 +13,10 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.analysis.axes import Affine, Axes, affine
+from inductor_npu.codegen.analysis.axes import Axes
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
-from inductor_npu.codegen.emit.tile_ops import COMPARISONS, CONJUNCTIONS, Bounds, bounds_where, difference_of
+from inductor_npu.codegen.index.affine import Affine, affine
+from inductor_npu.codegen.index.bounds import COMPARISONS, CONJUNCTIONS, Bounds, bounds_where, difference_of
 from inductor_npu.codegen.index.index_values import by_operators
 from inductor_npu.codegen.index.vector_text import is_vector_text
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES

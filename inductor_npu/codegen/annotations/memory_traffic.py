@@ -15,8 +15,8 @@ from torch._inductor.codegen.common import RemovedArg
 from torch._inductor.dependencies import MemoryDep, StarDep
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.analysis.axes import hint
 from inductor_npu.codegen.annotations.launch_comments import write_traffic
+from inductor_npu.codegen.index.size_terms import hint
 
 if TYPE_CHECKING:
     from inductor_npu.codegen.emit.emitted import EmittedKernel

@@ -15,10 +15,10 @@ from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu.codegen.analysis.axes import affine
 from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span, stays_inside
 from inductor_npu.codegen.emit.on_chip_gather import OnChipGather, SpanAccess
 from inductor_npu.codegen.emit.tile_kernel import AxisNames, subscript
+from inductor_npu.codegen.index.affine import affine
 from inductor_npu.tiling import limits
 
 

@@ -23,7 +23,7 @@ from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBu
 from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg, triton_type
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.analysis.axes import Axis, affine
+from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.strided_ranges import begins_in_a_block, fills_bursts
 from inductor_npu.codegen.emit import header as listing
 from inductor_npu.codegen.emit.emitted import Tiled
@@ -31,7 +31,8 @@ from inductor_npu.codegen.emit.gather_by_index import GatherByIndex
 from inductor_npu.codegen.emit.masked_lanes import filling_text
 from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
 from inductor_npu.codegen.emit.tile_kernel import Address, AxisNames
-from inductor_npu.codegen.emit.tile_ops import Bounds
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.vector_text import CannotEmit
 from inductor_npu.tiling import limits
 

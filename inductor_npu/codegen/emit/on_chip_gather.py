@@ -23,11 +23,9 @@ from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu.codegen.analysis.axes import affine
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
     Span,
-    bounds,
     fills_bursts,
     load_span,
     load_span_of_part,
@@ -37,7 +35,9 @@ from inductor_npu.codegen.analysis.strided_ranges import (
 )
 from inductor_npu.codegen.emit.scans import Scans
 from inductor_npu.codegen.emit.tile_kernel import AxisNames, subscript
-from inductor_npu.codegen.emit.tile_ops import Bounds
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.bounds import Bounds
+from inductor_npu.codegen.index.value_range import value_range
 from inductor_npu.codegen.index.vector_text import CannotEmit, vector_text
 from inductor_npu.tiling import limits
 
@@ -478,7 +478,7 @@ class OnChipGather(Scans):
         text = vector_text(span.place, names, lengths)
         if any(symbol in part.starts for symbol in span.minor):
             return f"tl.minimum(tl.maximum({text}, 0), {span.rest - 1})"
-        found = bounds(span.place, lengths)
+        found = value_range(span.place, lengths)
         lowest, highest = found if found is not None else (-1, span.rest)
         if highest >= span.rest:
             text = f"tl.minimum({text}, {span.rest - 1})"

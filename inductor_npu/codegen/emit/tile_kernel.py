@@ -22,7 +22,7 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis import predicates as conditions
-from inductor_npu.codegen.analysis.axes import Axes, Axis, affine
+from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.trace import Symbols
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
@@ -31,7 +31,9 @@ from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.masked_lanes import Paddings
 from inductor_npu.codegen.emit.operands import FLOATS8
 from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
-from inductor_npu.codegen.emit.tile_ops import Bounds, TileOps
+from inductor_npu.codegen.emit.tile_ops import TileOps
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.index_values import by_operators, in_float64, with_exact_divisions
 from inductor_npu.codegen.index.vector_text import vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32

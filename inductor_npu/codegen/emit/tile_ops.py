@@ -10,8 +10,7 @@ part of the row, where any other mask makes it access all of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -20,76 +19,18 @@ from torch._inductor.codegen.common import CSEProxy, CSEVariable
 from torch._inductor.codegen.triton import TritonCSEVariable
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.virtualized import V
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+from torch.utils._sympy.value_ranges import ValueRanges
 
-from inductor_npu.codegen.analysis.axes import affine, on_one_axis
-from inductor_npu.codegen.index.solutions import indices_where
+from inductor_npu.codegen.index.bounds import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, Bounds, difference_of
 
 if TYPE_CHECKING:
     from inductor_npu.codegen.emit.tile_kernel import TileKernel
 
 _NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
-COMPARISONS = ("lt", "le", "gt", "ge")
-CONJUNCTIONS = ("logical_and", "bitwise_and", "and_")
-ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _ALL_WHOLE = 1 << 53  # up to which float64 has all whole numbers
 _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """`low <= symbol < high` for each axis's symbol; either may be missing. All of them hold together.
-
-    `exact`: the condition is that and nothing else; otherwise it implies them.
-    """
-
-    low: dict[sympy.Symbol, sympy.Expr]
-    high: dict[sympy.Symbol, sympy.Expr]
-    exact: bool = True
-
-    @property
-    def symbols(self) -> list[sympy.Symbol]:
-        return [*self.low, *(symbol for symbol in self.high if symbol not in self.low)]
-
-    def and_(self, other: Bounds) -> Bounds:
-        low, high = dict(self.low), dict(self.high)
-        for symbol, bound in other.low.items():
-            low[symbol] = sympy.Max(low[symbol], bound) if symbol in low else bound
-        for symbol, bound in other.high.items():
-            high[symbol] = sympy.Min(high[symbol], bound) if symbol in high else bound
-        return Bounds(low, high, self.exact and other.exact)
-
-    def contrary(self) -> Bounds | None:
-        """What holds where these do not; None if that is no bound."""
-        if not self.exact or len(self.low) + len(self.high) != 1:
-            return None
-        return Bounds(dict(self.high), dict(self.low))
-
-    def without_divisions(self, index: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
-        """`index`, of axes with these `lengths`, without each `//` and `%` that changes nothing within the bounds:
-        `(x - 1) % 16` is `x - 1` in the rest of a row of 17.
-        """
-        ranges = {}
-        for symbol, length in lengths.items():
-            first, end = self.low.get(symbol, sympy.S.Zero), self.high.get(symbol, length)
-            if isinstance(first, sympy.Integer) and isinstance(end, (int, sympy.Integer)) and first < end:
-                ranges[symbol] = ValueRanges(max(first, sympy.S.Zero), sympy.Integer(end - 1))
-
-        def settled(division: sympy.Expr) -> sympy.Expr:
-            number, divisor, *modulus = division.args
-            if not (number.free_symbols <= ranges.keys() and all(arg.is_Integer for arg in (divisor, *modulus))):
-                return division
-            found = bound_sympy(number, ranges)
-            if not (found.is_int and found.lower >= 0 and found.upper < divisor * math.prod(modulus)):
-                return division
-            if not modulus:
-                return sympy.S.Zero
-            return number if divisor == 1 else FloorDiv(number, divisor)
-
-        return index.replace(lambda part: isinstance(part, (FloorDiv, ModularIndexing)), settled)
 
 
 class TileOps(CSEProxy):
@@ -241,69 +182,11 @@ class TileOps(CSEProxy):
         return self.kernel.index_of.get(str(arg))
 
 
-def difference_of(name: str, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
-    """What is at least 0 where the comparison `name` of the integers `left` and `right` holds."""
-    difference = right - left if name in ("lt", "le") else left - right
-    return difference - 1 if name in ("lt", "gt") else difference
-
-
 def whole(bounds: ValueRanges) -> ValueRanges:
     """The whole numbers within `bounds` that are floating-point numbers; one that may be rounded is none."""
     lower = math.ceil(bounds.lower) if abs(bounds.lower) <= _ALL_WHOLE else -int_oo
     upper = math.floor(bounds.upper) if abs(bounds.upper) <= _ALL_WHOLE else int_oo
     return ValueRanges(lower, upper)
-
-
-def bounds_where(
-    difference: sympy.Expr,
-    equality: bool,
-    tile: Sequence[sympy.Symbol],
-    lengths: Mapping[sympy.Symbol, sympy.Expr],
-) -> Bounds | None:
-    """Where `difference` is at least 0, or with `equality` 0, as bounds of axes of the tile; None if there are none.
-    `lengths` are those of all axes.
-    """
-    ways = (difference, -difference) if equality else (difference,)
-    found = [bounds_from(on_one_axis(way, lengths), tile) for way in ways]
-    result = found[0]
-    for other in found[1:]:
-        result = both_bounds(result, other)
-    if result is not None:
-        return result
-    holding = indices_where(difference, equality, lengths)
-    if holding is None or holding.symbol not in tile or not holding.indices or holding.is_everywhere:
-        return None
-    first, end = holding.indices[0], holding.indices[-1] + 1
-    low = {holding.symbol: sympy.Integer(first)} if first > 0 else {}
-    high = {holding.symbol: sympy.Integer(end)} if end < holding.length else {}
-    return Bounds(low, high, exact=end - first == len(holding.indices)) if low or high else None
-
-
-def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol]) -> Bounds | None:
-    """`difference >= 0` as bounds of the one axis of the tile that it depends on; None if there is no such form."""
-    taken = affine(difference, tile)
-    inside = [symbol for symbol in tile if symbol in taken.symbols]
-    if len(inside) != 1 or inside[0] in taken.nonlinear:
-        return None
-    symbol = inside[0]
-    stride = taken.strides[symbol]
-    rest = sympy.expand(difference - stride * symbol)
-    if rest.free_symbols & set(tile):
-        return None
-    if stride == 1:
-        return Bounds({symbol: -rest}, {})
-    if stride == -1:
-        return Bounds({}, {symbol: rest + 1})
-    if isinstance(stride, sympy.Integer) and isinstance(rest, sympy.Integer):
-        if stride > 0:  # symbol >= ceil(-rest / stride)
-            return Bounds({symbol: sympy.Integer(-(int(rest) // int(stride)))}, {})
-        return Bounds({}, {symbol: sympy.Integer(int(rest) // -int(stride) + 1)})
-    return None
-
-
-def both_bounds(first: Bounds | None, second: Bounds | None) -> Bounds | None:
-    """Two bounds that hold together; None if one of them is none."""
-    return None if first is None or second is None else first.and_(second)
 
 
 def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TritonCSEVariable:

@@ -14,6 +14,9 @@ import sympy
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+# What a size that only the data say is expected to be.
+_UNKNOWN_LENGTH = 8192
+
 # What a kernel is given: sizes, and numbers that only the data say.
 _ARGUMENTS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.FLOAT, SymT.UNBACKED_FLOAT)
 
@@ -41,3 +44,11 @@ def write_out_in(nodes: Iterable[Any]) -> None:
 
 def _is_choice_by_sizes(part: sympy.Basic) -> bool:
     return isinstance(part, sympy.Piecewise) and all(symbol_is_type(symbol, _ARGUMENTS) for symbol in part.free_symbols)
+
+
+def hint(expr: Any) -> int:
+    """The length that a dynamic size is expected to have; a known one is itself."""
+    sizes = V.graph.sizevars
+    if hasattr(sizes, "optimization_hint"):
+        return int(sizes.optimization_hint(expr))
+    return int(sizes.size_hint(expr, fallback=_UNKNOWN_LENGTH))  # torch 2.11

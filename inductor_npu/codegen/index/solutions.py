@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import sympy
 
-from inductor_npu.codegen.analysis.axes import affine
+from inductor_npu.codegen.index.affine import affine
 
 # Axes longer than this are not tried.
 _LONGEST = 256

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sympy
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod
 
-from inductor_npu.codegen.analysis.strided_ranges import bounds
+from inductor_npu.codegen.index.value_range import value_range
 from inductor_npu.tiling import limits
 
 
@@ -23,7 +23,7 @@ def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Ma
 
     def divided(number: sympy.Expr, period: int) -> tuple[str, int]:
         """The text of a number to be divided, and how many periods were added so that it is never negative."""
-        found = bounds(number, lengths)
+        found = value_range(number, lengths)
         added = 0 if found is None else max(0, -(found[0] // period))
         if found is None or found[1] + added * period >= limits.LARGEST_DIVIDED:
             raise CannotEmit(f"{number} is divided and may be large")

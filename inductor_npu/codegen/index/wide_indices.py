@@ -17,8 +17,8 @@ from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.virtualized import V, ops
 from torch.utils._sympy import functions
 
-from inductor_npu.codegen.analysis.axes import affine
-from inductor_npu.codegen.analysis.strided_ranges import bounds
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.value_range import value_range
 
 _LARGEST = torch.iinfo(torch.int32).max
 # Their results wrap in int32 as their operands do.
@@ -92,7 +92,7 @@ def _fit(parts: Sequence[sympy.Expr], lengths: Mapping[sympy.Symbol, Any]) -> bo
 def limit_of(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> sympy.Integer | None:
     """A number of int32 that `index`, which is never negative, is always below; None if none is known."""
     known = {symbol: int(n) for symbol, n in lengths.items() if isinstance(n, (int, sympy.Integer))}
-    found = bounds(index, known) if index.free_symbols <= known.keys() else None
+    found = value_range(index, known) if index.free_symbols <= known.keys() else None
     return sympy.Integer(found[1] + 1) if found is not None and found[0] >= 0 and found[1] < _LARGEST else None
 
 
@@ -106,7 +106,7 @@ def _is_small(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
             highest = int(taken.offset) + sum(reach for reach in reaches if reach > 0)
             return lowest >= -_LARGEST and highest <= _LARGEST
     known = {symbol: int(n) for symbol, n in lengths.items() if isinstance(n, (int, sympy.Integer))}
-    found = bounds(index, known) if index.free_symbols <= known.keys() else None
+    found = value_range(index, known) if index.free_symbols <= known.keys() else None
     if found is not None:
         return found[0] >= -_LARGEST and found[1] <= _LARGEST
     most = _magnitude(index, lengths)

@@ -39,8 +39,8 @@ from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
 from inductor_npu.cache import kernels
-from inductor_npu.codegen.scheduling.kernel_reuse import Loops, PackedKernel, WrittenKernels
 from inductor_npu.codegen.scheduling import tuning
+from inductor_npu.codegen.scheduling.kernel_reuse import Loops, PackedKernel, WrittenKernels
 from inductor_npu.runtime.async_compile import compile_into_cache
 
 if TYPE_CHECKING:

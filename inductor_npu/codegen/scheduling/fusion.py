@@ -21,8 +21,9 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
-from inductor_npu.codegen.analysis.axes import Axes, hint
+from inductor_npu.codegen.analysis.axes import Axes
 from inductor_npu.codegen.analysis.kernel_plan import shape_of
+from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.codegen.index.split_points import Cuts
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import FILLED

@@ -32,10 +32,10 @@ from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelInPieces
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
+from inductor_npu.codegen.scheduling import tuning
 from inductor_npu.codegen.scheduling.ahead_of_time import Lookahead
 from inductor_npu.codegen.scheduling.fusion import Fusions, numels
 from inductor_npu.codegen.scheduling.kernel_reuse import Loops, WrittenKernels, loops_of_kernel
-from inductor_npu.codegen.scheduling import tuning
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 from torch._inductor.dependencies import MemoryDep
 
-from inductor_npu.codegen.analysis.axes import affine
+from inductor_npu.codegen.index.affine import affine
 
 Steps = list[tuple[int, int]]  # (stride, length) of loops, from the outermost inwards
 
