@@ -16,6 +16,7 @@ from torch._inductor.virtualized import V
 from inductor_npu import providers
 from inductor_npu.codegen.annotations import memory_traffic as traffic
 from inductor_npu.codegen.emit import float_arguments
+from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.fallback import eager_kernel
 from inductor_npu.runtime.grid import NpuGrid
 
@@ -53,6 +54,10 @@ class EmittedKernel(TritonKernel):
     def inductor_meta_common(cls) -> dict[str, Any]:
         """Inductor's metadata, and what a launch needs to know of the chip."""
         return {**super().inductor_meta_common(), "npu_cores": providers.current_target().vector_cores}
+
+    def create_cse_var(self, *args: Any, **kwargs: Any) -> TileValue:
+        """A value that carries what is known of it."""
+        return TileValue(*args, **kwargs)
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.utils import DelayReplaceLine
 
 from inductor_npu.codegen.emit.operands import FLOATS8
+from inductor_npu.codegen.emit.values import Filling, Load, Result, TileValue
 
 # Fillings that are tried where the identity itself does not come out as wanted.
 _CANDIDATES = (0.0, -math.inf, math.inf, 1.0)
@@ -28,26 +28,6 @@ _CANDIDATES = (0.0, -math.inf, math.inf, 1.0)
 _EXACT = 1 << 53
 
 _PLACE = "<OTHER>"
-
-
-@dataclass(eq=False)
-class Load:
-    """A load of elements of type `dtype` whose filling is `filling`, or still open."""
-
-    dtype: torch.dtype | None = None
-    filling: float | None = None
-
-
-@dataclass(frozen=True)
-class Result:
-    """What an operator gives, in type `dtype`, for fillings of its operands; None stands for one that is not known."""
-
-    operator: str
-    dtype: torch.dtype | None
-    operands: tuple[Filling, ...]
-
-
-Filling = Load | Result | float | None
 
 
 _OPERATORS: dict[str, Callable[..., float | None]] = {
@@ -107,12 +87,16 @@ def filling_text(number: float | None, dtype: torch.dtype | None) -> str:
     return constant_repr(float(number) if dtype in FLOATS8 else number)
 
 
-class Paddings:
-    """The fillings of a kernel's values, by name."""
+def take_filling(value: TileValue, source: TileValue) -> None:
+    """`value` is `source` in another type or order."""
+    if source.filling is not None:
+        value.filling = source.filling
+
+
+class Fillings:
+    """Chooses the fillings of a kernel's loads, and follows them through its values."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Filling] = {}
-        self._maximum_of: dict[str, str] = {}
         self._latest: Load | None = None
 
     def load(self, line: str) -> Any:
@@ -127,49 +111,39 @@ class Paddings:
 
         return DelayReplaceLine(_PLACE, filling, f"{line[:-1]}{_PLACE})")
 
-    def loaded(self, value: CSEVariable) -> None:
+    def loaded(self, value: TileValue) -> None:
         """`value` is what the latest line gave; one that was loaded before keeps its filling."""
         if self._latest is not None:
             self._latest.dtype = value.dtype
-            self._of.setdefault(str(value), self._latest)
+            value.filling = value.filling or self._latest
             self._latest = None
-
-    def same(self, value: CSEVariable, source: CSEVariable) -> None:
-        """`value` is `source` in another type or order."""
-        if str(source) in self._of:
-            self._of[str(value)] = self._of[str(source)]
-
-    def is_maximum(self, result: CSEVariable, value: CSEVariable) -> None:
-        """`result` is the largest of each row of `value`."""
-        self._maximum_of[str(result)] = str(value)
 
     def computed(self, operator: str, operands: Sequence[Any], value: Any) -> None:
         """`value` is what `operator` gave for `operands`."""
         if operator not in _OPERATORS or not isinstance(value, CSEVariable):
             return
-        # The second operand may be spelled with dimensions that it lacks: "tmp1[:, None]".
-        if operator == "sub" and self._maximum_of.get(str(operands[1]).split("[")[0]) == str(operands[0]):
+        if operator == "sub" and operands[0] == getattr(operands[1], "maximum_of", None):
             operator, operands = "sub_own_maximum", operands[:1]
         fillings = tuple(self._operand(operand) for operand in operands)
         if any(isinstance(filling, (Load, Result)) for filling in fillings):
-            self._of.setdefault(str(value), Result(operator, value.dtype, fillings))
+            value.filling = value.filling or Result(operator, value.dtype, fillings)
 
     def _operand(self, operand: Any) -> Filling:
         if isinstance(operand, (int, float)):
             return float(operand)
         if not isinstance(operand, CSEVariable):
             return None
-        if str(operand) in self._of:
-            return self._of[str(operand)]
+        if operand.filling is not None:
+            return operand.filling
         if operand.bounds.is_singleton() and not operand.bounds.is_bool and not operand.shape:
             return float(operand.bounds.lower)
         return None
 
-    def fill(self, value: CSEVariable, identity: float) -> bool:
+    def fill(self, value: TileValue, identity: float) -> bool:
         """Whether `value` is `identity` beyond the row, by fillings of loads that were open until now if need be."""
         if abs(identity) > _EXACT and math.isfinite(identity):
             return False
-        filling = self._of.get(str(value))
+        filling = value.filling
         open_loads = list(_open_loads(filling))
         for trial in (float(identity), *_CANDIDATES) if open_loads else (None,):
             if _value(filling, trial) == identity:

@@ -28,7 +28,7 @@ from inductor_npu.codegen.analysis.strided_ranges import begins_in_a_block, fill
 from inductor_npu.codegen.emit import header as listing
 from inductor_npu.codegen.emit.emitted import Tiled
 from inductor_npu.codegen.emit.gather_by_index import GatherByIndex
-from inductor_npu.codegen.emit.masked_lanes import filling_text
+from inductor_npu.codegen.emit.masked_lanes import filling_text, take_filling
 from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
 from inductor_npu.codegen.emit.tile_kernel import Address, AxisNames
 from inductor_npu.codegen.index.affine import affine
@@ -63,12 +63,12 @@ class NpuKernel(GatherByIndex):
         buffer = self._buffer_of(address, index)
         text = self.padded_later(f"{line}{other})", address, bool(other))
         raw = self.cse.generate(buffer, text, dtype=dtype, shape=self.shape_of(address.axes))
-        self.paddings.loaded(raw)
+        self.fillings.loaded(raw)
         value = self._computable(raw, dtype, buffer)
         value = self._to_tile_order(value, address.axes, buffer)
         if self._load_mask is not None and bounded is address.bounded:
-            self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
-        self.paddings.same(value, raw)
+            value.limited_to = self._load_mask
+        take_filling(value, raw)
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
         return value
@@ -102,18 +102,18 @@ class NpuKernel(GatherByIndex):
         if span.fills and self._load_mask is None:
             line = self.padded_later(line, whole, False)
         raw = self.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
-        self.paddings.loaded(raw)
+        self.fillings.loaded(raw)
         shape = self.shape_of(span.axes)
         text = f"device_functions.gather({raw}{'.to(tl.float32)' if span.is_wide else ''}, {span.place})"
         text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
         text = f"{text} != 0.0" if span.is_wide and dtype == torch.bool else text
         is_computable = span.is_wide and dtype != torch.bool
         picked = self.cse.generate(buffer, text, dtype=torch.float32 if is_computable else dtype, shape=shape)
-        self.paddings.same(picked, raw)
+        take_filling(picked, raw)
         value = picked if span.is_wide else self._computable(picked, dtype, buffer)
-        self.paddings.same(value, picked)
+        take_filling(value, picked)
         if span.is_limited:
-            self.limited_loads[str(value)] = (str(self._load_mask), self._load_other)
+            value.limited_to = self._load_mask
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, picked, value))
         return value
@@ -205,7 +205,7 @@ class NpuKernel(GatherByIndex):
 
     def _wide(self, value: CSEVariable) -> str:
         """`value`, of a type of less than 32 bits or to be stored in one, in 32 bits."""
-        value = self.wider.get(str(value), value)
+        value = value.wide or value
         if value.dtype == torch.int64:
             return f"{value}.to(tl.int32)"
         return f"{value}" if value.dtype in (torch.float32, torch.int32) else f"{value}.to(tl.float32)"

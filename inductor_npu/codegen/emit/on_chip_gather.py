@@ -89,7 +89,7 @@ class OnChipGather(Scans):
         if _is_indirect(index):
             return None
         lengths, item_size = self._tile_lengths(), V.graph.get_dtype(name).itemsize
-        bounded = self.bounds_of.get(str(self._load_mask)) if self._load_mask is not None else None
+        bounded = self.load_predicate
         is_kept = bounded is not None and (bounded.exact or bool(affine(index, lengths).nonlinear))
         part = part_of(lengths, bounded) if bounded is not None and is_kept else None
         span = None if part is None else load_span_of_part(index, part, item_size)
@@ -130,7 +130,7 @@ class OnChipGather(Scans):
         if is_wide:
             assert span.major is not None
             # A condition on an index keeps rows apart on chip.
-            is_masked = bool(self.bounds_of) or self.needs_mask(self.axis_with(span.major).prefix)
+            is_masked = self.has_predicates or self.needs_mask(self.axis_with(span.major).prefix)
             is_plain = self._lies_in_memory(span, index) and not is_masked
             if is_plain or not self._is_in_tile(span, max(item_size, 4)):
                 return None
@@ -142,7 +142,7 @@ class OnChipGather(Scans):
         """A condition on indices of which there are too few for a vector comparison is one on the numbers of elements
         of the tile: one on the indices, repeated, Ascend's compiler would compare before it repeats it.
         """
-        bounds = self.bounds_of.get(str(mask))
+        bounds = mask.predicate
         if bounds is None or not bounds.exact or not self.axes_of(mask.shape):
             return mask
         all_of_them = math.prod(map(self.max_block, axes))
@@ -153,7 +153,7 @@ class OnChipGather(Scans):
             return mask
         text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
         result = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
-        self.bounds_of[str(result)] = bounds
+        self.note_predicate(result, bounds)
         return result
 
     def _compares_few(self, axis: str, axes: Sequence[str], all_of_them: int) -> bool:
@@ -187,7 +187,8 @@ class OnChipGather(Scans):
         """Whether a load of the `part` can give the filling everywhere else: in a span that is read as a whole there is
         room for it behind the last element, where the gather takes it from.
         """
-        bounded = self.bounds_of[str(self._load_mask)]
+        bounded = self.load_predicate
+        assert bounded is not None, "a part of the axes is left by bounds"
         if span.minor or span.major is None or not index.free_symbols.issuperset(bounded.symbols):
             return False
         assert bounded.exact, "a span with a major axis has a linear address"
@@ -197,7 +198,7 @@ class OnChipGather(Scans):
         """Whether the address is inside the buffer wherever the tile is, whatever condition holds at present."""
         if self._load_mask is None or not self.axes_of(self._load_mask.shape):
             return True
-        bounded = self.bounds_of.get(str(self._load_mask))
+        bounded = self.load_predicate
         if bounded is not None and bounded.exact and not index.free_symbols.intersection(bounded.symbols):
             return True
         return self._stays_inside(index, V.graph.get_buffer(name).get_layout().storage_size(), None)
@@ -304,8 +305,8 @@ class OnChipGather(Scans):
         masks += [f"({positions}{across} {condition})" for condition in conditions]
         if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
             masks.append(str(self._load_mask))
-        elif part.starts or part.ends:
-            masks += self.bounds_text(self.bounds_of[str(self._load_mask)], dims)
+        elif (part.starts or part.ends) and self.load_predicate is not None:
+            masks += self.bounds_text(self.load_predicate, dims)
         is_turned = is_limited and span.major is not None and part.cuts(span.major)
         place = [
             self._place_of_minor(span, axes, part),

@@ -20,6 +20,7 @@ from torch._inductor.codegen.triton import triton_acc_type, triton_compute_type,
 from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from inductor_npu.codegen.emit.masked_lanes import take_filling
 from inductor_npu.codegen.emit.operands import INT32, bounds_of
 from inductor_npu.codegen.emit.tile_kernel import Address, TileKernel
 from inductor_npu.tiling import limits
@@ -89,7 +90,7 @@ class Reductions(TileKernel):
         if not self.plan.loops:
             result = self._meet(kind, self.padded(value, identity), src_dtype)
             if kind == "max":
-                self.paddings.is_maximum(result, value)
+                result.maximum_of = value
             return result
         accumulator = self._accumulator(value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype))
         value = self.padded(value, identity)
@@ -175,7 +176,7 @@ class Reductions(TileKernel):
         if value.dtype != torch.int64:
             return self.padded(value, 0)
         mask = self.reduced_mask(value)
-        if not mask or self.paddings.fill(value, 0):
+        if not mask or self.fillings.fill(value, 0):
             return value
         text = f"device_functions.where_int64({mask}, {value}, tl.full([], 0, tl.int64))"
         return self._generate(text, torch.int64, value.shape)
@@ -398,7 +399,7 @@ class Reductions(TileKernel):
     def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
         """`value`, with `identity` beyond the end of the reduced axes."""
         mask = self.reduced_mask(value)
-        if not mask or self.paddings.fill(value, identity):
+        if not mask or self.fillings.fill(value, identity):
             return value
         return self._generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
 
@@ -409,7 +410,7 @@ class Reductions(TileKernel):
         """
         reduced = {axis for axis in self.plan.order if self.axis_of[axis].is_reduction and self.needs_mask(axis)}
         fillable = reduced and reduced <= set(address.axes) and not has_other
-        return self.paddings.load(line) if fillable else line
+        return self.fillings.load(line) if fillable else line
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -428,11 +429,11 @@ class Reductions(TileKernel):
 
     def _in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
         """`value` as `dtype`, from what it was before it was widened if it was."""
-        source = self.widened_from.get(str(value), value)
+        source = value.narrow or value
         if value.dtype == dtype or source.dtype == dtype:
             return value if value.dtype == dtype else source
         result = self._generate(f"{source}.to({triton_compute_type(dtype)})", dtype, value.shape)
-        self.paddings.same(result, value)
+        take_filling(result, value)
         return result
 
     def _generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:

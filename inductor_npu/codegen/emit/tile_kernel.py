@@ -28,12 +28,13 @@ from inductor_npu.codegen.analysis.trace import Symbols
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import tile_ops
 from inductor_npu.codegen.emit.emitted import EmittedKernel
-from inductor_npu.codegen.emit.masked_lanes import Paddings
+from inductor_npu.codegen.emit.masked_lanes import Fillings
 from inductor_npu.codegen.emit.operands import FLOATS8
 from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
 from inductor_npu.codegen.emit.tile_ops import TileOps
+from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds
+from inductor_npu.codegen.index.bounds import Bounds, bounds_where
 from inductor_npu.codegen.index.index_values import by_operators, in_float64, with_exact_divisions
 from inductor_npu.codegen.index.vector_text import vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
@@ -63,7 +64,8 @@ class TileOverrides(NpuKernelOverrides):
         value = V.kernel.cse.generate(
             V.kernel.compute, f"{index}.to({triton_type(dtype)})", dtype=dtype, shape=index.shape
         )
-        V.kernel.copy_index(index, value)
+        if index.index is not None and dtype in (torch.int32, torch.int64):
+            value.index = index.index
         return value
 
     @staticmethod
@@ -85,8 +87,8 @@ class TileOverrides(NpuKernelOverrides):
         dtype = result.dtype
         filling = ops.constant(bool(other) if dtype == torch.bool else other, dtype)
         selected = OpsWrapper._unwrap(ops.where(within, result, filling))
-        if str(within) in kernel.bounds_of:
-            kernel.selected[str(selected)] = kernel.bounds_of[str(within)], result
+        if within.predicate is not None:
+            selected.selected = within.predicate, result
         return selected
 
 
@@ -130,16 +132,10 @@ class TileKernel(EmittedKernel):
         self.plan = plan
         self.overwritten = overwritten
         self.axis_of = {axis.prefix: axis for axis in axes.all}
-        self.bounds_of: dict[str, Bounds] = {}
-        self.index_of: dict[str, sympy.Expr] = {}
-        self.widened_from: dict[str, CSEVariable] = {}
-        self.wider: dict[str, CSEVariable] = {}
+        # Whether some condition on indices is a value of the kernel.
+        self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
-        self.source_of_view: dict[str, CSEVariable] = {}
-        self.limited_loads: dict[str, tuple[str, Any]] = {}
-        # What a value is where bounds hold; elsewhere it is a constant.
-        self.selected: dict[str, tuple[Bounds, CSEVariable]] = {}
-        self.paddings = Paddings()
+        self.fillings = Fillings()
         kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
@@ -249,14 +245,14 @@ class TileKernel(EmittedKernel):
         needed = axes[axes.index(own[0]) :]
         shape = tuple(self.block(axis) if axis in own else "1" for axis in needed)
         view = tile_ops.copy_of(value, f"{value}{subscript(own, needed)}", shape)
-        self.source_of_view[str(view)] = value
+        view.view_of = value
         return view
 
     def without_added(self, value: CSEVariable) -> CSEVariable:
         """`value` without dimensions that `expanded` gave it. An operator that is made of others hands such operands on
         to them, and they are brought to common axes again.
         """
-        return self.source_of_view.get(str(value), value)
+        return value.view_of or value
 
     def broadcast(self, value: CSEVariable, axes: Sequence[str], buffer: IndentedBuffer) -> CSEVariable:
         """`value` with all of `axes` as dimensions."""
@@ -281,7 +277,7 @@ class TileKernel(EmittedKernel):
         return not affine(self.prepare_indexing(index), [axis.symbol for axis in self.axis_of.values()]).nonlinear
 
     def bounds_where(self, difference: sympy.Expr, equality: bool) -> Bounds | None:
-        bounds = tile_ops.bounds_where(difference, equality, self.tile_symbols(), self.axes.lengths)
+        bounds = bounds_where(difference, equality, self.tile_symbols(), self.axes.lengths)
         if bounds is None or self.index_dtype != "tl.int32":
             return bounds
         ends = [*bounds.low.values(), *bounds.high.values()]
@@ -304,7 +300,7 @@ class TileKernel(EmittedKernel):
     def index_within_mask(self, index: sympy.Expr) -> sympy.Expr:
         """`index` in terms of the axes, as it is where the condition holds under which loads are made at present."""
         index = self.prepare_indexing(index)
-        bounds = self.bounds_of.get(str(self._load_mask)) if self._load_mask is not None else None
+        bounds = self.load_predicate
         return index if bounds is None else bounds.without_divisions(index, self.axes.lengths)
 
     def mask_of(self, bounds: Bounds) -> CSEVariable:
@@ -312,8 +308,18 @@ class TileKernel(EmittedKernel):
         axes = self.in_tile_order({self.axis_with(symbol).prefix for symbol in bounds.symbols})
         text = " & ".join(self.bounds_text(bounds, axes))
         mask = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
-        self.bounds_of[str(mask)] = bounds
+        self.note_predicate(mask, bounds)
         return mask
+
+    def note_predicate(self, mask: TileValue, bounds: Bounds) -> None:
+        """The condition `mask` is `bounds`, or implies them."""
+        mask.predicate = bounds
+        self.has_predicates = True
+
+    @property
+    def load_predicate(self) -> Bounds | None:
+        """The bounds of indices within which loads are made at present, if the condition has any."""
+        return self._load_mask.predicate if self._load_mask is not None else None
 
     def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
         """`mask`, or the same condition for a tile with dimensions `axes` where that is cheaper than to repeat it."""
@@ -321,11 +327,11 @@ class TileKernel(EmittedKernel):
 
     def is_limited_to(self, value: CSEVariable, mask: CSEVariable) -> bool:
         """Whether `value` is a load that has its filling wherever `mask` does not hold."""
-        if self.limited_loads.get(str(value), (None,))[0] != str(mask):
+        if value.limited_to != mask:
             return False
         if not self.axes_of(mask.shape):
             return True
-        bounds = self.bounds_of.get(str(mask))
+        bounds = mask.predicate
         axes = self.axes_of(value.shape)
         return bounds is not None and bounds.exact and all(self.axis_with(s).prefix in axes for s in bounds.symbols)
 
@@ -342,7 +348,7 @@ class TileKernel(EmittedKernel):
             if strides.get(self.axis_of[axis].symbol) == 1:
                 axes = (*(other for other in axes if other != axis), axis)
                 break
-        bounded = self.bounds_of.get(str(self._load_mask)) if self._load_mask else None
+        bounded = self.load_predicate
         unlimited = self._load_mask is not None and self.axes_of(self._load_mask.shape)
         guarded = unlimited and not (bounded and bounded.exact) and not self._stays_inside(index, size, bounded)
         if guarded:
@@ -473,13 +479,8 @@ class TileKernel(EmittedKernel):
             text, own_dtype = f"({text}).to({triton_type(dtype)})", dtype
         value = self.cse.generate(self.compute, text, dtype=own_dtype, shape=self.shape_of(axes))
         if not (loaded or is_fraction):
-            self.index_of[str(value)] = index
+            value.index = index
         return value
-
-    def copy_index(self, index: CSEVariable, value: CSEVariable) -> None:
-        """`value` is the index `index` in another integer type."""
-        if str(index) in self.index_of and value.dtype in (torch.int32, torch.int64):
-            self.index_of[str(value)] = self.index_of[str(index)]
 
 
 def subscript(own: Sequence[str], axes: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from inductor_npu.codegen.emit.values import fact
 from inductor_npu.codegen.index.bounds import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, Bounds, difference_of
 
 if TYPE_CHECKING:
@@ -38,14 +39,6 @@ class TileOps(CSEProxy):
 
     kernel: TileKernel
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # By what operator, of which operands, the conditions were made that an argmax consists of.
-        self._made_by: dict[str, tuple[str, ...]] = {}
-        self._operands: dict[str, tuple[Any, ...]] = {}
-        # What integers are that were conditions: the condition, or that of a selection and of what it selects.
-        self._truths: dict[str, CSEVariable | tuple[Any, Any, Any]] = {}
-
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(self.kernel.without_added(arg) if isinstance(arg, CSEVariable) else arg for arg in args)
         if name == "logical_or" and (comparison := self._comparison_for_first(args)) is not None:
@@ -56,24 +49,24 @@ class TileOps(CSEProxy):
         if name == "where":
             args = self._without_selections(*args)
             args = (self.kernel.spread(args[0], self._axes_of(args)), *args[1:])
-        if name in ALL_COMPARISONS and all(str(arg) in self._truths for arg in args):
+        if name in ALL_COMPARISONS and all(fact(arg, "truth") is not None for arg in args):
             args = tuple(self._truth(arg) for arg in args)
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
         self._note_truth(name, args, result)
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
-            self.kernel.index_of[str(result)] = sympy.Integer(args[0])
+            result.index = sympy.Integer(args[0])
         if name == "to_dtype" and isinstance(args[0], CSEVariable):
-            self.kernel.copy_index(args[0], result)
-        self.kernel.paddings.computed(name, args, result)
+            if result.dtype in (torch.int32, torch.int64) and args[0].index is not None:
+                result.index = args[0].index
+        self.kernel.fillings.computed(name, args, result)
         if name == "to_dtype" and getattr(args[0], "dtype", None) in _NARROW_INTEGERS and result.dtype == torch.int64:
-            self.kernel.widened_from[str(result)] = args[0]
+            result.narrow = args[0]
         if name == "to_dtype" and result.dtype in (torch.int8, torch.uint8, torch.int16):
-            self.kernel.wider.setdefault(str(result), args[0])
+            result.wide = result.wide or args[0]
         if bounds is not None:
-            self.kernel.bounds_of[str(result)] = bounds
-        if name in _OF_AN_ARGMAX and str(result) not in map(str, args):
-            self._made_by[str(result)] = (name, *map(str, args))
-            self._operands[str(result)] = args
+            self.kernel.note_predicate(result, bounds)
+        if name in _OF_AN_ARGMAX and result not in args:
+            result.operator, result.operands = name, args
         return result
 
     def indirect_indexing(
@@ -109,19 +102,18 @@ class TileOps(CSEProxy):
         """`a >= b or a is NaN` for what Inductor's argmax asks of an `a` that comes before `b`: whether it is larger,
         or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.
         """
-        made, (larger, equal) = self._made_by, map(str, args)
-        if not (made.get(larger, ("?",))[0] == made.get(equal, ("?",))[0] == "logical_or"):
+        larger, equal = map(_made_by, args)
+        if not (larger[0] == equal[0] == "logical_or"):
             return None
-        (_, strictly, only_first), (_, same, both) = made[larger], made[equal]
-        sign, *pair = made.get(strictly, ("?",))
-        if sign not in ("gt", "lt") or made.get(same) != ("eq", *pair):
+        strictly, only_first, same, both = map(_made_by, (*larger[1:], *equal[1:]))
+        sign, *pair = strictly
+        if sign not in ("gt", "lt") or same != ("eq", *pair):
             return None
-        (first, second), nans = pair, made.get(both, ("?",))[1:]
-        if made.get(both) != ("logical_and", *nans) or made.get(only_first) != ("gt", *nans):
+        (a, b), nans = pair, both[1:]
+        if both != ("logical_and", *nans) or only_first != ("gt", *nans):
             return None
-        if [made.get(nan) for nan in nans] != [("ne", first, first), ("ne", second, second)]:
+        if [*map(_made_by, nans)] != [("ne", a, a), ("ne", b, b)]:
             return None
-        a, b = self._operands[strictly]
         return self.logical_or(self.ge(a, b) if sign == "gt" else self.le(a, b), self.ne(a, a))
 
     def _note_truth(self, name: str, args: tuple[Any, ...], result: Any) -> None:
@@ -129,28 +121,28 @@ class TileOps(CSEProxy):
         if name == "to_dtype" and isinstance(args[0], CSEVariable) and result.dtype in _INTEGERS:
             if args[0].dtype == torch.bool:
                 result.bounds = ValueRanges(0, 1)
-                self._truths[str(result)] = args[0]
-            elif str(args[0]) in self._truths:
-                self._truths[str(result)] = self._truths[str(args[0])]
-        elif name == "where" and all(str(arg) in self._truths for arg in args[1:]):
-            self._truths.setdefault(str(result), (args[0], args[1], args[2]))  # it may be one of those itself
+                result.truth = args[0]
+            elif fact(args[0], "truth") is not None:
+                result.truth = args[0].truth
+        elif name == "where" and all(fact(arg, "truth") is not None for arg in args[1:]):
+            result.truth = result.truth or (args[0], args[1], args[2])  # it may be one of those itself
 
     def _truth(self, value: Any) -> Any:
         """The condition that the integer `value` was."""
-        truth = self._truths[str(value)]
+        truth = value.truth
         if isinstance(truth, tuple):
             condition, one, other = truth[0], self._truth(truth[1]), self._truth(truth[2])
             chosen = self.logical_and(condition, one), self.logical_and(self.logical_not(condition), other)
-            truth = self._truths[str(value)] = self.logical_or(*chosen)
+            truth = value.truth = self.logical_or(*chosen)
         return truth
 
     def _without_selections(self, condition: Any, value: Any, other: Any) -> tuple[Any, ...]:
         """The arguments of a selection, without what is selected under the same condition, or its contrary, before."""
-        bounds = self.kernel.bounds_of.get(str(condition))
+        bounds = fact(condition, "predicate")
         if bounds is not None and bounds.exact:
-            within, inner = self.kernel.selected.get(str(value), (None, value))
+            within, inner = fact(value, "selected") or (None, value)
             value = inner if within == bounds else value
-            within, inner = self.kernel.selected.get(str(other), (None, other))
+            within, inner = fact(other, "selected") or (None, other)
             other = inner if within is not None and within == bounds.contrary() else other
         return condition, value, other
 
@@ -162,9 +154,8 @@ class TileOps(CSEProxy):
         return [self.kernel.expanded(arg, axes) if isinstance(arg, CSEVariable) else arg for arg in args]
 
     def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
-        known = self.kernel.bounds_of
         if name in CONJUNCTIONS:
-            a, b = (known.get(str(arg), Bounds({}, {}, exact=False)) for arg in args)
+            a, b = (fact(arg, "predicate") or Bounds({}, {}, exact=False) for arg in args)
             both = a.and_(b)
             return both if both.symbols else None
         if name not in (*COMPARISONS, "eq"):
@@ -179,7 +170,13 @@ class TileOps(CSEProxy):
     def _index(self, arg: Any) -> sympy.Expr | None:
         if isinstance(arg, int) and not isinstance(arg, bool):
             return sympy.Integer(arg)
-        return self.kernel.index_of.get(str(arg))
+        return fact(arg, "index")
+
+
+def _made_by(value: Any) -> tuple[Any, ...]:
+    """The operator that made a condition, and its operands; nothing if it cannot be a part of an argmax."""
+    operator = fact(value, "operator")
+    return ("",) if operator is None else (operator, *value.operands)
 
 
 def whole(bounds: ValueRanges) -> ValueRanges:

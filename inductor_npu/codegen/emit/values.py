@@ -1,0 +1,67 @@
+"""A value of a kernel, with what is known of it: facts stand on the value itself, as in Inductor's Halide backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.triton import TritonCSEVariable
+
+from inductor_npu.codegen.index.bounds import Bounds
+
+
+@dataclass(eq=False)
+class Load:
+    """A load of elements of type `dtype` whose filling is `filling`, or still open."""
+
+    dtype: torch.dtype | None = None
+    filling: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an operator gives, in type `dtype`, for fillings of its operands; None stands for one that is not known."""
+
+    operator: str
+    dtype: torch.dtype | None
+    operands: tuple[Filling, ...]
+
+
+Filling = Load | Result | float | None
+
+
+class TileValue(TritonCSEVariable):
+    """A value whose `shape` names the blocks of the axes along which it differs. What is not known of it is None.
+
+    `index`: the integer expression in the axes' symbols that it is. `predicate`: the bounds of axes that the condition
+    is, or, where these are not exact, implies. `filling`: what stands in its lanes beyond the end of a row;
+    `maximum_of`: the value of whose rows it is the maximum.
+
+    `narrow`: the same integer before it was widened to int64; `wide`: what it was before it was narrowed to less than
+    32 bits. `view_of`: the value that it is a view of, with dimensions of length one added. `truth`: the condition of
+    which an integer is the 0 or 1, or the arguments of a selection between two such integers.
+
+    `limited_to`: the mask outside of which a load has its filling. `selected`: what it is where bounds hold; elsewhere
+    it is a constant. `operator`, `operands`: what made a condition that may be a part of an argmax.
+    """
+
+    index: sympy.Expr | None = None
+    predicate: Bounds | None = None
+    filling: Filling = None
+    maximum_of: CSEVariable | None = None
+    narrow: CSEVariable | None = None
+    wide: CSEVariable | None = None
+    view_of: TileValue | None = None
+    truth: CSEVariable | tuple[Any, Any, Any] | None = None
+    limited_to: CSEVariable | None = None
+    selected: tuple[Bounds, CSEVariable] | None = None
+    operator: str | None = None
+    operands: tuple[Any, ...] = ()
+
+
+def fact(value: Any, name: str) -> Any:
+    """The fact `name` of an operand: None where it is a Python number, of which nothing is kept."""
+    return getattr(value, name, None)
