@@ -54,8 +54,11 @@ class GatherByIndex(OnChipGather):
         axes = self.in_tile_order(own | depends)
         rows = tuple(axis for axis in axes if self.axis_of[axis].symbol in span.rows)
         length = span.length(item_size)
-        if length * item_size * math.prod(self.plan.blocks[axis] for axis in rows) > limits.LARGEST_SPAN:
+        if length * item_size * math.prod(self.tile.blocks[axis] for axis in rows) > limits.LARGEST_SPAN:
             return None
+        from inductor_npu.codegen.analysis.access_forms import Indexed
+
+        self.debug_decision = Indexed(span, axes, rows, length)
         dims, shape = (*rows, "span"), (*self.shape_of(rows), str(length))
         positions = self.hoisted("span", f"tl.arange(0, {length})")
         self.spans_by_index[positions] = length

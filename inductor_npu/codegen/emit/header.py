@@ -67,7 +67,7 @@ def header(kernel: NpuKernel, text: str) -> list[str]:
         for statement in _statements(text)
     ]
     room = providers.current_target().unified_buffer
-    fills = footprint(kernel.plan.blocks, _work(kernel, steps))
+    fills = footprint(kernel.tile.blocks, _work(kernel, steps))
     line = f"about {_kib(fills)} of {_kib(room)} KiB of Unified Buffer; {_moved(kernel, steps)}"
     return [*_tile(kernel), line, *_tiles(kernel)]
 
@@ -76,7 +76,7 @@ def header(kernel: NpuKernel, text: str) -> list[str]:
 
 
 def _tile(kernel: NpuKernel) -> list[str]:
-    plan = kernel.plan
+    plan = kernel.tile
     axes = [axis for axis in kernel.axis_of.values() if kernel.features.is_reduction() or not axis.is_reduction]
     symbols = ", ".join(str(kernel.axis_of[prefix].symbol) for prefix in plan.order)
     parts = [_part(kernel, kernel.axis_of[prefix]) for prefix in plan.order]
@@ -89,7 +89,7 @@ def _tile(kernel: NpuKernel) -> list[str]:
 
 
 def _part(kernel: NpuKernel, axis: Axis) -> str:
-    block = kernel.plan.blocks[axis.prefix]
+    block = kernel.tile.blocks[axis.prefix]
     if not kernel.is_whole(axis.prefix):
         return f"{axis.symbol} {block} of {_length(axis)}"
     return f"{axis.symbol} all of {_length(axis)}" + (f" (in {block})" if _length(axis) != str(block) else "")
@@ -107,7 +107,7 @@ def _tiles(kernel: NpuKernel) -> list[str]:
     """How many tiles there are, and programs for them; nothing where that depends on sizes at run time."""
     if not all(_is_known(axis) for axis in kernel.axes.pointwise):
         return []
-    blocks, cores = kernel.plan.blocks, providers.current_target().vector_cores
+    blocks, cores = kernel.tile.blocks, providers.current_target().vector_cores
     tiles = math.prod(-(-int(axis.length) // blocks.get(axis.prefix, 1)) for axis in kernel.axes.pointwise)
     return [f"{tiles} {'tile' if tiles == 1 else 'tiles'}, on {min(tiles, cores)} of {cores} programs"]
 
@@ -185,7 +185,7 @@ def _access(kernel: NpuKernel, function: str, names: Sequence[str]) -> PlannedAc
 def _axes_of(kernel: NpuKernel, names: Sequence[str]) -> frozenset[str]:
     """The axes of the tile along which something made of `names` differs."""
     values = [kernel.cse.varname_map[name].shape for name in names if name in kernel.cse.varname_map]
-    own = [axis for axis in kernel.plan.order if str(kernel.axis_of[axis].symbol) in names]
+    own = [axis for axis in kernel.tile.order if str(kernel.axis_of[axis].symbol) in names]
     return frozenset({*own, *(axis for shape in values for axis in kernel.axes_of(shape))})
 
 
@@ -225,7 +225,7 @@ def _work(kernel: NpuKernel, steps: Sequence[_Step]) -> Work:
 
 def _moved(kernel: NpuKernel, steps: Sequence[_Step]) -> str:
     """Bytes between memory and Unified Buffer, without what masks leave out at the end of an axis."""
-    known = all(_is_known(kernel.axis_of[prefix]) for prefix in kernel.plan.loops)
+    known = all(_is_known(kernel.axis_of[prefix]) for prefix in kernel.tile.loops)
     moved = sum(
         access.item_size * _items(kernel, access, step.statement.loops) for step in steps for access in step.accesses
     )
@@ -236,7 +236,7 @@ def _items(kernel: NpuKernel, access: PlannedAccess, loops: Sequence[_Loop]) -> 
     """Items that one tile moves by `access`: all rounds of loops of known length, one round of others."""
     items = 1
     for prefix, axis in kernel.axis_of.items():
-        block = kernel.plan.blocks.get(prefix, 1)
+        block = kernel.tile.blocks.get(prefix, 1)
         rounds = any(loop.target in (f"{prefix}offset", str(axis.symbol)) for loop in loops)
         if not _is_known(axis):
             items *= block if prefix in access.axes else 1

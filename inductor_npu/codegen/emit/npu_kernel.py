@@ -40,6 +40,8 @@ from inductor_npu.tiling import limits
 class NpuKernel(GatherByIndex):
     """The whole kernel: how tiles are loaded and stored, and the loops around them."""
 
+    debug_decision = None
+
     # -- loads and stores ---------------------------------------------------------------------------------------------
 
     def load(self, name: str, index: sympy.Expr) -> TritonCSEVariable:
@@ -49,12 +51,15 @@ class NpuKernel(GatherByIndex):
         if should_unwrap_unspec_arg(name):
             wide = dtype in (torch.float16, torch.bfloat16)
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
-        if (span := self.load_of_span(name, index)) is not None:
+        span = self.load_of_span(name, index)
+        self._compare(name, span)
+        if span is not None:
             return self._load_span(pointer, index, dtype, span)
         address = self.address(
             index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index
         )
         bounded = self._from_row_start(name, index, address)
+        self._compare_direct(address, bounded)
         mask = self.mask_text(address.axes, bounded)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
@@ -72,6 +77,38 @@ class NpuKernel(GatherByIndex):
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
         return value
+
+    def _compare(self, name, span):
+        from inductor_npu.codegen.analysis import access_forms as A
+
+        want = self.debug_decision
+        got = self.form
+        self.debug_decision = None
+        if span is None:
+            assert isinstance(got, A.Direct), f"DBG planned {got} emitted direct"
+        elif isinstance(got, A.Indexed):
+            assert want == got, f"DBG indexed\n{want}\n{got}"
+        else:
+            assert isinstance(got, A.Strided), f"DBG emitted {want} planned {got}"
+            idx = self.prepare_indexing(got.index)
+            d = [
+                (k, getattr(want, k), getattr(got, k))
+                for k in ("span", "part", "predicate", "is_limited", "is_wide")
+                if getattr(want, k) != getattr(got, k)
+            ]
+            if idx != want.index:
+                d.append(("index", want.index, idx))
+            assert not d, f"DBG {d}"
+
+    def _compare_direct(self, address, bounded):
+        from inductor_npu.codegen.analysis import access_forms as A
+
+        got = self.form
+        assert isinstance(got, A.Direct)
+        assert got.axes == address.axes, f"DBG axes {got} {address}"
+        assert got.predicate == bounded, f"DBG pred {got} {bounded}"
+        assert got.guarded == address.text.startswith("tl.where"), f"DBG guard {got} {address}"
+        assert self.prepare_indexing(got.index) == self.debug_index, f"DBG index {got.index} {self.debug_index}"
 
     def _from_row_start(self, name: str, index: sympy.Expr, address: Address) -> Bounds | None:
         """The bounds of a load, without one that would have it begin within a block, if it may as well begin with the
@@ -123,8 +160,8 @@ class NpuKernel(GatherByIndex):
         if address.indirect or self._load_mask is not None:
             return self.compute
         used = self.simplify_indexing(index).free_symbols
-        in_loop = any(self.axis_of[axis].symbol in used for axis in self.plan.loops)
-        return self.loads if in_loop or not self.plan.loops or not self.inside_reduction else self.body
+        in_loop = any(self.axis_of[axis].symbol in used for axis in self.tile.loops)
+        return self.loads if in_loop or not self.tile.loops or not self.inside_reduction else self.body
 
     def _computable(self, value: CSEVariable, dtype: torch.dtype, buffer: IndentedBuffer) -> TritonCSEVariable:
         """The loaded value in the type in which it is computed."""
@@ -182,7 +219,7 @@ class NpuKernel(GatherByIndex):
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         index = self.axes.of_result(index)
         address = self.address(index, index)
-        buffer = self.post_loop_combine if self.plan.loops else self.compute
+        buffer = self.post_loop_combine if self.tile.loops else self.compute
         value = self.broadcast(value, self.in_tile_order(address.axes), buffer)
         line = f"tl.store({self._store_arguments(name, index, address, value)})"
         self.post_loop_store.writeline(DeferredLine(name, line))
@@ -194,7 +231,12 @@ class NpuKernel(GatherByIndex):
         tile's order.
         """
         pointer = self.args.output(name)
-        if not conditions and (span := self.store_of_span(name, index, value)) is not None:
+        span = self.store_of_span(name, index, value) if not conditions else None
+        if not conditions:
+            self._compare(name, span)
+        if span is None and not conditions:
+            self._compare_direct(address, address.bounded)
+        if span is not None:
             text = f"device_functions.gather({self._wide(value) if span.is_wide else value}, {span.place})"
             text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
             text = _narrowed(text, value.dtype) if span.is_wide else text
@@ -218,7 +260,7 @@ class NpuKernel(GatherByIndex):
         after = (self.post_loop_combine, self.post_loop_store)
         if not any((*buffers, *after)):
             return
-        loops = self.plan.loops if self.inside_reduction else ()
+        loops = self.tile.loops if self.inside_reduction else ()
         for level, axis in enumerate(loops):
             with self.body.indent(offset=level):
                 self._write_loop(axis)
@@ -235,7 +277,7 @@ class NpuKernel(GatherByIndex):
     def _write_loop(self, prefix: str) -> None:
         symbol = self.axis_of[prefix].symbol
         cast = self.index_cast
-        if prefix not in self.plan.blocks:
+        if prefix not in self.tile.blocks:
             self.body.writeline(f"for {symbol} in range(0, {prefix}numel):")
             return
         self.body.writeline(f"for {prefix}offset in range(0, {prefix}numel, {self.block(prefix)}):")
@@ -266,8 +308,8 @@ class NpuKernel(GatherByIndex):
                 continue
             if isinstance(axis.length, (int, sympy.Integer)):
                 before.writeline(f"{axis.prefix}numel = {int(axis.length)}")
-            if axis.prefix in self.plan.blocks and self.block(axis.prefix) not in self.arguments_for_blocks:
-                before.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
+            if axis.prefix in self.tile.blocks and self.block(axis.prefix) not in self.arguments_for_blocks:
+                before.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.tile.blocks[axis.prefix]}")
 
     def loop_over_tiles(self, tiles: str) -> str:
         """The loop over the tiles of a program; empty where there is one tile, and so one program."""
@@ -280,7 +322,7 @@ class NpuKernel(GatherByIndex):
         divisors: list[tuple[Axis, str, str]] = []
         for axis in reversed(self.tiled_axes()):
             count = f"{axis.prefix}numel"
-            if axis.prefix in self.plan.blocks:
+            if axis.prefix in self.tile.blocks:
                 count = f"{axis.prefix.rstrip('_')}_tiles"
                 before.writeline(f"{count} = tl.cdiv({axis.prefix}numel, {self.block(axis.prefix)})")
             inner = " * ".join(counts)
@@ -290,7 +332,7 @@ class NpuKernel(GatherByIndex):
             number = f"tile // {inner}" if inner else "tile"
             if position < len(divisors) - 1:
                 number = f"({number}) % {count}" if inner else f"{number} % {count}"
-            if axis.prefix not in self.plan.blocks:
+            if axis.prefix not in self.tile.blocks:
                 inside.writeline(f"{axis.symbol} = {number}")
                 continue
             block = self.block(axis.prefix)
@@ -310,14 +352,14 @@ class NpuKernel(GatherByIndex):
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:
-        return {self.block(axis): size for axis, size in self.plan.blocks.items() if not self.is_whole(axis)}
+        return {self.block(axis): size for axis, size in self.tile.blocks.items() if not self.is_whole(axis)}
 
     def tiled_axes(self) -> list[Axis]:
         """The axes of which a tile has a part: their blocks make the number of tiles."""
         return [axis for axis in self.axes.pointwise if not self.is_whole(axis.prefix)]
 
     def tiled(self) -> list[Tiled]:
-        blocks = {axis: self.block(axis) for axis in self.plan.blocks}
+        blocks = {axis: self.block(axis) for axis in self.tile.blocks}
         return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
 
 

@@ -111,7 +111,11 @@ class OnChipGather(Scans):
                 is_short = span.rest < shortest_row(item_size) and len(self._axes_in(index)) > len(span.minor)
                 if is_short and not is_part and not affine(index, span.minor).nonlinear:
                     return None  # rows that are too short, and cannot be read longer
-            return replace(self._load(*self._aligned(name, index, span), part, is_limited), is_wide=is_wide)
+            from inductor_npu.codegen.analysis.access_forms import Strided
+
+            al = self._aligned(name, index, span)
+            self.debug_decision = Strided(al[0], al[1], part, bounded, is_limited, is_wide)
+            return replace(self._load(*al, part, is_limited), is_wide=is_wide)
         except CannotEmit:
             return None
 
@@ -134,6 +138,9 @@ class OnChipGather(Scans):
             is_plain = self._lies_in_memory(span, index) and not is_masked
             if is_plain or not self._is_in_tile(span, max(item_size, 4)):
                 return None
+        from inductor_npu.codegen.analysis.access_forms import Strided
+
+        self.debug_decision = Strided(index, span, Part(self._tile_lengths()), None, False, is_wide)
         return replace(self._store(index, span), is_wide=is_wide)
 
     # -- conditions on indices ----------------------------------------------------------------------------------------
@@ -210,10 +217,10 @@ class OnChipGather(Scans):
         return 4 if is_widened or dtype == torch.bool else dtype.itemsize
 
     def _tile_lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
-        return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.plan.order}
+        return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.tile.order}
 
     def _axes_in(self, index: sympy.Expr) -> AxisNames:
-        return tuple(axis for axis in self.plan.order if self.axis_of[axis].symbol in index.free_symbols)
+        return tuple(axis for axis in self.tile.order if self.axis_of[axis].symbol in index.free_symbols)
 
     def _is_in_tile(self, span: Span, item_size: int) -> bool:
         """Whether the tile has what the span needs: its minor axes as a whole, and as the innermost none whose block is
@@ -221,7 +228,7 @@ class OnChipGather(Scans):
         """
         if not all(self.is_whole(self.axis_with(symbol).prefix) for symbol in span.minor):
             return False
-        inner = self.plan.order[-1]
+        inner = self.tile.order[-1]
         is_main = inner == self.axis_with(span.main_axis).prefix
         return is_main or span.major is None or not span.minor or fills_bursts(self.max_block(inner), item_size)
 
@@ -451,7 +458,7 @@ class OnChipGather(Scans):
         start, end = part.starts.get(span.major, 0), part.end_of(span.major)
         local = _times(step, self._local(axis, axes if self._is_counted(axes) else (axis,)))
         text = _plus(local, -step * start) if span.step > 0 else f"{step * (end - 1)} - {local}"
-        if start if span.step > 0 else end < self.plan.blocks[axis]:  # negative in some places
+        if start if span.step > 0 else end < self.tile.blocks[axis]:  # negative in some places
             place = self.hoisted("at", text)
             text = f"{place} + (({place} >> 31) & ({in_span}))"
         if self._is_counted(axes):
@@ -471,7 +478,7 @@ class OnChipGather(Scans):
         """Positions of the minor axes; lanes that are not in the part are at some position of the span."""
         if not span.minor:
             return str(span.place) if span.place != 0 else ""
-        lengths = {symbol: self.plan.blocks[self.axis_with(symbol).prefix] for symbol in span.minor}
+        lengths = {symbol: self.tile.blocks[self.axis_with(symbol).prefix] for symbol in span.minor}
         names = {symbol: self._local(self.axis_with(symbol).prefix, axes) for symbol in span.minor}
         names |= {
             symbol: f"({names[symbol]} - {part.starts[symbol]})" for symbol in span.minor if symbol in part.starts

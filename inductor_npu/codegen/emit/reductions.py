@@ -87,7 +87,7 @@ class Reductions(TileKernel):
     def _simple(self, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
         identity = ir.Reduction.default_accumulator(kind, src_dtype)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
-        if not self.plan.loops:
+        if not self.tile.loops:
             result = self._meet(kind, self.padded(value, identity), src_dtype)
             if kind == "max":
                 result.maximum_of = value
@@ -131,7 +131,7 @@ class Reductions(TileKernel):
             value = self._in_type(value, torch.int32)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         value = self._zero_beyond_rows(value)
-        if self.plan.loops:
+        if self.tile.loops:
             is_wide = value.dtype == torch.int64
             accumulator = self._accumulator(value.shape, value.dtype, 0, "tl.int64" if is_wide else "tl.int32")
             added = f"device_functions.add_int64({accumulator}, {value})" if is_wide else f"{accumulator} + {value}"
@@ -164,7 +164,7 @@ class Reductions(TileKernel):
     def _rounds(self) -> int | None:
         """How often the loops over reduced axes go round, None if that is not known."""
         rounds = 1
-        for axis in self.plan.loops:
+        for axis in self.tile.loops:
             length = self.axis_of[axis].length
             if not isinstance(length, (int, sympy.Integer)):
                 return None
@@ -207,7 +207,7 @@ class Reductions(TileKernel):
         if position.dtype == torch.int64:  # as Inductor gives those in the order of the tensor
             position = self._in_32_bits(position)
         position = self.broadcast(position, self.axes_of(value.shape), self.compute)
-        if self.plan.loops:
+        if self.tile.loops:
             best = self._accumulator(value.shape, upcast_acc_dtype(held_as), identity, triton_acc_type(held_as))
             first = self._accumulator(value.shape, torch.int32, _NOT_REACHED, "tl.int32")
             better = f"({value} {'>' if root == 'max' else '<'} {best}) | ({first} == {_NOT_REACHED})"
@@ -263,7 +263,7 @@ class Reductions(TileKernel):
 
     def _variance(self, dtype: torch.dtype, value: CSEVariable) -> tuple[CSEVariable, ...]:
         """(mean, sum of squared distances from it, count)."""
-        if not self.plan.loops:
+        if not self.tile.loops:
             return self.welford_reduce_fallback(dtype, value)
         value = self.broadcast(value, self.reduced_axes(value), self.compute)
         part = self._variance_of_tile(value)
@@ -288,7 +288,7 @@ class Reductions(TileKernel):
         counts = []
         for axis in axes:
             if self.axis_of[axis].is_reduction:
-                left = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+                left = f"{axis}numel - {axis}offset" if axis in self.tile.loops else f"{axis}numel"
                 counts.append(f"tl.minimum({left}, {self.block(axis)})" if self.needs_mask(axis) else self.block(axis))
         return " * ".join(counts) or "1"
 
@@ -313,7 +313,7 @@ class Reductions(TileKernel):
         axes = self.union_of_axes([part.shape for part in parts])
         axes = self.in_tile_order({*axes, *self.reduced_axes(parts[0])})
         mean, squares, count = (self.broadcast(part, axes, self.compute) for part in parts)
-        if not self.plan.loops:
+        if not self.tile.loops:
             return self._variance_of_lanes(*(self.padded(part, 0.0) for part in (mean, squares, count)))
         old_mean, old_squares, old_count = (
             self._accumulator(mean.shape, mean.dtype, 0.0, triton_type(mean.dtype)) for _ in range(3)
@@ -345,11 +345,11 @@ class Reductions(TileKernel):
 
     def _softmax(self, dtype: torch.dtype, values: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
         """(largest, sum of exp(value - largest)); from values, or from such pairs of parts of the row."""
-        if not self.plan.loops and len(values) == 1:
+        if not self.tile.loops and len(values) == 1:
             return self.prepare_softmax_twopass_fallback(dtype, values[0])
         axes = self.in_tile_order({*self.union_of_axes([v.shape for v in values]), *self.reduced_axes(values[0])})
         value, *rest = (self.broadcast(part, axes, self.compute) for part in values)
-        if not self.plan.loops:
+        if not self.tile.loops:
             return self._softmax_of_lanes(self.padded(value, -math.inf), self.padded(rest[0], 0.0))
         largest = self._accumulator(value.shape, torch.float32, -math.inf, "tl.float32")
         total = self._accumulator(value.shape, torch.float32, 0.0, "tl.float32")
@@ -375,7 +375,7 @@ class Reductions(TileKernel):
 
     def reduced_axes(self, value: CSEVariable) -> tuple[str, ...]:
         """The axes of `value` and all reduced axes of the tile."""
-        reduced = {axis for axis in self.plan.order if self.axis_of[axis].is_reduction}
+        reduced = {axis for axis in self.tile.order if self.axis_of[axis].is_reduction}
         return self.in_tile_order({*self.axes_of(value.shape), *reduced})
 
     def reduced_mask(self, value: CSEVariable) -> str:
@@ -393,7 +393,7 @@ class Reductions(TileKernel):
         if len(axes) == 1 or self.max_block(axis) >= limits.WHOLE_COMPARISON // 2:
             return self.mask_text_of(axis, axes)
         inner = " * ".join(self.shape_of(axes[axes.index(axis) + 1 :])) or "1"
-        count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+        count = f"{axis}numel - {axis}offset" if axis in self.tile.loops else f"{axis}numel"
         return f"device_functions.first_along({value}, {count}, {self.block(axis)}, {inner})"
 
     def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
@@ -408,7 +408,7 @@ class Reductions(TileKernel):
 
         One that knows only some of the reduced axes has its own values beyond the end of the others: no filling.
         """
-        reduced = {axis for axis in self.plan.order if self.axis_of[axis].is_reduction and self.needs_mask(axis)}
+        reduced = {axis for axis in self.tile.order if self.axis_of[axis].is_reduction and self.needs_mask(axis)}
         fillable = reduced and reduced <= set(address.axes) and not has_other
         return self.fillings.load(line) if fillable else line
 
@@ -425,7 +425,7 @@ class Reductions(TileKernel):
 
     def _after_loops(self) -> contextlib.AbstractContextManager[None]:
         """Operators write behind the loops over reduced axes meanwhile, if there are any."""
-        return self.writing_to(self.post_loop_combine) if self.plan.loops else contextlib.nullcontext()
+        return self.writing_to(self.post_loop_combine) if self.tile.loops else contextlib.nullcontext()
 
     def _in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
         """`value` as `dtype`, from what it was before it was widened if it was."""

@@ -97,7 +97,7 @@ class Scans(Reductions):
         if scanned:
             multiplies = _CUMULATIVE.get(tuple(operators)) if torch.bool not in narrow else None
             results = self._scan_tile(inputs, combine, axes.index(scanned[0]), multiplies)
-        if self.plan.loops:
+        if self.tile.loops:
             results = self._carry_on(results, combine, scanned[0] if scanned else None)
         results = [self._in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True)]
         for place, result in enumerate(results):
@@ -171,7 +171,7 @@ class Scans(Reductions):
         combined = [self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
         self.compute.writeline(f"{_listed(combined)} = {combine}({_listed(before)}, {_listed(values)})")
         offsets = [
-            f"{loop}offset" if loop in self.plan.blocks else str(self.axis_of[loop].symbol) for loop in self.plan.loops
+            f"{loop}offset" if loop in self.tile.blocks else str(self.axis_of[loop].symbol) for loop in self.tile.loops
         ]
         is_first = self._generate(" & ".join(f"({offset} == 0)" for offset in offsets), torch.bool, ())
         results = [
@@ -187,7 +187,7 @@ class Scans(Reductions):
         if axis is None:
             return str(value)
         axes = self.axes_of(value.shape)
-        count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+        count = f"{axis}numel - {axis}offset" if axis in self.tile.loops else f"{axis}numel"
         return f"device_functions.last({value}, {count}, {axes.index(axis)})"
 
     def _combine(self, combine_fn: Combine, dtypes: Sequence[torch.dtype]) -> tuple[str, list[str]]:
@@ -228,7 +228,7 @@ class Scans(Reductions):
     def sort(self, dtypes: tuple[torch.dtype, ...], values: Values, stable: bool, descending: bool) -> Values:
         """(values, positions) in order along the reduced axis; always stable."""
         assert not self._load_mask, "a sort inside ops.masked"
-        assert not self.plan.loops and len(self.axes.reduction) == 1, "the planner leaves the row of a sort whole"
+        assert not self.tile.loops and len(self.axes.reduction) == 1, "the planner leaves the row of a sort whole"
         axis = self.axes.reduction[0].prefix
         axes = self.in_tile_order({name for value in values for name in self.reduced_axes(value)})
         dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)

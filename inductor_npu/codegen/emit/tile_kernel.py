@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -22,9 +22,10 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis import predicates as conditions
+from inductor_npu.codegen.analysis.access_forms import renamed
 from inductor_npu.codegen.analysis.axes import Axes, Axis
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.analysis.predicates import Conditions
-from inductor_npu.codegen.analysis.trace import Symbols
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import tile_ops
 from inductor_npu.codegen.emit.emitted import EmittedKernel
@@ -38,7 +39,6 @@ from inductor_npu.codegen.index.bounds import Bounds, bounds_where
 from inductor_npu.codegen.index.index_values import by_operators, in_float64, with_exact_divisions
 from inductor_npu.codegen.index.vector_text import vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
-from inductor_npu.tiling.plan import TilePlan
 
 AxisNames = tuple[str, ...]
 
@@ -74,6 +74,8 @@ class TileOverrides(NpuKernelOverrides):
     ) -> sympy.Symbol:
         symbol = sympy_index_symbol(str(var))
         V.kernel.limit_of_loaded[symbol] = sympy.sympify(size)
+        planned = V.kernel.loaded_indices
+        planned[sympy_index_symbol(f"tmp{len(planned)}")] = symbol
         return symbol
 
     @staticmethod
@@ -123,26 +125,26 @@ class TileKernel(EmittedKernel):
         tiling: dict[str, sympy.Expr],
         *,
         features: SIMDKernelFeatures,
-        axes: Axes,
-        plan: TilePlan,
-        overwritten: Mapping[str, Symbols] = MappingProxyType({}),
+        plan: KernelPlan,
         **kwargs: Any,
     ) -> None:
-        self.axes = axes
         self.plan = plan
-        self.overwritten = overwritten
-        self.axis_of = {axis.prefix: axis for axis in axes.all}
+        self.axes, self.tile = plan.axes, plan.tile
+        self.axis_of = plan.tiled.axis_of
         # Whether some condition on indices is a value of the kernel.
         self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.fillings = Fillings()
-        kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
+        self._accesses = itertools.count()
+        # The kernel's names for loaded indices, by the plan's.
+        self.loaded_indices: dict[sympy.Symbol, sympy.Symbol] = {}
+        kwargs["override_persistent_reduction"] = bool(plan.axes.reduction) and plan.tile.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
         # Read once more, to weigh a persistent block against a loop, which the plan has done; that fails where two axes
         # are both reduced.
         self.tiling: dict[str, sympy.Expr] = {}
-        self.simplify_indexing = functools.cache(axes.simplify)
+        self.simplify_indexing = functools.cache(plan.axes.simplify)
 
     def __enter__(self) -> TileKernel:
         super().__enter__()
@@ -160,6 +162,14 @@ class TileKernel(EmittedKernel):
         """The axes whose lengths decide conditions on indices."""
         return self.axes
 
+    def begin_access(self, buffer: str) -> None:
+        """The loops are about to make their next load or store, which is of `buffer`."""
+        number = next(self._accesses)
+        assert self.plan.calls[number].buffer == buffer, (
+            "the loops make accesses in the order in which they are planned"
+        )
+        self.form = renamed(self.plan.forms[number], self.loaded_indices)
+
     # -- axes and their blocks ----------------------------------------------------------------------------------------
 
     def construct_range_trees(self, *args: Any, **kwargs: Any) -> list[IterationRangesRoot]:
@@ -167,16 +177,16 @@ class TileKernel(EmittedKernel):
         what comes after a reduction has to wait for the end of a loop.
         """
         trees = []
-        for position, axis in enumerate(sorted(self.axis_of.values(), key=lambda axis: axis.prefix in self.plan.loops)):
-            is_argument = axis.prefix in self.plan.blocks and not self.is_whole(axis.prefix)
+        for position, axis in enumerate(sorted(self.axis_of.values(), key=lambda axis: axis.prefix in self.tile.loops)):
+            is_argument = axis.prefix in self.tile.blocks and not self.is_whole(axis.prefix)
             tree = IterationRangesRoot(
                 f"{axis.prefix}index",
                 axis.length,
                 axis.prefix,
                 position,
                 self,
-                is_loop=axis.prefix in self.plan.loops,
-                tensor_dim=self.plan.order.index(axis.prefix) if is_argument else None,
+                is_loop=axis.prefix in self.tile.loops,
+                tensor_dim=self.tile.order.index(axis.prefix) if is_argument else None,
                 grid_dim=None,
                 has_zdim=False,
             )
@@ -203,21 +213,21 @@ class TileKernel(EmittedKernel):
 
     def is_whole(self, prefix: str) -> bool:
         """Whether an axis is in every tile from its first to its last element."""
-        if prefix in self.plan.whole:
+        if prefix in self.tile.whole:
             return True
-        return self.axis_of[prefix].is_reduction and prefix in self.plan.blocks and prefix not in self.plan.loops
+        return self.axis_of[prefix].is_reduction and prefix in self.tile.blocks and prefix not in self.tile.loops
 
     def needs_mask(self, prefix: str) -> bool:
         """Whether some tile reaches beyond the end of the axis."""
         return not V.graph.sizevars.statically_known_multiple_of(
-            self.axis_of[prefix].length, sympy.Integer(self.plan.blocks[prefix])
+            self.axis_of[prefix].length, sympy.Integer(self.tile.blocks[prefix])
         )
 
     def max_block(self, prefix: str) -> int:
-        return self.plan.blocks.get(prefix, 1)
+        return self.tile.blocks.get(prefix, 1)
 
     def _has_constant_mask(self, tree: IterationRangesRoot) -> bool:
-        return tree.prefix not in self.plan.blocks or not self.needs_mask(tree.prefix)
+        return tree.prefix not in self.tile.blocks or not self.needs_mask(tree.prefix)
 
     def block(self, prefix: str) -> str:
         return f"{prefix.upper()}BLOCK"
@@ -226,12 +236,12 @@ class TileKernel(EmittedKernel):
         return tuple(self.block(axis) for axis in axes)
 
     def in_tile_order(self, axes: Any) -> AxisNames:
-        return tuple(axis for axis in self.plan.order if axis in axes)
+        return tuple(axis for axis in self.tile.order if axis in axes)
 
     def axes_of(self, shape: Any) -> AxisNames:
         """The axes of a value, by its shape."""
         names = {str(size) for size in shape or ()}
-        return tuple(axis for axis in self.plan.order if self.block(axis) in names)
+        return tuple(axis for axis in self.tile.order if self.block(axis) in names)
 
     def union_of_axes(self, shapes: Sequence[Any]) -> AxisNames:
         return self.in_tile_order({axis for shape in shapes for axis in self.axes_of(shape)})
@@ -267,7 +277,7 @@ class TileKernel(EmittedKernel):
     # -- conditions on indices ----------------------------------------------------------------------------------------
 
     def tile_symbols(self) -> list[sympy.Symbol]:
-        return [self.axis_of[axis].symbol for axis in self.plan.order]
+        return [self.axis_of[axis].symbol for axis in self.tile.order]
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
         return next(axis for axis in self.axis_of.values() if axis.symbol == symbol)
@@ -340,6 +350,7 @@ class TileKernel(EmittedKernel):
     def address(self, index: sympy.Expr, size: sympy.Expr) -> Address:
         """Where `index` of a buffer with `size` elements lies, within the condition that holds at present."""
         index = self.index_within_mask(index)
+        self.debug_index = index
         own = {axis.prefix for axis in self.axis_of.values() if axis.symbol in index.free_symbols}
         loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
         axes = self.in_tile_order({*own, *(axis for value in loaded for axis in self.axes_of(value.shape))})
@@ -416,7 +427,7 @@ class TileKernel(EmittedKernel):
         """Of several values that `buffer` gets at one address the last one stays, as in eager PyTorch on a CPU: a
         condition for each axis along which they differ, all of which are walked.
         """
-        last = ((symbol, self.axis_with(symbol).length - 1) for symbol in self.overwritten.get(buffer, ()))
+        last = ((symbol, self.axis_with(symbol).length - 1) for symbol in self.plan.overwritten.get(buffer, ()))
         return [f"({symbol} == {self.index_to_str(index)})" for symbol, index in last]
 
     def mask_text(self, axes: Sequence[str], bounded: Bounds | None = None) -> str:

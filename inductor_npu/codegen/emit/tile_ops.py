@@ -69,6 +69,21 @@ class TileOps(CSEProxy):
             result.operator, result.operands = name, args
         return result
 
+    def load(self, name: str, index: sympy.Expr) -> Any:
+        """As CSEProxy's, in the form that the plan has for this load."""
+        self.kernel.begin_access(name)
+        return super().load(name, index)
+
+    def store(self, name: str, index: sympy.Expr, value: Any, mode: Any = None) -> None:
+        """As CSEProxy's, in the form that the plan has for this store."""
+        self.kernel.begin_access(name)
+        super().store(name, index, value, mode)
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: Any) -> None:
+        """As CSEProxy's, in the form that the plan has for this store."""
+        self.kernel.begin_access(name)
+        super().store_reduction(name, index, value)
+
     def indirect_indexing(
         self, var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
     ) -> sympy.Symbol:

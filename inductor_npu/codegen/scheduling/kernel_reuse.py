@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import sympy
 import torch
@@ -23,12 +23,9 @@ from torch._inductor.codegen.triton import should_unwrap_unspec_arg
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.setup import compat
-
-if TYPE_CHECKING:
-    from inductor_npu.codegen.analysis.axes import Axes
-    from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-    from inductor_npu.tiling.plan import TilePlan
 
 # Operations with the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
@@ -92,23 +89,20 @@ class WrittenKernels:
 
 @dataclass(frozen=True)
 class PackedKernel:
-    """A written kernel as one process sends it to another one: its axes and plan, and what writing has made of it."""
+    """A written kernel as one process sends it to another one: its plan, and what writing has made of it."""
 
-    axes: Axes
-    plan: TilePlan
+    plan: KernelPlan
     made: dict[str, Any]
 
     @classmethod
     def of(cls, kernel: NpuKernel) -> PackedKernel:
         """`kernel`, which is written."""
-        return cls(kernel.axes, kernel.plan, {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
+        return cls(replace(kernel.plan, calls=()), {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
 
     def unpacked(self, features: SIMDKernelFeatures) -> NpuKernel:
         """The kernel, whose loops are like those of `features`."""
-        from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-
-        lengths = {axis.prefix: axis.length for axis in self.axes.all}
-        kernel = NpuKernel(lengths, features=features, axes=self.axes, plan=self.plan)
+        lengths = {axis.prefix: axis.length for axis in self.plan.axes.all}
+        kernel = NpuKernel(lengths, features=features, plan=self.plan)
         kernel.__dict__.update(self.made)
         return kernel
 
