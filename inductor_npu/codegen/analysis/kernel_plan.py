@@ -61,8 +61,12 @@ class KernelPlan:
     @cached_property
     def forms(self) -> tuple[Form, ...]:
         """The form of each of `calls`."""
-        forms = AccessForms(self.tiled, self.is_int32)
-        return tuple(map(forms.of, self.calls))
+        return tuple(map(self.access_forms.of, self.calls))
+
+    @cached_property
+    def access_forms(self) -> AccessForms:
+        """What decides the forms."""
+        return AccessForms(self.tiled, self.is_int32, self.overwritten)
 
 
 @dataclass(frozen=True)

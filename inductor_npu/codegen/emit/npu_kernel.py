@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -23,24 +22,21 @@ from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBu
 from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg, triton_type
 from torch._inductor.virtualized import V
 
+from inductor_npu.codegen.analysis.access_forms import Direct, Indexed, Strided
 from inductor_npu.codegen.analysis.axes import Axis
-from inductor_npu.codegen.analysis.strided_ranges import begins_in_a_block, fills_bursts
+from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
 from inductor_npu.codegen.emit import header as listing
 from inductor_npu.codegen.emit.emitted import Tiled
 from inductor_npu.codegen.emit.gather_by_index import GatherByIndex
 from inductor_npu.codegen.emit.masked_lanes import filling_text, take_filling
 from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
 from inductor_npu.codegen.emit.tile_kernel import Address, AxisNames
-from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.vector_text import CannotEmit
 from inductor_npu.tiling import limits
 
 
 class NpuKernel(GatherByIndex):
     """The whole kernel: how tiles are loaded and stored, and the loops around them."""
-
-    debug_decision = None
 
     # -- loads and stores ---------------------------------------------------------------------------------------------
 
@@ -51,16 +47,12 @@ class NpuKernel(GatherByIndex):
         if should_unwrap_unspec_arg(name):
             wide = dtype in (torch.float16, torch.bfloat16)
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
-        span = self.load_of_span(name, index)
-        self._compare(name, span)
-        if span is not None:
-            return self._load_span(pointer, index, dtype, span)
-        address = self.address(
-            index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index
-        )
-        bounded = self._from_row_start(name, index, address)
-        self._compare_direct(address, bounded)
-        mask = self.mask_text(address.axes, bounded)
+        form = self.form
+        if not isinstance(form, Direct):
+            ranged = self.indexed_load(form) if isinstance(form, Indexed) else self.strided_load(form)
+            return self._load_span(pointer, index, dtype, ranged)
+        address = self.address_of(form)
+        mask = self.mask_text(address.axes, form.predicate)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self._load_mask is not None:
@@ -71,68 +63,16 @@ class NpuKernel(GatherByIndex):
         self.fillings.loaded(raw)
         value = self._computable(raw, dtype, buffer)
         value = self._to_tile_order(value, address.axes, buffer)
-        if self._load_mask is not None and bounded is address.bounded:
+        if self._load_mask is not None and form.predicate == self.load_predicate:
             value.limited_to = self._load_mask
         take_filling(value, raw)
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
         return value
 
-    def _compare(self, name, span):
-        from inductor_npu.codegen.analysis import access_forms as A
-
-        want = self.debug_decision
-        got = self.form
-        self.debug_decision = None
-        if span is None:
-            assert isinstance(got, A.Direct), f"DBG planned {got} emitted direct"
-        elif isinstance(got, A.Indexed):
-            assert want == got, f"DBG indexed\n{want}\n{got}"
-        else:
-            assert isinstance(got, A.Strided), f"DBG emitted {want} planned {got}"
-            idx = self.prepare_indexing(got.index)
-            d = [
-                (k, getattr(want, k), getattr(got, k))
-                for k in ("span", "part", "predicate", "is_limited", "is_wide")
-                if getattr(want, k) != getattr(got, k)
-            ]
-            if idx != want.index:
-                d.append(("index", want.index, idx))
-            assert not d, f"DBG {d}"
-
-    def _compare_direct(self, address, bounded):
-        from inductor_npu.codegen.analysis import access_forms as A
-
-        got = self.form
-        assert isinstance(got, A.Direct)
-        assert got.axes == address.axes, f"DBG axes {got} {address}"
-        assert got.predicate == bounded, f"DBG pred {got} {bounded}"
-        assert got.guarded == address.text.startswith("tl.where"), f"DBG guard {got} {address}"
-        assert self.prepare_indexing(got.index) == self.debug_index, f"DBG index {got.index} {self.debug_index}"
-
-    def _from_row_start(self, name: str, index: sympy.Expr, address: Address) -> Bounds | None:
-        """The bounds of a load, without one that would have it begin within a block, if it may as well begin with the
-        row.
-        """
-        bounded = address.bounded
-        if bounded is None or not address.axes:
-            return bounded
-        index = self.index_within_mask(index)
-        row = self.axis_of[address.axes[-1]].symbol
-        start = bounded.low.get(row)
-        if not isinstance(start, sympy.Integer) or affine(index, [row]).strides.get(row) != 1:
-            return bounded
-        buffer = V.graph.get_buffer(name)
-        rest = replace(bounded, low={symbol: low for symbol, low in bounded.low.items() if symbol != row})
-        if begins_in_a_block(int(start), buffer.get_dtype().itemsize) and self._stays_inside(
-            index, buffer.get_layout().storage_size(), rest
-        ):
-            return rest
-        return bounded
-
     def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
         """A load of a span of memory, of which the tile's elements are picked on chip."""
-        whole = Address(span.address, span.axes, None, indirect=span.indirect)
+        whole = Address(span.address, span.axes, indirect=span.indirect)
         buffer = self._buffer_of(whole, index)
         other = f", other={filling_text(self._load_other, dtype)}" if span.is_limited else ""
         line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
@@ -191,15 +131,15 @@ class NpuKernel(GatherByIndex):
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         """A store with its contiguous axis last; the value is turned on chip."""
-        address = self.address(index, index)
+        axes = self.form.axes
         if mode == "atomic_add":  # also along axes on which neither depends, once for each element of the loops
-            value = self.broadcast(value, self._looped_axes({*self.axes_of(value.shape), *address.axes}), self.compute)
-        for axis in reversed([axis for axis in self.axes_of(value.shape) if axis not in address.axes]):
+            value = self.broadcast(value, self._looped_axes({*self.axes_of(value.shape), *axes}), self.compute)
+        for axis in reversed([axis for axis in self.axes_of(value.shape) if axis not in axes]):
             if mode != "atomic_add":
                 raise CannotEmit(f"a store to {name} at {index} of a value that differs along {axis}")
             value = self.sum_along(value, axis)  # one sum instead of many additions to one address
-        value = self.broadcast(value, self.in_tile_order(address.axes), self.compute)
-        arguments = self._store_arguments(name, index, address, value, self.is_last_text(name))
+        value = self.broadcast(value, self.in_tile_order(axes), self.compute)
+        arguments = self._store_arguments(name, value, self.is_last_text(name))
         if mode is None:
             line = f"tl.store({arguments})"
         elif mode == "atomic_add":
@@ -217,30 +157,24 @@ class NpuKernel(GatherByIndex):
         return self.in_tile_order({*own, *(axis for axis in axes if self.max_block(axis) > 1)})
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
-        index = self.axes.of_result(index)
-        address = self.address(index, index)
         buffer = self.post_loop_combine if self.tile.loops else self.compute
-        value = self.broadcast(value, self.in_tile_order(address.axes), buffer)
-        line = f"tl.store({self._store_arguments(name, index, address, value)})"
+        value = self.broadcast(value, self.in_tile_order(self.form.axes), buffer)
+        line = f"tl.store({self._store_arguments(name, value)})"
         self.post_loop_store.writeline(DeferredLine(name, line))
 
-    def _store_arguments(
-        self, name: str, index: sympy.Expr, address: Address, value: CSEVariable, conditions: Sequence[str] = ()
-    ) -> str:
+    def _store_arguments(self, name: str, value: CSEVariable, conditions: Sequence[str] = ()) -> str:
         """Pointer, value and mask of a store under scalar `conditions`; the value has all axes of the address, in the
         tile's order.
         """
         pointer = self.args.output(name)
-        span = self.store_of_span(name, index, value) if not conditions else None
-        if not conditions:
-            self._compare(name, span)
-        if span is None and not conditions:
-            self._compare_direct(address, address.bounded)
-        if span is not None:
+        if isinstance(self.form, Strided):
+            span = self.strided_store(self.form)
             text = f"device_functions.gather({self._wide(value) if span.is_wide else value}, {span.place})"
             text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
             text = _narrowed(text, value.dtype) if span.is_wide else text
             return f"{pointer} + ({span.address}), {text}, {span.mask}"
+        assert isinstance(self.form, Direct), "a store by loaded indices is one of elements"
+        address = self.address_of(self.form)
         text = self.in_order(value, address.axes)
         mask = " & ".join([part for part in (self.mask_text(address.axes),) if part != "None"] + [*conditions])
         return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"

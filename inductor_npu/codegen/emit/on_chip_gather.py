@@ -17,28 +17,21 @@ from dataclasses import dataclass, replace
 
 import sympy
 import torch
-from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from torch._inductor.utils import sympy_subs
-from torch._inductor.virtualized import V
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from inductor_npu.codegen.analysis.access_forms import Strided
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
     Span,
     fills_bursts,
-    load_span,
-    load_span_of_part,
-    part_of,
-    shortest_row,
-    store_span,
 )
 from inductor_npu.codegen.emit.scans import Scans
 from inductor_npu.codegen.emit.tile_kernel import AxisNames, subscript
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.value_range import value_range
-from inductor_npu.codegen.index.vector_text import CannotEmit, vector_text
+from inductor_npu.codegen.index.vector_text import vector_text
 from inductor_npu.tiling import limits
 
 
@@ -83,65 +76,16 @@ class OnChipGather(Scans):
             self.before_tiles.writeline(f"{name} = {text}")
         return self._hoisted[text]
 
-    def load_of_span(self, name: str, index: sympy.Expr) -> SpanAccess | None:
-        """The load of `name` at `index` by way of a span; None if it is an ordinary one."""
-        index = self.index_within_mask(index)
-        if _is_indirect(index):
-            return None
-        lengths, item_size = self._tile_lengths(), V.graph.get_dtype(name).itemsize
-        bounded = self.load_predicate
-        is_kept = bounded is not None and (bounded.exact or bool(affine(index, lengths).nonlinear))
-        part = part_of(lengths, bounded) if bounded is not None and is_kept else None
-        span = None if part is None else load_span_of_part(index, part, item_size)
-        is_limited = part is not None and span is not None and self._may_be_limited(index, part, span)
-        if not is_limited and self._is_free_of_mask(name, index):
-            part, span = Part(lengths), load_span(index, lengths, item_size)
-        if part is None or span is None:
-            return None
-        is_wide = not self._is_in_tile(span, item_size)
-        if is_wide and affine(index, lengths).nonlinear:  # then each row by itself
-            span = replace(span, major=None, step=0)
-            is_wide = not self._is_in_tile(span, item_size)
-        if is_wide and (not self._is_in_tile(span, self._computed_size(name)) or self._lies_in_memory(span, index)):
-            return None
-        try:
-            if span.major is None:
-                is_part = bool(part.starts or part.ends)
-                span = self._widened(name, part.moved(index, span.axes), span, bounded if is_part else None)
-                is_short = span.rest < shortest_row(item_size) and len(self._axes_in(index)) > len(span.minor)
-                if is_short and not is_part and not affine(index, span.minor).nonlinear:
-                    return None  # rows that are too short, and cannot be read longer
-            from inductor_npu.codegen.analysis.access_forms import Strided
-
-            al = self._aligned(name, index, span)
-            self.debug_decision = Strided(al[0], al[1], part, bounded, is_limited, is_wide)
-            return replace(self._load(*al, part, is_limited), is_wide=is_wide)
-        except CannotEmit:
-            return None
-
-    def store_of_span(self, name: str, index: sympy.Expr, value: CSEVariable) -> SpanAccess | None:
-        """The store of `value`, which has all axes of the address in the tile's order, by way of a span; None if it is
-        an ordinary one.
+    def strided_load(self, form: Strided) -> SpanAccess:
+        """The load of `form`; elements of the tile that are not in its part get any that are, or where it is limited
+        the load's filling.
         """
-        index = self.prepare_indexing(index)
-        if _is_indirect(index):
-            return None
-        item_size = V.graph.get_dtype(name).itemsize
-        span = store_span(index, self._tile_lengths(), item_size)
-        if span is None or self.axes_of(value.shape) != self._axes_in(index):
-            return None
-        is_wide = not self._is_in_tile(span, item_size)
-        if is_wide:
-            assert span.major is not None
-            # A condition on an index keeps rows apart on chip.
-            is_masked = self.has_predicates or self.needs_mask(self.axis_with(span.major).prefix)
-            is_plain = self._lies_in_memory(span, index) and not is_masked
-            if is_plain or not self._is_in_tile(span, max(item_size, 4)):
-                return None
-        from inductor_npu.codegen.analysis.access_forms import Strided
+        index = self.prepare_indexing(form.index)
+        return replace(self._load(index, form), is_wide=form.is_wide)
 
-        self.debug_decision = Strided(index, span, Part(self._tile_lengths()), None, False, is_wide)
-        return replace(self._store(index, span), is_wide=is_wide)
+    def strided_store(self, form: Strided) -> SpanAccess:
+        """The store of `form`, of a value that has all axes of the address in the tile's order."""
+        return replace(self._store(self.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
 
     # -- conditions on indices ----------------------------------------------------------------------------------------
 
@@ -189,57 +133,6 @@ class OnChipGather(Scans):
         )
 
     # -- what both need -----------------------------------------------------------------------------------------------
-
-    def _may_be_limited(self, index: sympy.Expr, part: Part, span: Span) -> bool:
-        """Whether a load of the `part` can give the filling everywhere else: in a span that is read as a whole there is
-        room for it behind the last element, where the gather takes it from.
-        """
-        bounded = self.load_predicate
-        assert bounded is not None, "a part of the axes is left by bounds"
-        if span.minor or span.major is None or not index.free_symbols.issuperset(bounded.symbols):
-            return False
-        assert bounded.exact, "a span with a major axis has a linear address"
-        return not part.cuts(span.major) or self.is_whole(self.axis_with(span.major).prefix)
-
-    def _is_free_of_mask(self, name: str, index: sympy.Expr) -> bool:
-        """Whether the address is inside the buffer wherever the tile is, whatever condition holds at present."""
-        if self._load_mask is None or not self.axes_of(self._load_mask.shape):
-            return True
-        bounded = self.load_predicate
-        if bounded is not None and bounded.exact and not index.free_symbols.intersection(bounded.symbols):
-            return True
-        return self._stays_inside(index, V.graph.get_buffer(name).get_layout().storage_size(), None)
-
-    def _computed_size(self, name: str) -> int:
-        """Bytes of an item of what is loaded, in the type in which it is computed."""
-        dtype = V.graph.get_dtype(name)
-        is_widened = dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32
-        return 4 if is_widened or dtype == torch.bool else dtype.itemsize
-
-    def _tile_lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
-        return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.tile.order}
-
-    def _axes_in(self, index: sympy.Expr) -> AxisNames:
-        return tuple(axis for axis in self.tile.order if self.axis_of[axis].symbol in index.free_symbols)
-
-    def _is_in_tile(self, span: Span, item_size: int) -> bool:
-        """Whether the tile has what the span needs: its minor axes as a whole, and as the innermost none whose block is
-        no whole bursts of items of so many bytes.
-        """
-        if not all(self.is_whole(self.axis_with(symbol).prefix) for symbol in span.minor):
-            return False
-        inner = self.tile.order[-1]
-        is_main = inner == self.axis_with(span.main_axis).prefix
-        return is_main or span.major is None or not span.minor or fills_bursts(self.max_block(inner), item_size)
-
-    def _lies_in_memory(self, span: Span, index: sympy.Expr) -> bool:
-        """Whether the elements of the tile lie in memory as they do on chip, row after row."""
-        steps = affine(index, span.axes).strides
-        if not span.axes <= steps.keys():
-            return False
-        inwards = [self.axis_with(s).prefix for s in sorted(span.axes, key=lambda s: -abs(int(steps[s])))]
-        is_filled = all(self.max_block(self.axis_with(s).prefix) == self.axis_with(s).length for s in span.minor)
-        return is_filled and self._axes_in(index)[-len(inwards) :] == tuple(inwards)
 
     def _offset(self, axis: str) -> sympy.Expr:
         """The index of the tile's first element along `axis`."""
@@ -296,11 +189,9 @@ class OnChipGather(Scans):
 
     # -- loads --------------------------------------------------------------------------------------------------------
 
-    def _load(self, index: sympy.Expr, span: Span, part: Part, is_limited: bool) -> SpanAccess:
-        """The load of `part` of the axes; elements of the tile that are not in it get any that are, or if the load
-        `is_limited` its filling.
-        """
-        axes = self._axes_in(index)
+    def _load(self, index: sympy.Expr, form: Strided) -> SpanAccess:
+        span, part = form.span, form.part
+        axes = self.plan.tiled.axes_in(index)
         gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
@@ -312,9 +203,9 @@ class OnChipGather(Scans):
         masks += [f"({positions}{across} {condition})" for condition in conditions]
         if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
             masks.append(str(self._load_mask))
-        elif (part.starts or part.ends) and self.load_predicate is not None:
-            masks += self.bounds_text(self.load_predicate, dims)
-        is_turned = is_limited and span.major is not None and part.cuts(span.major)
+        elif (part.starts or part.ends) and form.predicate is not None:
+            masks += self.bounds_text(form.predicate, dims)
+        is_turned = form.is_limited and span.major is not None and part.cuts(span.major)
         place = [
             self._place_of_minor(span, axes, part),
             self._place_or_filling(span, axes, part, in_span) if is_turned else self._place_of_major(span, axes),
@@ -334,43 +225,15 @@ class OnChipGather(Scans):
             self.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
             axes,
             fills=not span.minor and span.step > 0 and not (part.starts or part.ends),
-            is_limited=is_limited,
+            is_limited=form.is_limited,
         )
-
-    def _aligned(self, name: str, index: sympy.Expr, span: Span) -> tuple[sympy.Expr, Span]:
-        """The load, beginning at a multiple of its step, where the buffer reaches so far: then loads of elements that
-        lie between each other's, as the even and the odd ones, are one.
-        """
-        offset = affine(index, [axis.symbol for axis in self.axis_of.values()]).offset
-        if span.minor or span.step < 2 or self._load_mask is not None or not isinstance(offset, sympy.Integer):
-            return index, span
-        behind = int(offset) % span.step
-        size = V.graph.get_buffer(name).get_layout().storage_size()
-        if offset < 0 or not self._stays_inside(index - behind + span.step - 1, size, None):
-            return index, span
-        return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
-
-    def _widened(self, name: str, index: sympy.Expr, span: Span, within: Bounds | None) -> Span:
-        """`span`, as long as a burst where the buffer reaches so far `within` these bounds."""
-        missing = shortest_row(V.graph.get_dtype(name).itemsize) - span.rest
-        size = V.graph.get_buffer(name).get_layout().storage_size()
-        taken = affine(index, [axis.symbol for axis in self.axis_of.values()])
-        rows = [symbol for symbol in taken.strides if symbol not in span.minor]
-        first = taken.offset + sympy.Add(*(symbol * taken.strides[symbol] for symbol in rows)) + span.lowest
-        for before in (0, missing) if missing > 0 else ():
-            start = first - before
-            ends = start, start + span.rest + missing - 1
-            if all(self._stays_inside(end, size, within) for end in ends):
-                place, lowest = span.place + before, span.lowest - before
-                return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
-        return span
 
     def _extent(self, index: sympy.Expr, span: Span, part: Part) -> tuple[str, list[str], sympy.Expr]:
         """Elements of the span, the conditions for those that exist, and the address of its first one. In `index`, axes
         of the span count from the start of the part.
         """
         zero = dict.fromkeys(span.axes, sympy.S.Zero)
-        affine_part = affine(index, self._tile_lengths())
+        affine_part = affine(index, self.plan.tiled.lengths)
         rows = [s for s in affine_part.strides if s not in span.axes]
         start = affine_part.offset + sympy.Add(*(symbol * affine_part.strides[symbol] for symbol in rows)) + span.lowest
         assert not start.free_symbols & zero.keys()
@@ -495,13 +358,13 @@ class OnChipGather(Scans):
     # -- stores -------------------------------------------------------------------------------------------------------
 
     def _store(self, index: sympy.Expr, span: Span) -> SpanAccess:
-        axes = self._axes_in(index)
+        axes = self.plan.tiled.axes_in(index)
         assert span.major is not None
         major = self.axis_with(span.major).prefix
         gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(index, span, Part(self._tile_lengths()))
+        in_span, conditions, start = self._extent(index, span, Part(self.plan.tiled.lengths))
         positions = self._positions(in_span, span)
         masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
@@ -533,10 +396,6 @@ class OnChipGather(Scans):
     def _stride_in_tile(self, axis: str, axes: AxisNames) -> str:
         inner = self.shape_of(axes[axes.index(axis) + 1 :])
         return f" * ({' * '.join(inner)})" if len(inner) > 1 else f" * {inner[0]}" if inner else ""
-
-
-def _is_indirect(index: sympy.Expr) -> bool:
-    return any(symbol_is_type(symbol, SymT.TMP) for symbol in index.free_symbols)
 
 
 def _times(factor: int, text: str) -> str:

@@ -22,10 +22,11 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis import predicates as conditions
-from inductor_npu.codegen.analysis.access_forms import renamed
+from inductor_npu.codegen.analysis.access_forms import Direct, Form, renamed
 from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.analysis.predicates import Conditions
+from inductor_npu.codegen.analysis.tiled_axes import AxisNames
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import tile_ops
 from inductor_npu.codegen.emit.emitted import EmittedKernel
@@ -39,8 +40,6 @@ from inductor_npu.codegen.index.bounds import Bounds, bounds_where
 from inductor_npu.codegen.index.index_values import by_operators, in_float64, with_exact_divisions
 from inductor_npu.codegen.index.vector_text import vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
-
-AxisNames = tuple[str, ...]
 
 
 class TileOverrides(NpuKernelOverrides):
@@ -102,7 +101,6 @@ class Address:
 
     text: str
     axes: AxisNames
-    bounded: Bounds | None
     indirect: bool
 
 
@@ -131,6 +129,7 @@ class TileKernel(EmittedKernel):
         self.plan = plan
         self.axes, self.tile = plan.axes, plan.tile
         self.axis_of = plan.tiled.axis_of
+        self.is_whole, self.needs_mask = plan.tiled.is_whole, plan.tiled.needs_mask
         # Whether some condition on indices is a value of the kernel.
         self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
@@ -168,7 +167,7 @@ class TileKernel(EmittedKernel):
         assert self.plan.calls[number].buffer == buffer, (
             "the loops make accesses in the order in which they are planned"
         )
-        self.form = renamed(self.plan.forms[number], self.loaded_indices)
+        self.form: Form = renamed(self.plan.forms[number], self.loaded_indices)
 
     # -- axes and their blocks ----------------------------------------------------------------------------------------
 
@@ -211,20 +210,8 @@ class TileKernel(EmittedKernel):
     def split_and_set_ranges(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
         return self.axes.index_variables(lengths)
 
-    def is_whole(self, prefix: str) -> bool:
-        """Whether an axis is in every tile from its first to its last element."""
-        if prefix in self.tile.whole:
-            return True
-        return self.axis_of[prefix].is_reduction and prefix in self.tile.blocks and prefix not in self.tile.loops
-
-    def needs_mask(self, prefix: str) -> bool:
-        """Whether some tile reaches beyond the end of the axis."""
-        return not V.graph.sizevars.statically_known_multiple_of(
-            self.axis_of[prefix].length, sympy.Integer(self.tile.blocks[prefix])
-        )
-
     def max_block(self, prefix: str) -> int:
-        return self.tile.blocks.get(prefix, 1)
+        return self.plan.tiled.block(prefix)
 
     def _has_constant_mask(self, tree: IterationRangesRoot) -> bool:
         return tree.prefix not in self.tile.blocks or not self.needs_mask(tree.prefix)
@@ -280,7 +267,7 @@ class TileKernel(EmittedKernel):
         return [self.axis_of[axis].symbol for axis in self.tile.order]
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
-        return next(axis for axis in self.axis_of.values() if axis.symbol == symbol)
+        return self.plan.tiled.axis_with[symbol]
 
     def is_linear(self, index: sympy.Expr) -> bool:
         """Whether `index` is a linear function of the axes."""
@@ -306,12 +293,6 @@ class TileKernel(EmittedKernel):
             if symbol in bounds.high:
                 conditions.append(f"({index} < {self.index_to_str(bounds.high[symbol])})")
         return conditions
-
-    def index_within_mask(self, index: sympy.Expr) -> sympy.Expr:
-        """`index` in terms of the axes, as it is where the condition holds under which loads are made at present."""
-        index = self.prepare_indexing(index)
-        bounds = self.load_predicate
-        return index if bounds is None else bounds.without_divisions(index, self.axes.lengths)
 
     def mask_of(self, bounds: Bounds) -> CSEVariable:
         """The condition as a value."""
@@ -347,30 +328,17 @@ class TileKernel(EmittedKernel):
 
     # -- addresses ----------------------------------------------------------------------------------------------------
 
-    def address(self, index: sympy.Expr, size: sympy.Expr) -> Address:
-        """Where `index` of a buffer with `size` elements lies, within the condition that holds at present."""
-        index = self.index_within_mask(index)
-        self.debug_index = index
-        own = {axis.prefix for axis in self.axis_of.values() if axis.symbol in index.free_symbols}
+    def address_of(self, form: Direct) -> Address:
+        """Where the elements of a tile lie in memory by `form`."""
+        index, axes = self.prepare_indexing(form.index), form.axes
         loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
-        axes = self.in_tile_order({*own, *(axis for value in loaded for axis in self.axes_of(value.shape))})
-        strides = affine(index, self.tile_symbols()).strides
-        for axis in axes:
-            if strides.get(self.axis_of[axis].symbol) == 1:
-                axes = (*(other for other in axes if other != axis), axis)
-                break
-        bounded = self.load_predicate
-        unlimited = self._load_mask is not None and self.axes_of(self._load_mask.shape)
-        guarded = unlimited and not (bounded and bounded.exact) and not self._stays_inside(index, size, bounded)
-        if guarded:
-            axes = (*self.in_tile_order({*self.axes_of(self._load_mask.shape)} - {*axes}), *axes)
         symbols = {axis: str(self.axis_of[axis].symbol) for axis in axes}
         spelled = {symbol: f"{symbol}{subscript((axis,), axes)}" for axis, symbol in symbols.items()}
         spelled |= {str(value): self.in_order(value, axes) for value in loaded}
         text = self._text_of_index(index, {s: spelled[str(s)] for s in index.free_symbols if str(s) in spelled})
-        if guarded:
+        if form.guarded:
             text = f"tl.where({self.in_order(self._load_mask, axes)}, {text}, 0)"
-        return Address(text, axes, bounded, bool(loaded))
+        return Address(text, axes, bool(loaded))
 
     def _text_of_index(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:
         """`index` as Triton text, with these spellings of symbols."""
@@ -402,22 +370,6 @@ class TileKernel(EmittedKernel):
         if among != own:
             text = f"tl.permute({text}, {[own.index(axis) for axis in among]})"
         return f"{text}{subscript(among, axes)}"
-
-    def _stays_inside(self, index: sympy.Expr, size: sympy.Expr, bounded: Bounds | None) -> bool:
-        """Whether the address is inside the buffer even where the condition does not hold."""
-        taken = affine(index, [axis.symbol for axis in self.axis_of.values()])
-        if taken.nonlinear or not isinstance(taken.offset, sympy.Integer):
-            return False
-        lowest = highest = int(taken.offset)
-        for symbol, stride in taken.strides.items():
-            first, last = sympy.S.Zero, self.axis_with(symbol).length - 1
-            if bounded is not None:
-                first, last = bounded.low.get(symbol, first), bounded.high.get(symbol, last + 1) - 1
-            if not all(isinstance(number, sympy.Integer) for number in (stride, first, last)):
-                return False
-            ends = int(stride) * int(first), int(stride) * int(last)
-            lowest, highest = lowest + min(ends), highest + max(ends)
-        return lowest >= 0 and V.graph.sizevars.statically_known_lt(sympy.Integer(highest), size)
 
     def mask_text_of(self, axis: str, axes: Sequence[str]) -> str:
         """The part of `axis` in the tile that exists, with the dimensions `axes`."""
@@ -453,8 +405,15 @@ class TileKernel(EmittedKernel):
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
         if not (lower or upper):
             return
-        address = self.address(expr, size)
-        mask = self.mask_text(address.axes, address.bounded)
+        index, predicate = self.prepare_indexing(expr), self.load_predicate
+        if predicate is not None:
+            index = predicate.without_divisions(index, self.axes.lengths)
+        loaded = (self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP))
+        depends = self.union_of_axes([value.shape for value in loaded])
+        masked = self.axes_of(self._load_mask.shape) if self._load_mask is not None else ()
+        form = self.plan.access_forms.direct(index, depends, masked, predicate, size)
+        address = self.address_of(form)
+        mask = self.mask_text(address.axes, predicate)
         limit = self.index_to_str(size) if upper else None
         line = self.indirect_assert(address.text, "0" if lower else None, limit, None if mask == "None" else mask)
         self.cse.generate(self.compute, line, assignment=False, dtype=torch.int32)
