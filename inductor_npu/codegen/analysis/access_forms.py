@@ -18,7 +18,7 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span, stays_inside
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
     Span,
@@ -34,6 +34,7 @@ from inductor_npu.codegen.analysis.tiled_axes import AxisNames, TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Condition
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds, bounds_where
+from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.vector_text import is_vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
 from inductor_npu.tiling import limits
@@ -151,7 +152,7 @@ class AccessForms:
                 axes = (*(other for other in axes if other != axis), axis)
                 break
         is_exact = predicate is not None and predicate.exact
-        guarded = bool(masked) and not is_exact and not tiled.stays_inside(index, size, predicate)
+        guarded = bool(masked) and not is_exact and not stays_inside(index, tiled.axes.lengths, size, predicate)
         if guarded:
             axes = (*tiled.in_order({*masked} - {*axes}), *axes)
         return Direct(index, axes, predicate, guarded)
@@ -173,7 +174,7 @@ class AccessForms:
             return predicate
         rest = replace(predicate, low={symbol: low for symbol, low in predicate.low.items() if symbol != row})
         from_row_start = begins_in_a_block(int(start), access.item_size)
-        return rest if from_row_start and self._tiled.stays_inside(index, _size(access), rest) else predicate
+        return rest if from_row_start and self._stays_inside(access, index, rest) else predicate
 
     # -- ranges of memory ---------------------------------------------------------------------------------------------
 
@@ -226,6 +227,9 @@ class AccessForms:
     def _prefix(self, symbol: sympy.Symbol) -> str:
         return self._tiled.axis_with[symbol].prefix
 
+    def _stays_inside(self, access: Access, index: sympy.Expr, within: Bounds | None = None) -> bool:
+        return stays_inside(index, self._tiled.axes.lengths, _size(access), within)
+
     def _may_be_limited(self, index: sympy.Expr, predicate: Bounds | None, part: Part, span: Span) -> bool:
         """Whether a load of the `part` can give the filling everywhere else: in a range that is read as a whole there
         is room for it behind the last element, where the gather takes it from.
@@ -243,7 +247,7 @@ class AccessForms:
         is_exact = predicate is not None and predicate.exact
         if is_exact and not index.free_symbols.intersection(predicate.symbols if predicate else ()):
             return True
-        return self._tiled.stays_inside(index, _size(access), None)
+        return self._stays_inside(access, index)
 
     def _is_in_tile(self, span: Span, item_size: int) -> bool:
         """Whether the tile has what the range needs: its minor axes as a whole, and as the innermost none whose block
@@ -274,7 +278,7 @@ class AccessForms:
         if span.minor or span.step < 2 or access.is_conditional or not isinstance(offset, sympy.Integer):
             return index, span
         behind = int(offset) % span.step
-        if offset < 0 or not self._tiled.stays_inside(index - behind + span.step - 1, _size(access), None):
+        if offset < 0 or not self._stays_inside(access, index - behind + span.step - 1):
             return index, span
         return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
 
@@ -287,7 +291,7 @@ class AccessForms:
         for before in (0, missing) if missing > 0 else ():
             start = first - before
             ends = start, start + span.rest + missing - 1
-            if all(self._tiled.stays_inside(end, _size(access), within) for end in ends):
+            if all(self._stays_inside(access, end, within) for end in ends):
                 place, lowest = span.place + before, span.lowest - before
                 return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
         return span
@@ -301,7 +305,7 @@ class AccessForms:
         if not depends:
             return None
         lengths, loaded = tiled.axes.lengths, access.loaded
-        if access.is_conditional and not stays_inside(index, lengths, loaded, _size(access)):
+        if access.is_conditional and not stays_inside(index, {**lengths, **loaded}, _size(access)):
             return None
         symbols = frozenset(tiled.axis_of[axis].symbol for axis in depends)
         span = indexed_span(index, lengths, loaded, symbols, access.item_size)

@@ -18,12 +18,13 @@ from inductor_npu.codegen.analysis import predicates as conditions
 from inductor_npu.codegen.analysis import short_row_ends as edges
 from inductor_npu.codegen.analysis.access_forms import AccessForms, Form
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span, stays_inside
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
 from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.strided_ranges import Span, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.analysis.subdomains import Section, sections_of, trace_of_section
 from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
+from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan_tile
@@ -272,6 +273,6 @@ def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedSpan | None:
         return None
     if access.masked:
         size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
-        if not stays_inside(access.index, lengths, access.loaded, size):
+        if not stays_inside(access.index, {**lengths, **access.loaded}, size):
             return None
     return indexed_span(access.index, lengths, access.loaded, access.indirect, access.item_size)

@@ -8,8 +8,6 @@ import sympy
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.tiling.plan import TilePlan
 
 # Prefixes of axes, in the order of a tile's dimensions.
@@ -52,19 +50,3 @@ class TiledAxes:
     def axes_in(self, index: sympy.Expr) -> AxisNames:
         """The dimensions of the tile on which `index` depends."""
         return tuple(axis for axis in self.tile.order if self.axis_of[axis].symbol in index.free_symbols)
-
-    def stays_inside(self, index: sympy.Expr, size: sympy.Expr, bounds: Bounds | None) -> bool:
-        """Whether `index`, in elements, is inside a buffer of `size` elements wherever an axis is, within `bounds`."""
-        taken = affine(index, self.axis_with)
-        if taken.nonlinear or not isinstance(taken.offset, sympy.Integer):
-            return False
-        lowest = highest = int(taken.offset)
-        for symbol, stride in taken.strides.items():
-            first, last = sympy.S.Zero, self.axis_with[symbol].length - 1
-            if bounds is not None:
-                first, last = bounds.low.get(symbol, first), bounds.high.get(symbol, last + 1) - 1
-            if not all(isinstance(number, sympy.Integer) for number in (stride, first, last)):
-                return False
-            ends = int(stride) * int(first), int(stride) * int(last)
-            lowest, highest = lowest + min(ends), highest + max(ends)
-        return lowest >= 0 and V.graph.sizevars.statically_known_lt(sympy.Integer(highest), size)
