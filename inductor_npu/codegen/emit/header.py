@@ -173,10 +173,10 @@ def _access(kernel: NpuKernel, function: str, names: Sequence[str]) -> PlannedAc
     is_store = function != "tl.load"
     axes, stretch, span = _axes_of(kernel, names), 0, 0
     for name in names:
-        if name in kernel.spans:
-            gathered, stretch = kernel.spans[name]
+        if name in kernel.gatherer.spans:
+            gathered, stretch = kernel.gatherer.spans[name]
             axes |= frozenset(gathered)
-        span = kernel.spans_by_index.get(name, span)
+        span = kernel.indexed.spans_by_index.get(name, span)
     return PlannedAccess(
         _item_size(kernel, pointer), axes, None, frozenset(), is_store, stretch=stretch, span=span, rows=axes
     )

@@ -21,24 +21,71 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg, triton_type
 from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from inductor_npu.codegen.analysis import predicates
 from inductor_npu.codegen.analysis.access_forms import Direct, Indexed, Strided
 from inductor_npu.codegen.analysis.axes import Axis
+from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
+from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.emit.addresses import Address, Addresses
 from inductor_npu.codegen.emit.emitted import Tiled
-from inductor_npu.codegen.emit.gather_by_index import GatherByIndex
+from inductor_npu.codegen.emit.gather_by_index import IndexedGatherer
 from inductor_npu.codegen.emit.masked_lanes import filling_text, take_filling
-from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
-from inductor_npu.codegen.emit.tile_kernel import Address, AxisNames
+from inductor_npu.codegen.emit.on_chip_gather import Gatherer, SpanAccess
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.reductions import Reducer
+from inductor_npu.codegen.emit.rows import Rows
+from inductor_npu.codegen.emit.scans import Scanner
+from inductor_npu.codegen.emit.tile_kernel import AxisNames, TileKernel
+from inductor_npu.codegen.emit.tile_ops import TileOps
+from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.index.vector_text import CannotEmit
 from inductor_npu.tiling import limits
 
 
-class NpuKernel(GatherByIndex):
+class NpuKernel(TileKernel):
     """The whole kernel: how tiles are loaded and stored, and the loops around them."""
 
-    # -- loads and stores ---------------------------------------------------------------------------------------------
+    overrides = TileOverrides
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.addresses = Addresses(self)
+        self.positions = Positions(self)
+        self.rows = Rows(self, self.addresses)
+        self.reducer = Reducer(self, self.rows, self.addresses)
+        self.scanner = Scanner(self, self.rows, self.addresses)
+        self.gatherer = Gatherer(self, self.addresses, self.positions)
+        self.indexed = IndexedGatherer(self, self.addresses, self.positions)
+
+    def __enter__(self) -> NpuKernel:
+        super().__enter__()
+        assert self.overrides is not None
+        operators = TileOps(self, self.overrides(), self.addresses, self.positions)
+        self.exit_stack.enter_context(V.set_ops_handler(operators))
+        nodes = self.features.scheduler_nodes()
+        if may_be_in(nodes):
+            self.exit_stack.enter_context(V.set_ops_handler(WideAddresses(V.get_ops_handler(), nodes, self.axes)))
+        if predicates.are_in(self.features):
+            self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.known)))
+        return self
+
+    # -- what others write --------------------------------------------------------------------------------------------
+
+    def reduction(self, *args: Any, **kwargs: Any) -> Any:
+        return self.reducer.reduction(*args, **kwargs)
+
+    def scan(self, *args: Any, **kwargs: Any) -> Any:
+        return self.scanner.scan(*args, **kwargs)
+
+    def sort(self, *args: Any, **kwargs: Any) -> Any:
+        return self.scanner.sort(*args, **kwargs)
+
+    def bucketize(self, *args: Any, **kwargs: Any) -> Any:
+        return self.scanner.bucketize(*args, **kwargs)
 
     def load(self, name: str, index: sympy.Expr) -> TritonCSEVariable:
         """A load with its contiguous axis last, brought into the tile's order on chip."""
@@ -49,16 +96,16 @@ class NpuKernel(GatherByIndex):
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
         form = self.form
         if not isinstance(form, Direct):
-            ranged = self.indexed_load(form) if isinstance(form, Indexed) else self.strided_load(form)
+            ranged = self.indexed.indexed_load(form) if isinstance(form, Indexed) else self.gatherer.strided_load(form)
             return self._load_span(pointer, index, dtype, ranged)
-        address = self.address_of(form)
-        mask = self.mask_text(address.axes, form.predicate)
+        address = self.addresses.address_of(form)
+        mask = self.addresses.mask_text(address.axes, form.predicate)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self._load_mask is not None:
             other = f", other={filling_text(self._load_other, dtype)}"
         buffer = self._buffer_of(address, index)
-        text = self.padded_later(f"{line}{other})", address, bool(other))
+        text = self.rows.padded_later(f"{line}{other})", address, bool(other))
         raw = self.cse.generate(buffer, text, dtype=dtype, shape=self.shape_of(address.axes))
         self.fillings.loaded(raw)
         value = self._computable(raw, dtype, buffer)
@@ -77,7 +124,7 @@ class NpuKernel(GatherByIndex):
         other = f", other={filling_text(self._load_other, dtype)}" if span.is_limited else ""
         line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
         if span.fills and self._load_mask is None:
-            line = self.padded_later(line, whole, False)
+            line = self.rows.padded_later(line, whole, False)
         raw = self.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
         self.fillings.loaded(raw)
         shape = self.shape_of(span.axes)
@@ -122,8 +169,10 @@ class NpuKernel(GatherByIndex):
         if len(order) == 2 and not fills_bursts(self.max_block(order[-1]), 4):
             # Turned, each of its elements would have a block of the Unified Buffer.
             sizes = dict(zip(order, self.shape_of(order), strict=True))
-            place = " + ".join((self._counted(axes[1], sizes), f"{self._counted(axes[0], sizes)} * {sizes[axes[1]]}"))
-            text = f"device_functions.gather({value}, {self.hoisted('place', place)})"
+            place = " + ".join(
+                (self.positions.counted(axes[1], sizes), f"{self.positions.counted(axes[0], sizes)} * {sizes[axes[1]]}")
+            )
+            text = f"device_functions.gather({value}, {self.positions.hoisted('place', place)})"
             text = f"tl.reshape({text}, [{', '.join(sizes.values())}])"
         else:
             text = f"tl.permute({value}, {[axes.index(axis) for axis in order]})"
@@ -137,9 +186,9 @@ class NpuKernel(GatherByIndex):
         for axis in reversed([axis for axis in self.axes_of(value.shape) if axis not in axes]):
             if mode != "atomic_add":
                 raise CannotEmit(f"a store to {name} at {index} of a value that differs along {axis}")
-            value = self.sum_along(value, axis)  # one sum instead of many additions to one address
+            value = self.reducer.sum_along(value, axis)  # one sum instead of many additions to one address
         value = self.broadcast(value, self.in_tile_order(axes), self.compute)
-        arguments = self._store_arguments(name, value, self.is_last_text(name))
+        arguments = self._store_arguments(name, value, self.addresses.is_last_text(name))
         if mode is None:
             line = f"tl.store({arguments})"
         elif mode == "atomic_add":
@@ -168,15 +217,17 @@ class NpuKernel(GatherByIndex):
         """
         pointer = self.args.output(name)
         if isinstance(self.form, Strided):
-            span = self.strided_store(self.form)
+            span = self.gatherer.strided_store(self.form)
             text = f"device_functions.gather({self._wide(value) if span.is_wide else value}, {span.place})"
             text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
             text = _narrowed(text, value.dtype) if span.is_wide else text
             return f"{pointer} + ({span.address}), {text}, {span.mask}"
         assert isinstance(self.form, Direct), "a store by loaded indices is one of elements"
-        address = self.address_of(self.form)
-        text = self.in_order(value, address.axes)
-        mask = " & ".join([part for part in (self.mask_text(address.axes),) if part != "None"] + [*conditions])
+        address = self.addresses.address_of(self.form)
+        text = self.addresses.in_order(value, address.axes)
+        mask = " & ".join(
+            [part for part in (self.addresses.mask_text(address.axes),) if part != "None"] + [*conditions]
+        )
         return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"
 
     def _wide(self, value: CSEVariable) -> str:
@@ -185,8 +236,6 @@ class NpuKernel(GatherByIndex):
         if value.dtype == torch.int64:
             return f"{value}.to(tl.int32)"
         return f"{value}" if value.dtype in (torch.float32, torch.int32) else f"{value}.to(tl.float32)"
-
-    # -- the kernel around the body -----------------------------------------------------------------------------------
 
     def codegen_body(self) -> None:
         """Moves what was written since the last call to the body, inside loops over the looped reduced axes."""
@@ -224,7 +273,7 @@ class NpuKernel(GatherByIndex):
         """Lengths that are known, then the loop over tiles around the body."""
         body = IndentedBuffer()
         self.write_lengths(body)
-        body.splice(self.before_tiles)
+        body.splice(self.positions.before_tiles)
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
         loop = self.loop_over_tiles(tiles)
@@ -271,7 +320,7 @@ class NpuKernel(GatherByIndex):
                 continue
             block = self.block(axis.prefix)
             offset = f"{number} * {block}" if number == "tile" else f"({number}) * {block}"
-            if axis.prefix in self.blocks_with_offsets:
+            if axis.prefix in self.positions.blocks_with_offsets:
                 inside.writeline(f"{axis.prefix}offset = {offset}")
                 offset = f"{axis.prefix}offset"
             inside.writeline(f"{axis.symbol} = {offset} + tl.arange(0, {block}){cast}")
@@ -295,6 +344,22 @@ class NpuKernel(GatherByIndex):
     def tiled(self) -> list[Tiled]:
         blocks = {axis: self.block(axis) for axis in self.tile.blocks}
         return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        if not (lower or upper):
+            return
+        index, predicate = self.prepare_indexing(expr), self.load_predicate
+        if predicate is not None:
+            index = predicate.without_divisions(index, self.axes.lengths)
+        loaded = (self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP))
+        depends = self.union_of_axes([value.shape for value in loaded])
+        masked = self.axes_of(self._load_mask.shape) if self._load_mask is not None else ()
+        form = self.plan.access_forms.direct(index, depends, masked, predicate, size)
+        address = self.addresses.address_of(form)
+        mask = self.addresses.mask_text(address.axes, predicate)
+        limit = self.index_to_str(size) if upper else None
+        line = self.indirect_assert(address.text, "0" if lower else None, limit, None if mask == "None" else mask)
+        self.cse.generate(self.compute, line, assignment=False, dtype=torch.int32)
 
 
 def _narrowed(wide: str, dtype: torch.dtype | None) -> str:

@@ -11,28 +11,22 @@ row by row, so that one gather over one axis does it all: the form that Ascend's
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
-import torch
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
-from torch._inductor.utils import sympy_subs
 
 from inductor_npu.codegen.analysis.access_forms import Strided
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
     Span,
-    fills_bursts,
 )
-from inductor_npu.codegen.emit.scans import Scans
-from inductor_npu.codegen.emit.tile_kernel import AxisNames, subscript
+from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.tile_kernel import AxisNames, TileKernel, subscript
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.value_range import value_range
 from inductor_npu.codegen.index.vector_text import vector_text
-from inductor_npu.tiling import limits
 
 
 @dataclass(frozen=True)
@@ -57,154 +51,48 @@ class SpanAccess:
     is_wide: bool = False
 
 
-class OnChipGather(Scans):
-    """A kernel whose loads and stores may go through spans."""
+class Gatherer:
+    """Writes the loads and stores of `kernel` that go through ranges of memory."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        self.before_tiles = IndentedBuffer()
-        self._hoisted: dict[str, str] = {}
-        self.blocks_with_offsets: set[str] = set()
-        # What a span's positions, by their name, stand for: axes of the tile, and elements for each one of theirs.
+    def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
+        self.kernel, self.addresses, self.positions = kernel, addresses, positions
+        # What a range's positions, by their name, stand for: axes of the tile, and elements for each one of theirs.
         self.spans: dict[str, tuple[AxisNames, int]] = {}
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-
-    def hoisted(self, prefix: str, text: str) -> str:
-        """A name for `text`, which does not depend on the tile."""
-        if text not in self._hoisted:
-            name = f"{prefix}{sum(other.startswith(prefix) for other in self._hoisted.values())}"
-            self._hoisted[text] = name
-            self.before_tiles.writeline(f"{name} = {text}")
-        return self._hoisted[text]
 
     def strided_load(self, form: Strided) -> SpanAccess:
         """The load of `form`; elements of the tile that are not in its part get any that are, or where it is limited
         the load's filling.
         """
-        index = self.prepare_indexing(form.index)
+        index = self.kernel.prepare_indexing(form.index)
         return replace(self._load(index, form), is_wide=form.is_wide)
 
     def strided_store(self, form: Strided) -> SpanAccess:
         """The store of `form`, of a value that has all axes of the address in the tile's order."""
-        return replace(self._store(self.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
-
-    # -- conditions on indices ----------------------------------------------------------------------------------------
-
-    def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
-        """A condition on indices of which there are too few for a vector comparison is one on the numbers of elements
-        of the tile: one on the indices, repeated, Ascend's compiler would compare before it repeats it.
-        """
-        bounds = mask.predicate
-        if bounds is None or not bounds.exact or not self.axes_of(mask.shape):
-            return mask
-        all_of_them = math.prod(map(self.max_block, axes))
-        few = [self.axis_with(symbol).prefix for symbol in bounds.symbols]
-        if all_of_them < limits.WHOLE_COMPARISON_32 or not any(
-            self._compares_few(axis, axes, all_of_them) for axis in few
-        ):
-            return mask
-        text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
-        result = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
-        self.note_predicate(result, bounds)
-        return result
-
-    def _compares_few(self, axis: str, axes: Sequence[str], all_of_them: int) -> bool:
-        """Whether a condition on the index along `axis` is too short for a vector comparison in a tile with dimensions
-        `axes` and so many elements.
-        """
-        # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own; repeated
-        # at all, conditions are compared once more, in 16 bits.
-        is_dear = axis == axes[-1] or all_of_them < limits.WHOLE_COMPARISON
-        least = 1 if is_dear else limits.FEW_COMPARISONS
-        return least < self.max_block(axis) < limits.WHOLE_COMPARISON_32
-
-    def _bounds_on_numbers(self, bounds: Bounds, symbol: sympy.Symbol, axes: Sequence[str]) -> str:
-        """The bounds of one axis, as a condition on the numbers of the elements of a tile with dimensions `axes`."""
-        axis, shape = self.axis_with(symbol).prefix, self.shape_of(axes)
-        if axis == axes[0]:
-            number = self.hoisted("number", f"tl.arange(0, {' * '.join(shape)})")
-            inner = "".join(f" * {block}" for block in shape[1:])
-        else:
-            number, inner = self._counted(axis, dict(zip(axes, shape, strict=True))), ""
-        place = self.hoisted("at", f"tl.reshape({number}, [{', '.join(shape)}])")
-        return " & ".join(
-            f"({place} {sign} ({self.index_to_str(ends[symbol] - self._offset(axis))}){inner})"
-            for sign, ends in ((">=", bounds.low), ("<", bounds.high))
-            if symbol in ends
-        )
-
-    # -- what both need -----------------------------------------------------------------------------------------------
-
-    def _offset(self, axis: str) -> sympy.Expr:
-        """The index of the tile's first element along `axis`."""
-        if self.is_whole(axis):
-            return sympy.S.Zero
-        self.blocks_with_offsets.add(axis)
-        return sympy.Symbol(f"{axis}offset", integer=True, nonnegative=True)
-
-    def _local(self, axis: str, axes: Sequence[str]) -> str:
-        """The position in the tile along `axis`, with dimensions for `axes`, or with one if those are `_counted`."""
-        if self._is_counted(axes):
-            return self._counted(axis, dict(zip(axes, self.shape_of(axes), strict=True)))
-        return f"tl.arange(0, {self.block(axis)}){subscript((axis,), axes)}"
-
-    def _is_counted(self, axes: Sequence[str]) -> bool:
-        """Whether a table for elements along `axes` is made of their numbers: as a sum over dimensions, with a part of
-        it whose innermost dimension is shorter than a burst, each element would have a block of the Unified Buffer.
-        """
-        short = {axis for axis in axes if axis in self.axis_of and not fills_bursts(self.max_block(axis), 4)}
-        return len(axes) > 1 and (len(short) > 1 or axes[-1] in short)
-
-    def _counted(self, dimension: str, sizes: dict[str, str]) -> str:
-        """The position along `dimension` of each element of a tile with dimensions of these sizes, as a vector."""
-        outermost = next(iter(sizes))
-        remaining = self.hoisted("number", f"tl.arange(0, {' * '.join(sizes.values())})")
-        for name, size in reversed(sizes.items()):
-            if name == outermost:
-                break
-            quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {size})")
-            if name == dimension:
-                return f"({remaining} - {size} * {quotient})"
-            remaining = quotient
-        return remaining
-
-    def _row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], span: str) -> str:
-        symbols = {self.axis_of[axis].symbol: axis for axis in rows}
-        spelled = {symbol: sympy.Symbol(f"{symbol}{subscript((axis,), dims)}") for symbol, axis in symbols.items()}
-        text = self.index_to_str(sympy_subs(start, spelled))
-        across = f"{span}{subscript(('span',), dims)}"
-        return across if text == "0" else f"{text} + {across}"
+        return replace(self._store(self.kernel.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
 
     def _positions(self, in_span: str, span: Span) -> str:
         """The name of the positions in a span of so many elements."""
-        name = self.hoisted("span", f"tl.arange(0, {in_span})")
-        axes = tuple(self.axis_with(symbol).prefix for symbol in span.axes)
+        name = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
+        axes = tuple(self.kernel.axis_with(symbol).prefix for symbol in span.axes)
         self.spans.setdefault(name, (axes, 1 if span.minor else abs(span.step)))
         return name
 
-    def _flat(self, text: str, axes: Sequence[str]) -> str:
-        """`text`, which is made of `_local` positions, with one dimension."""
-        if len(axes) < 2 or self._is_counted(axes):
-            return text
-        return f"tl.reshape({text}, [{' * '.join(self.shape_of(axes))}])"
-
-    # -- loads --------------------------------------------------------------------------------------------------------
-
     def _load(self, index: sympy.Expr, form: Strided) -> SpanAccess:
         span, part = form.span, form.part
-        axes = self.plan.tiled.axes_in(index)
-        gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
+        axes = self.kernel.plan.tiled.axes_in(index)
+        gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
         in_span, conditions, start = self._extent(part.moved(index, span.axes), span, part)
-        shape = (*self.shape_of(rows), in_span)
+        shape = (*self.kernel.shape_of(rows), in_span)
         positions = self._positions(in_span, span)
         across = subscript(("span",), dims)
-        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+        masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{across} {condition})" for condition in conditions]
-        if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
-            masks.append(str(self._load_mask))
+        if self.kernel._load_mask is not None and not self.kernel.axes_of(self.kernel._load_mask.shape):
+            masks.append(str(self.kernel._load_mask))
         elif (part.starts or part.ends) and form.predicate is not None:
-            masks += self.bounds_text(form.predicate, dims)
+            masks += self.addresses.bounds_text(form.predicate, dims)
         is_turned = form.is_limited and span.major is not None and part.cuts(span.major)
         place = [
             self._place_of_minor(span, axes, part),
@@ -212,17 +100,19 @@ class OnChipGather(Scans):
         ]
         size = f"{in_span}" if in_span.isdecimal() or "*" not in in_span else f"({in_span})"
         for position, axis in enumerate(rows):
-            inner = " * ".join((*self.shape_of(rows[position + 1 :]), size))
+            inner = " * ".join((*self.kernel.shape_of(rows[position + 1 :]), size))
             place.append(
-                f"{self._local(axis, axes)} * ({inner})" if "*" in inner else f"{self._local(axis, axes)} * {inner}"
+                f"{self.positions.local(axis, axes)} * ({inner})"
+                if "*" in inner
+                else f"{self.positions.local(axis, axes)} * {inner}"
             )
-        text = self._flat(" + ".join(part for part in place if part), axes)
+        text = self.positions.flat(" + ".join(part for part in place if part), axes)
         return SpanAccess(
-            self._row_address(start, rows, dims, positions),
+            self.addresses.row_address(start, rows, dims, positions),
             " & ".join(masks) or "None",
             rows,
             shape,
-            self.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
+            self.positions.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
             axes,
             fills=not span.minor and span.step > 0 and not (part.starts or part.ends),
             is_limited=form.is_limited,
@@ -233,15 +123,15 @@ class OnChipGather(Scans):
         of the span count from the start of the part.
         """
         zero = dict.fromkeys(span.axes, sympy.S.Zero)
-        affine_part = affine(index, self.plan.tiled.lengths)
+        affine_part = affine(index, self.kernel.plan.tiled.lengths)
         rows = [s for s in affine_part.strides if s not in span.axes]
         start = affine_part.offset + sympy.Add(*(symbol * affine_part.strides[symbol] for symbol in rows)) + span.lowest
         assert not start.free_symbols & zero.keys()
         if span.major is None:
             length = 1 << (span.rest - 1).bit_length()
             return str(length), [f"< {span.rest}"] if length != span.rest else [], start
-        axis = self.axis_with(span.major).prefix
-        block, offset, step = self.block(axis), self._offset(axis), abs(span.step)
+        axis = self.kernel.axis_with(span.major).prefix
+        block, offset, step = self.kernel.block(axis), self.positions.offset(axis), abs(span.step)
         in_span = _times(span.stretch, block)
         # How far the last index of the major axis reaches beyond the address of the next one.
         beyond = span.rest - step
@@ -259,7 +149,7 @@ class OnChipGather(Scans):
             end = _plus(_times(step, there), beyond)
             return in_span, [f"< {end}"] if end != in_span else [], start
         start += span.step * offset
-        if self.needs_mask(axis):
+        if self.kernel.needs_mask(axis):
             conditions.append(f"< {_plus(left, beyond)}")
             end = _plus(_times(step, block), max(beyond, 0))
         if end != in_span:
@@ -270,10 +160,10 @@ class OnChipGather(Scans):
         """Which index of the `part` along the major `axis` the span begins with, and how many indices it has."""
         assert span.major is not None
         start, there = part.starts.get(span.major, 0), self._existing(axis, part.end_of(span.major))
-        if self.is_whole(axis):
+        if self.kernel.is_whole(axis):
             length = int(there) - start
             return sympy.Integer(0 if span.step > 0 else length - 1), str(length)
-        offset, before = self._offset(axis), self._before(axis, start)
+        offset, before = self.positions.offset(axis), self._before(axis, start)
         count = f"tl.maximum({there if before == '0' else f'{there} - {before}'}, 0)"
         if span.step > 0:
             first = sympy.Symbol(f"tl.maximum({offset}, {start})", integer=True) if start else offset
@@ -282,67 +172,77 @@ class OnChipGather(Scans):
 
     def _before(self, axis: str, start: int) -> str:
         """How many of a tile's elements along `axis` come before index `start`."""
-        return str(start) if self.is_whole(axis) or start == 0 else f"tl.maximum({start} - {self._offset(axis)}, 0)"
+        return (
+            str(start)
+            if self.kernel.is_whole(axis) or start == 0
+            else f"tl.maximum({start} - {self.positions.offset(axis)}, 0)"
+        )
 
     def _existing(self, axis: str, end: int | None = None) -> str:
         """How many of a tile's elements along `axis` there are, up to index `end` if there is one."""
         if end is not None:
-            return str(end) if self.is_whole(axis) else f"tl.minimum({self.block(axis)}, {end} - {self._offset(axis)})"
-        if not self.needs_mask(axis):
-            return self.block(axis)
-        left = f"{axis}numel" if self.is_whole(axis) else f"({axis}numel - {self._offset(axis)})"
-        return f"tl.minimum({self.block(axis)}, {left})"
+            return (
+                str(end)
+                if self.kernel.is_whole(axis)
+                else f"tl.minimum({self.kernel.block(axis)}, {end} - {self.positions.offset(axis)})"
+            )
+        if not self.kernel.needs_mask(axis):
+            return self.kernel.block(axis)
+        left = f"{axis}numel" if self.kernel.is_whole(axis) else f"({axis}numel - {self.positions.offset(axis)})"
+        return f"tl.minimum({self.kernel.block(axis)}, {left})"
 
     def _place_in_tile(self, place: str, span: Span, part: Part) -> str:
         """The name of the table `place`, of a whole tile; for another than a whole tile its text."""
         if span.major is None:
-            return self.hoisted("place", place)
-        axis = self.axis_with(span.major).prefix
+            return self.positions.hoisted("place", place)
+        axis = self.kernel.axis_with(span.major).prefix
         is_part = part.cuts(span.major)
         if span.step > 0:
             missing = self._before(axis, part.starts.get(span.major, 0))
-        elif is_part or self.needs_mask(axis):
-            missing = f"({self.block(axis)} - {self._existing(axis, part.end_of(span.major) if is_part else None)})"
+        elif is_part or self.kernel.needs_mask(axis):
+            missing = (
+                f"({self.kernel.block(axis)} - {self._existing(axis, part.end_of(span.major) if is_part else None)})"
+            )
         else:
             missing = "0"
         if missing == "0":
-            return self.hoisted("place", place)
+            return self.positions.hoisted("place", place)
         missing = _times(abs(span.step), missing)
-        if is_part and self.is_whole(axis):
-            return self.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
-        return f"tl.maximum({self.hoisted('place', place)} - {missing}, 0)"
+        if is_part and self.kernel.is_whole(axis):
+            return self.positions.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
+        return f"tl.maximum({self.positions.hoisted('place', place)} - {missing}, 0)"
 
     def _place_or_filling(self, span: Span, axes: Sequence[str], part: Part, in_span: str) -> str:
         """Positions of the `part` of the major axis, which is whole in the tile; before it those at the end of the
         span, where there is no element, as there is none right behind the part.
         """
         assert span.major is not None
-        axis, step = self.axis_with(span.major).prefix, abs(span.step)
+        axis, step = self.kernel.axis_with(span.major).prefix, abs(span.step)
         start, end = part.starts.get(span.major, 0), part.end_of(span.major)
-        local = _times(step, self._local(axis, axes if self._is_counted(axes) else (axis,)))
+        local = _times(step, self.positions.local(axis, axes if self.positions.is_counted(axes) else (axis,)))
         text = _plus(local, -step * start) if span.step > 0 else f"{step * (end - 1)} - {local}"
-        if start if span.step > 0 else end < self.tile.blocks[axis]:  # negative in some places
-            place = self.hoisted("at", text)
+        if start if span.step > 0 else end < self.kernel.tile.blocks[axis]:  # negative in some places
+            place = self.positions.hoisted("at", text)
             text = f"{place} + (({place} >> 31) & ({in_span}))"
-        if self._is_counted(axes):
-            return self.hoisted("at", text)
-        return f"{self.hoisted('at', text)}{subscript((axis,), axes)}"
+        if self.positions.is_counted(axes):
+            return self.positions.hoisted("at", text)
+        return f"{self.positions.hoisted('at', text)}{subscript((axis,), axes)}"
 
     def _place_of_major(self, span: Span, axes: Sequence[str]) -> str:
         if span.major is None:
             return ""
-        axis = self.axis_with(span.major).prefix
-        local = self._local(axis, axes)
+        axis = self.kernel.axis_with(span.major).prefix
+        local = self.positions.local(axis, axes)
         if span.step < 0:
-            local = f"({self.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
+            local = f"({self.kernel.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
         return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
 
     def _place_of_minor(self, span: Span, axes: Sequence[str], part: Part) -> str:
         """Positions of the minor axes; lanes that are not in the part are at some position of the span."""
         if not span.minor:
             return str(span.place) if span.place != 0 else ""
-        lengths = {symbol: self.tile.blocks[self.axis_with(symbol).prefix] for symbol in span.minor}
-        names = {symbol: self._local(self.axis_with(symbol).prefix, axes) for symbol in span.minor}
+        lengths = {symbol: self.kernel.tile.blocks[self.kernel.axis_with(symbol).prefix] for symbol in span.minor}
+        names = {symbol: self.positions.local(self.kernel.axis_with(symbol).prefix, axes) for symbol in span.minor}
         names |= {
             symbol: f"({names[symbol]} - {part.starts[symbol]})" for symbol in span.minor if symbol in part.starts
         }
@@ -355,46 +255,44 @@ class OnChipGather(Scans):
             text = f"tl.minimum({text}, {span.rest - 1})"
         return f"tl.maximum({text}, 0)" if lowest < 0 else text
 
-    # -- stores -------------------------------------------------------------------------------------------------------
-
     def _store(self, index: sympy.Expr, span: Span) -> SpanAccess:
-        axes = self.plan.tiled.axes_in(index)
+        axes = self.kernel.plan.tiled.axes_in(index)
         assert span.major is not None
-        major = self.axis_with(span.major).prefix
-        gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
+        major = self.kernel.axis_with(span.major).prefix
+        gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(index, span, Part(self.plan.tiled.lengths))
+        in_span, conditions, start = self._extent(index, span, Part(self.kernel.plan.tiled.lengths))
         positions = self._positions(in_span, span)
-        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+        masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
-        shape = (*self.shape_of(rows), in_span)
+        shape = (*self.kernel.shape_of(rows), in_span)
         # Where the element of the tile is that belongs at each position of the span.
         steps = affine(index, span.axes).strides
         inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
         sizes = dict(zip(dims, shape, strict=True))
-        is_counted = self._is_counted(dims)
-        place, remaining = [], self._counted("span", sizes) if is_counted else positions
+        is_counted = self.positions.is_counted(dims)
+        place, remaining = [], self.positions.counted("span", sizes) if is_counted else positions
         for symbol in inner:
-            length = int(self.axis_with(symbol).length)
-            quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
-            place.append((self.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
+            length = int(self.kernel.axis_with(symbol).length)
+            quotient = self.positions.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
+            place.append((self.kernel.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
             remaining = quotient
-        place.append((major, f"tl.minimum({remaining}, {self.block(major)} - 1)"))
+        place.append((major, f"tl.minimum({remaining}, {self.kernel.block(major)} - 1)"))
         across = "" if is_counted else subscript(("span",), dims)
         terms = [f"{text}{across}{self._stride_in_tile(axis, axes)}" for axis, text in place]
         for axis in rows:
-            local = self._counted(axis, sizes) if is_counted else self._local(axis, dims)
+            local = self.positions.counted(axis, sizes) if is_counted else self.positions.local(axis, dims)
             terms.append(f"{local}{self._stride_in_tile(axis, axes)}")
         text = " + ".join(terms)
         if rows and not is_counted:
             text = f"tl.reshape({text}, [{' * '.join(shape)}])"
-        address = self._row_address(start, rows, dims, positions)
+        address = self.addresses.row_address(start, rows, dims, positions)
         mask = " & ".join(masks) or "None"
-        return SpanAccess(address, mask, rows, shape, self.hoisted("place", text), axes, fills=False)
+        return SpanAccess(address, mask, rows, shape, self.positions.hoisted("place", text), axes, fills=False)
 
     def _stride_in_tile(self, axis: str, axes: AxisNames) -> str:
-        inner = self.shape_of(axes[axes.index(axis) + 1 :])
+        inner = self.kernel.shape_of(axes[axes.index(axis) + 1 :])
         return f" * ({' * '.join(inner)})" if len(inner) > 1 else f" * {inner[0]}" if inner else ""
 
 
