@@ -109,8 +109,10 @@ def loops_of(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> li
         for number, part in enumerate(section.parts):
             (length,) = (axis.length for axis in part.axes.pointwise if axis.symbol == section.along.symbol)
             blocks = {**tile.blocks, section.along.prefix: next_power_of_2(int(length))}
-            calls = tuple(trace_of_section(nodes, part).calls)
-            of_part = KernelPlan(part.axes, work, replace(tile, blocks=blocks), calls, plan.is_int32)
+            inside = trace_of_section(nodes, part)
+            choices = (work_of(inside, part.axes, walked) for walked in _choices_of_walked(inside, part.axes))
+            work = next(work for work in choices if work is not None)
+            of_part = KernelPlan(part.axes, work, replace(tile, blocks=blocks), tuple(inside.calls), plan.is_int32)
             loops.append(Loop(part, of_part, number > 0))
     return loops if len(loops) > 1 else []
 

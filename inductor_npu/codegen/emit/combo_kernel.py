@@ -27,7 +27,7 @@ from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel
 from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.setup import compat
+from inductor_npu.codegen.emit.uncounted import Uncounted
 
 
 class ComboFeatures(SIMDKernelFeatures):
@@ -43,7 +43,7 @@ class ComboFeatures(SIMDKernelFeatures):
         return max((part.select_index_dtype() for part in self.parts), key=lambda dtype: dtype.itemsize)
 
 
-class PartKernel(NpuKernel):
+class PartKernel(NpuKernel, Uncounted):
     """One of the kernels in a combo kernel: its blocks stand in the source, its tiles begin where those of the part
     before it ended.
     """
@@ -144,6 +144,4 @@ class NpuComboKernel(EmittedKernel):
 
 def _part(features: SIMDKernelFeatures, plan: KernelPlan) -> PartKernel:
     lengths = {axis.prefix: axis.length for axis in plan.axes.all}
-    part = PartKernel(lengths, features=features, plan=plan)
-    compat.count_kernels(-1)
-    return part
+    return PartKernel(lengths, features=features, plan=plan)

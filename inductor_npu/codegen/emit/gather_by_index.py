@@ -24,15 +24,12 @@ class IndexedGatherer:
 
     def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
         self.kernel, self.addresses, self.positions = kernel, addresses, positions
-        # Of ranges that loaded indices lead to: the names of their positions, and how many these are.
-        self.spans_by_index: dict[str, int] = {}
 
     def indexed_load(self, form: Indexed) -> SpanAccess:
         """The load of all that the loaded indices may lead to."""
         span, rows, length = form.span, form.rows, form.length
         dims, shape = (*rows, "span"), (*self.kernel.shape_of(rows), str(length))
         positions = self.positions.hoisted("span", f"tl.arange(0, {length})")
-        self.spans_by_index[positions] = length
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         if length != span.rest:
             masks.append(f"({positions}{subscript(('span',), dims)} < {span.rest})")

@@ -29,7 +29,7 @@ from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
-from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.addresses import Address, Addresses
 from inductor_npu.codegen.emit.emitted import Tiled
 from inductor_npu.codegen.emit.gather_by_index import IndexedGatherer
@@ -282,7 +282,7 @@ class NpuKernel(TileKernel):
         with body.indent(offset=int(bool(loop))):
             body.splice(indices)
             body.splice(self.body)
-        self.body = listing.listed(self, body)
+        self.body = header.listed(self.plan, self.cse.varname_map, body)
 
     def write_lengths(self, before: IndentedBuffer) -> None:
         """Writes the lengths of axes and blocks that are no arguments."""

@@ -56,8 +56,6 @@ class Gatherer:
 
     def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
         self.kernel, self.addresses, self.positions = kernel, addresses, positions
-        # What a range's positions, by their name, stand for: axes of the tile, and elements for each one of theirs.
-        self.spans: dict[str, tuple[AxisNames, int]] = {}
 
     def strided_load(self, form: Strided) -> SpanAccess:
         """The load of `form`; elements of the tile that are not in its part get any that are, or where it is limited
@@ -70,13 +68,6 @@ class Gatherer:
         """The store of `form`, of a value that has all axes of the address in the tile's order."""
         return replace(self._store(self.kernel.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
 
-    def _positions(self, in_span: str, span: Span) -> str:
-        """The name of the positions in a span of so many elements."""
-        name = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
-        axes = tuple(self.kernel.axis_with(symbol).prefix for symbol in span.axes)
-        self.spans.setdefault(name, (axes, 1 if span.minor else abs(span.step)))
-        return name
-
     def _load(self, index: sympy.Expr, form: Strided) -> SpanAccess:
         span, part = form.span, form.part
         axes = self.kernel.plan.tiled.axes_in(index)
@@ -85,7 +76,7 @@ class Gatherer:
         dims = (*rows, "span")
         in_span, conditions, start = self._extent(part.moved(index, span.axes), span, part)
         shape = (*self.kernel.shape_of(rows), in_span)
-        positions = self._positions(in_span, span)
+        positions = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
         across = subscript(("span",), dims)
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{across} {condition})" for condition in conditions]
@@ -263,7 +254,7 @@ class Gatherer:
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
         in_span, conditions, start = self._extent(index, span, Part(self.kernel.plan.tiled.lengths))
-        positions = self._positions(in_span, span)
+        positions = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
         shape = (*self.kernel.shape_of(rows), in_span)

@@ -28,11 +28,11 @@ from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, Loop
 from inductor_npu.codegen.analysis.subdomains import Piece
 from inductor_npu.codegen.emit.emitted import Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.setup import compat
+from inductor_npu.codegen.emit.uncounted import Uncounted
 from inductor_npu.tiling.plan import TilePlan
 
 
-class PieceKernel(NpuKernel):
+class PieceKernel(NpuKernel, Uncounted):
     """One loop over tiles of `kernel`, the `number`th."""
 
     def __init__(self, kernel: KernelInPieces, number: int, loop: Loop) -> None:
@@ -40,7 +40,6 @@ class PieceKernel(NpuKernel):
         self.section, self.follows = loop.section, loop.follows
         lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
         super().__init__(lengths, features=kernel.features, plan=loop.plan)
-        compat.count_kernels(-1)
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):

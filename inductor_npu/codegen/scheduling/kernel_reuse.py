@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import ir
-from torch._inductor.codegen.common import InplacedBuffer, KernelArgs
+from torch._inductor.codegen.common import InplacedBuffer, Kernel, KernelArgs
 from torch._inductor.codegen.simd_kernel_features import NodeScheduleMarker, SIMDKernelFeatures
 from torch._inductor.codegen.triton import should_unwrap_unspec_arg
 from torch._inductor.virtualized import V
@@ -25,7 +25,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.setup import compat
+from inductor_npu.codegen.emit.uncounted import Uncounted
 
 # Operations with the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
@@ -82,9 +82,18 @@ class WrittenKernels:
             kernel = kernel.unpacked(features)
             self._kernels[loops.key] = kernel, buffers
             if buffers == loops.buffers:
+                _count()
                 return kernel
-            compat.count_kernels(-1)  # a copy of it is what is used
         return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
+
+
+class _UnpackedKernel(NpuKernel, Uncounted):
+    """A kernel that another process has written: counted where it is used."""
+
+
+def _count() -> None:
+    """Has Inductor's metrics count the use of a kernel that is not written anew, by an empty one that is."""
+    Kernel()
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ class PackedKernel:
     def unpacked(self, features: SIMDKernelFeatures) -> NpuKernel:
         """The kernel, whose loops are like those of `features`."""
         lengths = {axis.prefix: axis.length for axis in self.plan.axes.all}
-        kernel = NpuKernel(lengths, features=features, plan=self.plan)
+        kernel = _UnpackedKernel(lengths, features=features, plan=self.plan)
         kernel.__dict__.update(self.made)
         return kernel
 
@@ -246,7 +255,7 @@ def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) 
 def _with_buffers(kernel: NpuKernel, names: Mapping[str, str], features: SIMDKernelFeatures) -> NpuKernel:
     """`kernel`, which is written, for the loops of `features`, where its buffers have other `names`."""
     again = copy.copy(kernel)
-    compat.count_kernels(1)
+    _count()
     again.features = features
     again.args = _with_names(kernel.args, names)
     for attribute in _SETS_OF_BUFFERS:

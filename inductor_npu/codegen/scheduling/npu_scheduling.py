@@ -13,7 +13,6 @@ import sympy
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     ForeachKernelSchedulerNode,
@@ -34,7 +33,7 @@ from inductor_npu.codegen.emit.subdomain_kernel import KernelInPieces
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
 from inductor_npu.codegen.scheduling import tuning
-from inductor_npu.codegen.scheduling.ahead_of_time import Lookahead
+from inductor_npu.codegen.scheduling.ahead_of_time import CompilesAhead, Lookahead
 from inductor_npu.codegen.scheduling.fusion import Fusions, numels
 from inductor_npu.codegen.scheduling.kernel_reuse import Loops, WrittenKernels, loops_of_kernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
@@ -75,7 +74,7 @@ class _KernelType:
         """Inductor's choices, which a kernel here does not take, need no corrections."""
 
 
-class NpuScheduling(TritonScheduling):
+class NpuScheduling(CompilesAhead):
     """TritonScheduling for `npu`.
 
     One feature of Inductor's Triton backend is left out: TRITON_TEMPLATES, because matrix products and convolutions
