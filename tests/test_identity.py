@@ -65,7 +65,7 @@ def test_another_directory_has_the_same_hashes(copied: Path) -> None:
         ("target/ascend.py", ["code generation"]),
         ("tiling/plan.py", ["code generation", "launching"]),
         ("codegen/device_functions/__init__.py", ["code generation", "device functions"]),
-        ("simulator/triton_backend/codegen/lanes.py", ["compiler"]),
+        ("simulator/triton_backend/codegen/emit/lanes.py", ["compiler"]),
         ("cache/kernels.py", ["launching"]),
         ("cache/store.py", []),
         ("ascend/checking.py", []),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
-from inductor_npu.simulator.triton_backend.codegen.kernel import generate_kernel
+from inductor_npu.simulator.triton_backend.codegen.kernel.function import generate_kernel
 from inductor_npu.simulator.triton_backend.ttir import parser
 
 from .support import QUICK, assert_same, triton_name
