@@ -20,7 +20,6 @@ from typing import Any
 
 from ..mathlib import HostVectors
 from ..ttir.ir import Module
-from .errors import UnsupportedOperation
 from .kernel.function import GeneratedKernel, generate_kernel
 from .options import CodegenOptions
 

@@ -60,9 +60,9 @@ def counted_by_loop(value: Value, loops: Mapping[Value, Op]) -> Op | None:
     if op is None or op.name != "arith.addi":
         return None
     for splat, numbers in (op.operands, op.operands[::-1]):
-        is_range = numbers.owner is not None and numbers.owner.name == "tt.make_range"
-        if is_range and splat.owner is not None and splat.owner.name == "tt.splat":
-            loop = loops.get(splat.owner.operands[0])
-            if loop is not None and numbers.owner.attrs["start"] == 0:
-                return loop
+        counted, repeated = numbers.owner, splat.owner
+        if counted is None or counted.name != "tt.make_range" or counted.attrs["start"] != 0:
+            continue
+        if repeated is not None and repeated.name == "tt.splat" and repeated.operands[0] in loops:
+            return loops[repeated.operands[0]]
     return None

@@ -28,13 +28,13 @@ def emit_plain_atomic(context: CodegenContext, op: Op, lanes: list[Lane], width:
     if width and isinstance(pointer, Address) and pointer.step == size:
         _plain_chunk(context, op, pointer, value, mask, width)
         return
-    for lane in range(max(width, 1)):
-        _plain_element(context, op, *(_lane(context, each, lane, width) for each in (pointer, value, mask)))
+    for number in range(max(width, 1)):
+        address, operand = (_element(context, lane, number, width) for lane in (pointer, value))
+        active = None if mask is None else _element(context, mask, number, width)
+        _plain_element(context, op, address, operand, active)
 
 
-def _lane(context: CodegenContext, lane: Lane | None, number: int, width: int) -> Val | None:
-    if lane is None:
-        return None
+def _element(context: CodegenContext, lane: Lane, number: int, width: int) -> Val:
     lanes = context.lanes
     return lanes.scalar(lane) if is_uniform(lane) or not width else context.b.extract(lanes.vector(lane, width), number)
 
@@ -112,12 +112,9 @@ def _atomic(context: CodegenContext, op: Op, scalars: list[Val]) -> Val:
     if kind not in RMW_INSTRUCTIONS:
         raise UnsupportedOperation(op, f"there is no atomic {kind!r}")
     if is_float(element) and kind != "exch":
-        combine = {"fadd": ("fadd", None), "max": (None, "maxnum"), "min": (None, "minnum")}.get(kind)
-        if combine is None:
-            raise UnsupportedOperation(op, f"there is no atomic {kind!r} for {element}")
         if kind == "fadd" and element in ("f32", "f64"):
             return b.effect(element, 0, f"atomicrmw fadd {scalars[0]}, {scalars[1]} {ordering}")
-        return _float_loop(context, scalars[0], scalars[1], combine, ordering)
+        return _float_loop(context, op, scalars[0], scalars[1], ordering)
     value = _bits(context, scalars[1])
     old = b.effect(value.element, 0, f"atomicrmw {RMW_INSTRUCTIONS[kind]} {scalars[0]}, {value} {ordering}")
     return b.retype(old, element)
@@ -144,9 +141,7 @@ def _exchange(context: CodegenContext, pointer: Val, expected: Val, value: Val, 
     return b.retype(old, value.element)
 
 
-def _float_loop(
-    context: CodegenContext, pointer: Val, value: Val, combine: tuple[str | None, str | None], ordering: str
-) -> Val:
+def _float_loop(context: CodegenContext, op: Op, pointer: Val, value: Val, ordering: str) -> Val:
     """Compare and exchange until nobody came between: for formats that the host has no atomic of."""
     b = context.b
     bits = f"i{BITS[value.element]}"
@@ -158,11 +153,7 @@ def _float_loop(
     retry = b.fresh("%retry")
     b.line(f"{seen.text} = phi {bits} [ {first.text}, %{before} ], [ {retry}, %{again} ]")
     old = b.retype(seen, value.element)
-    opcode, intrinsic = combine
-    if opcode is not None:
-        new = context.floats.binary(opcode, old, value)
-    else:
-        new = context.floats.extremum(intrinsic, old, value)
+    new = _combined(context, op, old, value)
     pair, success = b.fresh("%cas"), b.fresh("%won")
     b.line(f"{pair} = cmpxchg {pointer}, {seen}, {b.retype(new, bits)} {ordering} {_failure(ordering)}")
     b.line(f"{retry} = extractvalue {{ {bits}, i1 }} {pair}, 0")

@@ -70,8 +70,9 @@ class Scalars:
         nonnegative = a.low >= 0 and b.low > 0
         if nonnegative and a.low // b.high == a.high // b.low:
             return self.b.constant(a.element, a.low // b.high)
-        if nonnegative and _stays_within(a, b):
-            return self.divide(a.parts[0], b)
+        parts = _parts_within(a, b) if nonnegative else None
+        if parts is not None:
+            return self.divide(parts[0], b)
         val = self.b.binary("udiv" if nonnegative else "sdiv", a, b)
         divisor = abs(a.divisor // b.constant) if b.constant and a.divisor % b.constant == 0 else 1
         return val.known(a.low // b.high, a.high // b.low, divisor) if nonnegative else val
@@ -87,8 +88,9 @@ class Scalars:
             return self.subtract(a, self.b.constant(a.element, a.low // b.constant * b.constant))
         if b.constant and a.divisor % b.constant == 0:
             return self.b.constant(a.element, 0)
-        if nonnegative and _stays_within(a, b):
-            return self.add(self.remainder(a.parts[0], b), a.parts[1])
+        parts = _parts_within(a, b) if nonnegative else None
+        if parts is not None:
+            return self.add(self.remainder(parts[0], b), parts[1])
         val = self.b.binary("urem" if nonnegative else "srem", a, b)
         return val.known(0, b.high - 1, math.gcd(a.divisor, b.divisor)) if nonnegative else val
 
@@ -149,14 +151,15 @@ def _fits(val: Val, element: str) -> bool:
     return least <= val.low and val.high <= most
 
 
-def _stays_within(a: Val, b: Val) -> bool:
-    """Whether what the innermost loop adds to `a` never carries it over a multiple of `b`: then the loop divides
-    nothing.
+def _parts_within(a: Val, b: Val) -> tuple[Val, Val] | None:
+    """The parts of `a` where what the innermost loop adds to it never carries it over a multiple of `b`: then the loop
+    divides nothing.
     """
     if a.parts is None or b.constant is None:
-        return False
+        return None
     outer, inner = a.parts
-    return outer.low >= 0 and inner.low >= 0 and inner.high < math.gcd(outer.divisor, int(b.constant))
+    within = outer.low >= 0 and inner.low >= 0 and inner.high < math.gcd(outer.divisor, int(b.constant))
+    return a.parts if within else None
 
 
 def _truncated(a: int, b: int) -> int:

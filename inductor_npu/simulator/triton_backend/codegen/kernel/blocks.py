@@ -15,18 +15,20 @@ from ..forms.lane import Uniform
 from ..forms.types import element_of
 from ..nests.materialise import write_nest
 from ..planning.plan import plan_block
-from ..planning.steps import Root
+from ..planning.steps import KeptRoot, NestStep
 from ..variants.standalone import emit_standalone
 from .control_flow import emit_region
 
 
-def write_block(context: CodegenContext, block: Block, tail: Sequence[Root] = (), separate_tail: bool = False) -> None:
+def write_block(
+    context: CodegenContext, block: Block, tail: Sequence[KeptRoot] = (), separate_tail: bool = False
+) -> None:
     """Writes a block, then the roots in `tail`; its terminator is the caller's to write."""
     ops = list(block.ops)
     if ops and ops[-1].name in ("scf.yield", "scf.condition", "tt.return"):
         ops.pop()
     for step in plan_block(context.facts, ops, tail, separate_tail):
-        if step.group is not None:
+        if isinstance(step, NestStep):
             write_nest(context, step.group)
         elif step.op.name in REGIONS:
             _region(context, step.op)
@@ -80,10 +82,8 @@ def _counts_programs(op: Op) -> bool:
     """Whether this is the product of a program id and the number of programs along another axis: less than there are
     programs in all.
     """
-    owners = [o.owner for o in op.operands]
-    if op.name != "arith.muli" or {o.name for o in owners if o is not None} != {
-        "tt.get_program_id",
-        "tt.get_num_programs",
-    }:
+    if op.name != "arith.muli":
         return False
-    return owners[0].attrs["axis"] != owners[1].attrs["axis"]
+    owners = {o.owner.name: o.owner for o in op.operands if o.owner is not None}
+    program, count = owners.get("tt.get_program_id"), owners.get("tt.get_num_programs")
+    return program is not None and count is not None and program.attrs["axis"] != count.attrs["axis"]

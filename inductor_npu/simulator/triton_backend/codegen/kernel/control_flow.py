@@ -14,11 +14,11 @@ from ..forms.scratch import Buffer, strides_with_innermost
 from ..forms.types import element_of, llvm_type, shape_of
 from ..forms.value import Val
 from ..nests.materialise import keep
-from ..planning.steps import Group, Root
+from ..planning.steps import Group, KeptRoot
 from ..planning.vector_axis import vector_axis
 
 # Writes the operations of a block but its terminator, then roots, if that is said in loop nests of their own.
-WriteBlock = Callable[[Block, Sequence[Root], bool], None]
+WriteBlock = Callable[[Block, Sequence[KeptRoot], bool], None]
 
 
 def emit_region(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
@@ -34,15 +34,15 @@ def is_in_scratch(value: Value) -> bool:
 def _home(context: CodegenContext, source: Value) -> Buffer:
     """Scratch for a value like `source`, laid out as suits computing `source`."""
     shape = shape_of(source.type)
-    axis = vector_axis(Group([Root(None, source, shape=shape)], shape), context.env, context.facts.strides)
+    axis = vector_axis(Group([KeptRoot(source, shape)], shape), context.env, context.facts.strides)
     return context.scratch.allocate(shape, element_of(source.type), strides_with_innermost(shape, axis))
 
 
-def _copies(values: Sequence[Value], homes: Sequence[Buffer]) -> list[Root]:
-    return [Root(None, v, home, shape_of(v.type)) for v, home in zip(values, homes)]
+def _copies(values: Sequence[Value], homes: Sequence[Buffer]) -> list[KeptRoot]:
+    return [KeptRoot(v, shape_of(v.type), home) for v, home in zip(values, homes)]
 
 
-def _kept(block: Block, values: Sequence[Value], carried: Sequence[Value] = ()) -> list[Root]:
+def _kept(block: Block, values: Sequence[Value], carried: Sequence[Value] = ()) -> list[KeptRoot]:
     """Those of `values` that read what `block` may overwrite before it hands them on, or one of the `carried` tiles,
     into which the next ones are written: tiles of one element, which are computed where their only user is, the end.
     """
@@ -50,10 +50,10 @@ def _kept(block: Block, values: Sequence[Value], carried: Sequence[Value] = ()) 
     if any(op.name in WRITES or op.name in ATOMICS for op in block.walk()):
         overwritten.update(result for op in block.ops if op.name in READS for result in op.results)
     of_one_element = [v for v in dict.fromkeys(values) if is_tensor(v) and not is_in_scratch(v)]
-    return [Root(None, v, shape=shape_of(v.type)) for v in of_one_element if _reads(v, overwritten)]
+    return [KeptRoot(v, shape_of(v.type)) for v in of_one_element if _reads(v, overwritten)]
 
 
-def _handed_on(block: Block, values: Sequence[Value], homes: Mapping[int, Buffer]) -> list[Root]:
+def _handed_on(block: Block, values: Sequence[Value], homes: Mapping[int, Buffer]) -> list[KeptRoot]:
     """What is written at the end of `block`, which hands on `values`: those at the places of `homes` into these."""
     return [*_kept(block, values), *_copies([values[i] for i in homes], list(homes.values()))]
 

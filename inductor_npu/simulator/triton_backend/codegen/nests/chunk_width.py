@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...ttir.ir import Op, Value
+from ...ttir.ir import Value
 from ..analysis.operations import ATOMICS, is_tensor, is_virtual
 from ..emit.context import CodegenContext
 from ..forms.scratch import Buffer
 from ..forms.types import BITS, element_of, is_float
 from ..planning.gather_patterns import chunks_in_a_period
-from ..planning.steps import Group
+from ..planning.steps import Group, KeptRoot, Root
 from .axis_runs import AxisRun
 
 
@@ -16,7 +16,7 @@ def chunk_width(context: CodegenContext, group: Group, run: AxisRun | None) -> t
     """Lanes of a chunk along `run`: a register of the widest number that the nest computes with; and how many of these
     natural widths make one chunk. 0 lanes: one element at a time.
     """
-    if run is None or any(_goes_one_by_one(context, group, root.op) for root in group.roots):
+    if run is None or any(_goes_one_by_one(context, group, root) for root in group.roots):
         return 0, 1
     widest = 1
     for element in _elements_in(context, group):
@@ -29,11 +29,11 @@ def chunk_width(context: CodegenContext, group: Group, run: AxisRun | None) -> t
     return lanes * chunks, chunks
 
 
-def _goes_one_by_one(context: CodegenContext, group: Group, op: Op | None) -> bool:
+def _goes_one_by_one(context: CodegenContext, group: Group, root: Root) -> bool:
     """Whether it is an atomic, unless these are plain and its addresses are neighbours."""
-    if op is None or op.name not in ATOMICS:
+    if isinstance(root, KeptRoot) or root.op.name not in ATOMICS:
         return False
-    return not context.plain_atomics or context.facts.strides.along(op.operands[0], group.vector_axis) != 1
+    return not context.plain_atomics or context.facts.strides.along(root.operands[0], group.vector_axis) != 1
 
 
 def _elements_in(context: CodegenContext, group: Group) -> set[str]:
@@ -42,10 +42,10 @@ def _elements_in(context: CodegenContext, group: Group) -> set[str]:
     seen: set[Value] = set()
     stack = [value for root in group.roots for value in root.operands]
     for root in group.roots:
-        if root.op is None or root.op.name in ("tt.reduce", "tt.scan"):
+        if isinstance(root, KeptRoot) or root.op.name in ("tt.reduce", "tt.scan"):
             found.update(element_of(v.type) for v in root.operands)
         else:
-            found.add(element_of(root.op.operands[1].type))
+            found.add(element_of(root.operands[1].type))
     while stack:
         value = stack.pop()
         if value in seen or not is_tensor(value) or context.facts.constants.is_known(value):

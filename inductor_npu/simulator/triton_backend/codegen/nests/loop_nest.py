@@ -10,6 +10,7 @@ from ..emit.context import CodegenContext
 from ..evaluation.evaluator import ChunkEvaluator
 from ..forms.coordinate import Coordinate, Coordinates
 from ..forms.lane import Index, Lane
+from ..forms.scratch import Buffer
 from ..forms.value import Val
 from ..planning.gather_patterns import gathers_constant_places
 from ..planning.steps import Group
@@ -103,6 +104,11 @@ class LoopNest:
                 axes = self.shape[run.first : run.last]
                 result += evaluator.maps.reshape((here,), (math.prod(axes),), axes)
         return tuple(result)
+
+    def _store_in_scratch(self, evaluator: ChunkEvaluator, home: Buffer, coordinates: Coordinates, lane: Lane) -> None:
+        """Keeps the chunk at `coordinates` of a tile whose place is `home`."""
+        address = evaluator.address(home, coordinates)
+        self.context.memory.store(address, lane, None, home.element, evaluator.width)
 
     def _value(self, lane: Lane, width: int) -> Val:
         """What a reduction or scan combines: a vector, or a scalar where chunks have no lanes."""

@@ -10,7 +10,7 @@ from ..emit.context import CodegenContext
 from ..forms.scratch import Buffer, row_major
 from ..forms.types import element_of, shape_of
 from ..planning.plan import plan_block
-from ..planning.steps import Group, Root
+from ..planning.steps import Group, KeptRoot, NestStep, Root
 from ..planning.vector_axis import vector_axis
 from .reduction_nest import ReductionNest
 from .root_nest import RootNest
@@ -19,18 +19,25 @@ from .transpose import transpose_crosswise_tiles
 
 def write_nest(context: CodegenContext, group: Group) -> None:
     """Writes the loop nest of a group, but for values that lie already where they are to be written."""
-    group.roots = [r for r in group.roots if r.buffer is None or context.env.get(r.value) is not r.buffer]
+    group.roots = [root for root in group.roots if not _is_in_place(context, root)]
     if not group.roots:
         return
     context.work += math.prod(group.shape) * 8 ** min(context.loop_depth, 2)
     group.vector_axis = vector_axis(group, context.env, context.facts.strides)
     transpose_crosswise_tiles(context, group)
-    (RootNest if group.axis is None else ReductionNest)(context, group).emit()
+    nest = RootNest(context, group) if group.axis is None else ReductionNest(context, group, group.axis)
+    nest.emit()
 
 
-def keep(context: CodegenContext, roots: Sequence[Root]) -> None:
+def _is_in_place(context: CodegenContext, root: Root) -> bool:
+    """Whether a value to be kept in a buffer lies in it already."""
+    return isinstance(root, KeptRoot) and root.buffer is not None and context.env.get(root.value) is root.buffer
+
+
+def keep(context: CodegenContext, roots: Sequence[KeptRoot]) -> None:
     """Writes loop nests that put values into scratch."""
     for step in plan_block(context.facts, [], roots) if roots else ():
+        assert isinstance(step, NestStep), "roots alone are written by loop nests"
         write_nest(context, step.group)
 
 
@@ -41,6 +48,6 @@ def materialised(context: CodegenContext, value: Value) -> Buffer:
     if isinstance(home, Buffer) and home.strides == row_major(shape):
         return home
     buffer = context.scratch.allocate(shape, element_of(value.type), row_major(shape))
-    keep(context, [Root(None, value, buffer, shape)])
+    keep(context, [KeptRoot(value, shape, buffer)])
     context.env[value] = buffer
     return buffer

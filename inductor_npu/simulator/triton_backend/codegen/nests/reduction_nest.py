@@ -15,7 +15,7 @@ from ..forms.lane import Index, Uniform, Vector
 from ..forms.scratch import Buffer, strides_with_innermost
 from ..forms.types import element_of, shape_of
 from ..planning.masked_off import adds_nothing
-from ..planning.steps import Group, Root
+from ..planning.steps import Group, KeptRoot, Root
 from .axis_runs import AxisRun
 from .loop_splitting import is_worth_two_loops, whole_chunks
 from .root_nest import RootNest
@@ -25,41 +25,46 @@ ACCUMULATORS = 4  # partial results of a reduction, to hide the latency of combi
 
 @dataclass(eq=False, slots=True)
 class Reduction:
-    """A reduction on its way through a nest: partial results so far."""
+    """A reduction on its way through a nest, `number` of its group's roots: partial results so far."""
 
-    root: Root
+    number: int
+    op: Op
     combine: Combiner
-    identity: list[int | float] | None
+    identity: list[int | float]  # empty: not known
     parts: list[Values] = field(default_factory=list)
 
 
 class ReductionNest(RootNest):
     """One loop nest for one group with an axis to reduce: along the lanes, or chunk by chunk along another axis."""
 
-    def __init__(self, context: CodegenContext, group: Group) -> None:
+    def __init__(self, context: CodegenContext, group: Group, axis: int) -> None:
+        self.axis = axis
         self.reductions: list[Reduction] = []
         super().__init__(context, group)
 
     def _prepare(self, root: Root) -> None:
-        if root.op is None or root.op.name != "tt.reduce":
+        if isinstance(root, KeptRoot) or root.is_effect:
             super()._prepare(root)
             return
-        self.reductions.append(Reduction(root, Combiner(self.context, root.op), identity_of(root.op)))
-        shape = shape_of(root.op.results[0].type)
+        op, number = root.op, self.group.roots.index(root)
+        self.reductions.append(Reduction(number, op, Combiner(self.context, op), identity_of(op) or []))
+        shape = shape_of(op.results[0].type)
         if math.prod(shape) == 1:
             return
-        axis = self.group.vector_axis - (self.group.vector_axis > self.group.axis)
+        axis = self.group.vector_axis - (self.group.vector_axis > self.axis)
         strides = strides_with_innermost(shape, min(axis, len(shape) - 1))
-        for result in root.op.results:
+        for result in op.results:
             self.context.env[result] = self.context.scratch.allocate(shape, element_of(result.type), strides)
 
     def _innermost(self) -> None:
-        if self.reduce_run is None or self.reduce_run is not self.vector_run:
+        run = self.vector_run
+        if run is None or run is not self.reduce_run:
             super()._innermost()
             return
         for start, stop, width in self._parts():
             evaluator = ChunkEvaluator(self.context, width)
-            self._accumulate(evaluator, self.vector_run, start, stop, max(width, 1), lanes=1)
+            self._accumulate(evaluator, run, start, stop, max(width, 1), lanes=1)
+        self.at.pop(run, None)
         self._finish_lanes()
 
     def _at_chunk(self, evaluator: ChunkEvaluator) -> None:
@@ -80,8 +85,7 @@ class ReductionNest(RootNest):
         work = self._write_roots(evaluator)
         found = []
         for reduction in self.reductions:
-            lanes = work[self.group.roots.index(reduction.root)]
-            found.append([self._value(lane, evaluator.width) for lane in lanes])
+            found.append([self._value(lane, evaluator.width) for lane in work[reduction.number]])
             if self.reduce_run is None:
                 reduction.parts = [found[-1]]
         return found
@@ -94,7 +98,7 @@ class ReductionNest(RootNest):
         chunks = (stop - start) // step
         unroll = min(ACCUMULATORS, chunks)
         looped = chunks // unroll
-        known = all(r.identity is not None for r in self.reductions)
+        known = all(r.identity for r in self.reductions)
         if looped < 2:
             self._straight(evaluator, run, start, chunks, step, lanes)
             return
@@ -189,26 +193,25 @@ class ReductionNest(RootNest):
             if self.reduce_run is not None:
                 self.at.pop(self.reduce_run, None)
             coordinates = self.coordinates(evaluator)
-            self._deliver(evaluator, reduction.root.op, values, coordinates)
+            self._deliver(evaluator, reduction.op, values, coordinates)
 
     def _finish_lanes(self) -> None:
         """Combines the lanes of partial results and stores them."""
         evaluator = ChunkEvaluator(self.context, 0)
-        self.at.pop(self.vector_run, None)
         for reduction in self.reductions:
             by_width: dict[int, list[Values]] = {}
             for values in reduction.parts:
                 by_width.setdefault(values[0].lanes, []).append(values)
             scalars = [reduction.combine.within(reduction.combine.tree(parts)) for parts in by_width.values()]
             reduction.parts = []
-            self._deliver(evaluator, reduction.root.op, reduction.combine.tree(scalars), self.coordinates(evaluator))
+            self._deliver(evaluator, reduction.op, reduction.combine.tree(scalars), self.coordinates(evaluator))
 
     def _deliver(self, evaluator: ChunkEvaluator, op: Op, values: Values, coordinates: Coordinates) -> None:
-        kept = coordinates[: self.group.axis] + coordinates[self.group.axis + 1 :]
+        kept = coordinates[: self.axis] + coordinates[self.axis + 1 :]
         for result, value in zip(op.results, values):
             home = self.context.env.get(result)
             lane = Vector(value) if value.lanes else Uniform(value)
             if isinstance(home, Buffer):
-                self.context.memory.store(evaluator.address(home, kept), lane, None, home.element, evaluator.width)
+                self._store_in_scratch(evaluator, home, kept, lane)
             else:
                 self.context.env[result] = lane

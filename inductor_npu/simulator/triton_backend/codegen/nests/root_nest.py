@@ -11,7 +11,8 @@ from ..forms.lane import Index, Lane, Uniform
 from ..forms.scratch import Buffer, row_major, strides_with_innermost
 from ..forms.types import element_of
 from ..planning.masked_off import adds_nothing
-from ..planning.steps import Group, Root
+from ..planning.steps import Group, KeptRoot, Root
+from .axis_runs import AxisRun
 from .loop_nest import LoopNest
 from .loop_splitting import is_worth_two_loops, whole_chunks
 
@@ -21,25 +22,28 @@ class RootNest(LoopNest):
 
     def __init__(self, context: CodegenContext, group: Group) -> None:
         super().__init__(context, group)
-        self.new_homes: list[Root] = []
+        self._homes: list[tuple[Value, Buffer]] = []  # of the values that are in scratch from now on
+        self._targets: dict[KeptRoot, Buffer] = {}
         for root in group.roots:
             self._prepare(root)
 
     def _prepare(self, root: Root) -> None:
         """Gives what `root` computes a place in scratch, where it is kept."""
-        allocate, op = self.context.scratch.allocate, root.op
-        if op is None and root.buffer is None:
-            self.new_homes.append(root)
-            by_rows = row_major(self.shape)
-            strides = by_rows if root.row_major else strides_with_innermost(self.shape, self.group.vector_axis)
-            root.buffer = allocate(self.shape, element_of(root.value.type), strides)
-        elif op is not None and op.name in ATOMICS and self.context.use_counts[op.result]:
-            self.context.env[op.result] = allocate(self.shape, element_of(op.result.type), row_major(self.shape))
+        allocate, by_rows = self.context.scratch.allocate, row_major(self.shape)
+        if isinstance(root, KeptRoot):
+            buffer = root.buffer
+            if buffer is None:
+                strides = by_rows if root.row_major else strides_with_innermost(self.shape, self.group.vector_axis)
+                buffer = allocate(self.shape, element_of(root.value.type), strides)
+                self._homes.append((root.value, buffer))
+            self._targets[root] = buffer
+        elif root.op.name in ATOMICS and self.context.use_counts[root.op.result]:
+            result = root.op.result
+            self.context.env[result] = allocate(self.shape, element_of(result.type), by_rows)
 
     def emit(self) -> None:
         super().emit()
-        for root in self.new_homes:
-            self.context.env[root.value] = root.buffer
+        self.context.env.update(self._homes)
 
     def _innermost(self) -> None:
         for start, stop, width in self._parts():
@@ -47,7 +51,7 @@ class RootNest(LoopNest):
             if self.vector_run is None:
                 self._at_chunk(evaluator)
             else:
-                self._chunks(evaluator, start, stop, max(width, 1))
+                self._chunks(evaluator, self.vector_run, start, stop, max(width, 1))
 
     def _at_chunk(self, evaluator: ChunkEvaluator) -> None:
         """What is done for a chunk along the lanes."""
@@ -57,11 +61,10 @@ class RootNest(LoopNest):
         """Whether chunks need not be visited where all comparisons in `off` are false."""
         return adds_nothing(self.group.roots, self.context.env, off)
 
-    def _chunks(self, evaluator: ChunkEvaluator, start: int, stop: int, width: int) -> None:
+    def _chunks(self, evaluator: ChunkEvaluator, run: AxisRun, start: int, stop: int, width: int) -> None:
         """Chunks [start, stop) of the vector axis: those before the edges of all masks, if there are any, and the
         rest.
         """
-        run = self.vector_run
         if not is_worth_two_loops(self.context.options, stop - start, width):
             with self._loop(run, start, stop, width, 1 if evaluator.width else 0):
                 self._at_chunk(evaluator)
@@ -90,19 +93,17 @@ class RootNest(LoopNest):
         for root in self.group.roots:
             work.append([evaluator.evaluate(v, coordinates) for v in root.operands])
         for root, lanes in zip(self.group.roots, work):
-            if root.op is None:
-                self.context.memory.store(
-                    evaluator.address(root.buffer, coordinates), lanes[0], None, root.buffer.element, evaluator.width
-                )
+            if isinstance(root, KeptRoot):
+                self._store_in_scratch(evaluator, self._targets[root], coordinates, lanes[0])
             elif root.op.name == "tt.store":
                 mask = lanes[2] if len(lanes) > 2 else None
-                element = element_of(root.op.operands[1].type)
+                element = element_of(root.operands[1].type)
                 self.context.memory.device_store(root.op, lanes[0], lanes[1], mask, element, evaluator.width)
-            elif root.op.name != "tt.reduce" and self.context.plain_atomics:
+            elif root.is_effect and self.context.plain_atomics:
                 emit_plain_atomic(self.context, root.op, lanes, evaluator.width)
-            elif root.op.name != "tt.reduce":
+            elif root.is_effect:
                 old = Uniform(emit_atomic(self.context, root.op, lanes))
                 home = self.context.env.get(root.op.result)
                 if isinstance(home, Buffer):
-                    self.context.memory.store(evaluator.address(home, coordinates), old, None, home.element, 0)
+                    self._store_in_scratch(evaluator, home, coordinates, old)
         return work

@@ -48,7 +48,7 @@ def _crosswise_tiles(context: CodegenContext, group: Group) -> list[tuple[Value,
         if isinstance(place, Buffer) or (place is None and op is not None and op.name == "tt.load"):
             written = axes[group.vector_axis] if axes else None
             read = None if written is None else _contiguous_axis(context, value, written)
-            if read is not None:
+            if written is not None and read is not None:
                 found[value] = (value, read, written)
         elif place is None and op is not None and is_virtual(op):
             for operand in op.operands:
@@ -73,9 +73,9 @@ def _memory_strides(context: CodegenContext, tile: Value) -> Sequence[int | None
     place = context.env.get(tile)
     if isinstance(place, Buffer):
         return place.strides
-    pointer = tile.owner.operands[0]
-    if not is_tensor(pointer):
+    if tile.owner is None or not is_tensor(tile.owner.operands[0]):
         return ()
+    pointer = tile.owner.operands[0]
     return [context.facts.strides.along(pointer, axis) for axis in range(len(shape_of(tile.type)))]
 
 

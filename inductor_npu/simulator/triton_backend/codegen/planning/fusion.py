@@ -8,7 +8,7 @@ from ...ttir.ir import Op, Value
 from ..analysis.effects import free_values, written_pointers
 from ..analysis.operations import ATOMICS, READS, STANDALONE, is_virtual
 from .dataflow import Dataflow
-from .steps import Group, Root, Step, root_of
+from .steps import Group, NestStep, OpRoot, OpStep, Root, Step, root_of
 
 
 class Fusion:
@@ -17,7 +17,7 @@ class Fusion:
     def __init__(self, flow: Dataflow, separate_tail: bool) -> None:
         self.flow, self.facts = flow, flow.facts
         self.steps: list[Step] = []
-        self._open: Step | None = None
+        self._open: NestStep | None = None
         self._open_mask = 0
         for position, op in enumerate(flow.ops):
             self._place(position, op)
@@ -29,7 +29,7 @@ class Fusion:
 
     def _place(self, position: int, op: Op) -> None:
         if is_virtual(op):
-            if self._open is not None and op.name in READS and self._written_by_open(op.operands[0]):
+            if op.name in READS and self._written_by_open(op.operands[0]):
                 self._close()
             return
         root = root_of(op)
@@ -40,11 +40,8 @@ class Fusion:
         effects = op.name in READS or bool(written_pointers(op)) or op.name in STANDALONE or op.regions
         if self.flow.all_of(self.flow.needs, used) & self._open_mask or (effects and not self._independent(op)):
             self._close()
-        self.steps.append(Step(op=op, positions=[position])) if self._open is None else self._before_open(op, position)
-
-    def _before_open(self, op: Op, position: int) -> None:
-        """An operation that does not concern the open group is done before it."""
-        self.steps.insert(len(self.steps) - 1, Step(op=op, positions=[position]))
+        behind = len(self.steps) if self._open is None else len(self.steps) - 1  # it does not concern the open group
+        self.steps.insert(behind, OpStep(op, [position]))
 
     def _independent(self, op: Op) -> bool:
         """Whether a scalar memory operation may be done before the open group."""
@@ -55,18 +52,18 @@ class Fusion:
 
     def _written_by_open(self, pointer: Value) -> bool:
         """Whether the open group may write what a read through `pointer`, which comes after it, must see."""
-        return any(
+        return self._open is not None and any(
             self.facts.aliases.may_alias(pointer, written)
             for root in self._open.group.roots
-            if root.op is not None
+            if isinstance(root, OpRoot)
             for written in written_pointers(root.op)
         )
 
     def _add_root(self, position: int, root: Root) -> None:
-        if self._open is not None and not self._fits(root):
+        if self._open is not None and not self._fits(root, self._open.group):
             self._close()
         if self._open is None:
-            self._open = Step(group=Group(shape=root.shape, axis=root.axis))
+            self._open = NestStep(Group([], root.shape, root.axis))
             self.steps.append(self._open)
         group = self._open.group
         group.roots.append(root)
@@ -77,8 +74,8 @@ class Fusion:
     def _close(self) -> None:
         self._open, self._open_mask = None, 0
 
-    def _fits(self, root: Root) -> bool:
-        group = self._open.group
+    def _fits(self, root: Root, group: Group) -> bool:
+        """Whether the open `group` can take `root`."""
         if root.shape != group.shape or (None is not root.axis != group.axis and group.axis is not None):
             return False
         if self.flow.all_of(self.flow.needs, root.operands) & self._open_mask:
@@ -87,7 +84,7 @@ class Fusion:
 
     def _conflicts(self, roots: Sequence[Root]) -> bool:
         """Whether interleaving the chunks of these roots could read or overwrite what another chunk wrote."""
-        writes = [r.op for r in roots if r.op is not None and r.op.name != "tt.reduce"]
+        writes = [r.op for r in roots if isinstance(r, OpRoot) and r.is_effect]
         if len(roots) > 1 and any(w.name in ATOMICS for w in writes):
             return True
         operands = [value for root in roots for value in root.operands]

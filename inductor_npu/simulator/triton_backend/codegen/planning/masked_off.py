@@ -11,7 +11,7 @@ from ..analysis.operations import VIEWS
 from ..forms.lane import Uniform
 from ..forms.scratch import Place
 from ..forms.types import element_of, is_float
-from .steps import Root
+from .steps import KeptRoot, Root
 
 Number = int | float | bool
 
@@ -31,7 +31,7 @@ def adds_nothing(roots: Sequence[Root], places: Mapping[Value, Place], off: set[
 
 
 def _adds_nothing(behind: _Behind, root: Root) -> bool:
-    if root.op is None:
+    if isinstance(root, KeptRoot):
         return False
     if root.op.name == "tt.store":
         return len(root.op.operands) > 2 and behind.number(root.op.operands[2]) is False

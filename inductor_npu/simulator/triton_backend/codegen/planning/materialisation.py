@@ -12,7 +12,7 @@ from ..analysis.effects import written_pointers
 from ..analysis.operations import ATOMICS, READS, VIEWS, is_pair, is_tensor, is_virtual, moves
 from ..forms.types import shape_of
 from .dataflow import Dataflow, positions_in
-from .steps import Group, Root, Step
+from .steps import Group, KeptRoot, NestStep, OpRoot, OpStep, Root, Step
 
 _CHEAP = frozenset(
     {"arith.muli", "tt.bitcast", "arith.bitcast", "arith.extsi", "arith.extui", "arith.trunci", "arith.andi"}
@@ -69,7 +69,7 @@ class Materialisation:
                 inside = step == last and op.regions and self.flow.reach[load.result] >> written_at & 1
                 if step < last or inside:
                     kept.add(load.result)
-        groups = [step.group for step in self.steps if step.group is not None]
+        groups = [step.group for step in self.steps if isinstance(step, NestStep)]
         return kept.union(*(self._self_conflicts(group) for group in groups))
 
     def _self_conflicts(self, group: Group) -> set[Value]:
@@ -78,8 +78,8 @@ class Materialisation:
         return {
             load.result
             for root in group.roots
-            if root.op is not None and root.op.name != "tt.reduce"
-            for load in self.flow.unsafe_loads(root.op.operands[0], loads, moved)
+            if isinstance(root, OpRoot) and root.is_effect
+            for load in self.flow.unsafe_loads(root.operands[0], loads, moved)
         }
 
     def _shared(self, kept: set[Value]) -> set[Value]:
@@ -151,8 +151,7 @@ class Materialisation:
         if math.prod(shape_of(value.type)) == 1:
             return False
         steps = self._steps(value)
-        loops = any(self.steps[s].op is not None and self.steps[s].op.name in ("scf.for", "scf.while") for s in steps)
-        if len(steps) < 2 and not loops:
+        if len(steps) < 2 and not any(self._is_loop(self.steps[s]) for s in steps):
             return False
         for user in self.flow.users.get(value, ()):
             if user >= len(self.flow.ops) or not is_virtual(self.flow.ops[user]):
@@ -161,35 +160,40 @@ class Materialisation:
                 return True
         return False
 
+    def _is_loop(self, step: Step) -> bool:
+        return isinstance(step, OpStep) and step.op.name in ("scf.for", "scf.while")
+
     def _keep(self, values: set[Value]) -> None:
         """Adds a root for each value to the first nest that needs it, or a nest of its own before that."""
-        order = [r for op in self.flow.ops for r in op.results if r in values]
-        inserted: dict[int, list[Step]] = {}
-        for value in order:
-            if not self.flow.reach[value]:
-                continue
-            first = min(self._steps(value))
-            root = Root(None, value, shape=shape_of(value.type), row_major=value in self.flow.wanted_in_loops)
-            group = self.steps[first].group
-            if value.owner.name in READS:
-                first, group = self._before_writes(value, first), None
-            atomic = group is not None and any(r.op is not None and r.op.name in ATOMICS for r in group.roots)
-            if (
-                group is not None
-                and group.shape == root.shape
-                and not atomic
-                and not self._read_elsewhere(group.roots, value)
-            ):
-                group.roots.append(root)
-                continue
-            own = inserted.setdefault(first, [])
-            mine = {r.value for r in own[-1].group.roots} if own else set()
-            apart = not own or any(self._read_elsewhere([root], other) for other in mine)
-            if not apart and own[-1].group.shape == root.shape and value.owner.name not in READS:
-                own[-1].group.roots.append(root)
-            else:
-                own.append(Step(group=Group([root], root.shape)))
+        inserted: dict[int, list[NestStep]] = {}
+        for op in self.flow.ops:
+            for value in op.results:
+                if value in values and self.flow.reach[value]:
+                    self._keep_one(op, value, inserted)
         self.steps = [s for i, step in enumerate(self.steps) for s in (*inserted.get(i, ()), step)]
+
+    def _keep_one(self, op: Op, value: Value, inserted: dict[int, list[NestStep]]) -> None:
+        """`inserted` are the nests to put before each step."""
+        root = KeptRoot(value, shape_of(value.type), row_major=value in self.flow.wanted_in_loops)
+        first = min(self._steps(value))
+        step = self.steps[first]
+        if op.name in READS:
+            first = self._before_writes(op, first)
+        elif isinstance(step, NestStep) and self._takes(step.group, root):
+            step.group.roots.append(root)
+            return
+        own = inserted.setdefault(first, [])
+        last = own[-1].group if own else None
+        apart = last is None or any(self._read_elsewhere([root], v) for r in last.roots for v in r.operands)
+        if last is not None and not apart and last.shape == root.shape and op.name not in READS:
+            last.roots.append(root)
+        else:
+            own.append(NestStep(Group([root], root.shape)))
+
+    def _takes(self, group: Group, root: KeptRoot) -> bool:
+        """Whether the nest of `group` can keep a value, too: no atomics, which are done one by one."""
+        atomic = any(isinstance(r, OpRoot) and r.op.name in ATOMICS for r in group.roots)
+        return group.shape == root.shape and not atomic and not self._read_elsewhere(group.roots, root.value)
 
     def _read_elsewhere(self, roots: Sequence[Root], value: Value) -> bool:
         """Whether one of `roots` reads `value` at other coordinates than its own: then it must be in scratch before."""
@@ -210,13 +214,13 @@ class Materialisation:
                 stack += [(o, moved) for o in owner.operands]
         return False
 
-    def _before_writes(self, load: Value, first: int) -> int:
+    def _before_writes(self, load: Op, first: int) -> int:
         """The step before which a load must be kept: the first that needs it or may write its memory."""
-        position = self.flow.ops.index(load.owner)
+        position = self.flow.ops.index(load)
         for index, step in enumerate(self.steps[:first]):
             for p in step.positions:
                 written = written_pointers(self.flow.ops[p]) if position < p < len(self.flow.ops) else []
-                if any(self.facts.aliases.may_alias(load.owner.operands[0], w) for w in written):
+                if any(self.facts.aliases.may_alias(load.operands[0], w) for w in written):
                     return index
         return first
 

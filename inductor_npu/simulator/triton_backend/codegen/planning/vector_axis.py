@@ -11,7 +11,7 @@ from ..analysis.strides import Strides
 from ..analysis.view_axes import source_axes
 from ..forms.scratch import Buffer, Place
 from ..forms.types import shape_of
-from .steps import Group, Root
+from .steps import Group, KeptRoot, OpRoot, Root
 
 Axes = tuple[int | None, ...]  # which axis of a value each axis of the nest runs along
 
@@ -44,9 +44,9 @@ class _Votes:
 
     def of_root(self, root: Root) -> None:
         identity = tuple(range(len(self.shape)))
-        if root.op is not None and root.op.name != "tt.reduce":
-            self._vote(root.op.operands[0], identity, 2.0)
-        if root.buffer is not None:
+        if isinstance(root, OpRoot) and root.is_effect:
+            self._vote(root.operands[0], identity, 2.0)
+        if isinstance(root, KeptRoot) and root.buffer is not None:
             for axis, stride in enumerate(root.buffer.strides):
                 self.votes[axis] += 1.5 * (stride == 1 and self.shape[axis] > 1)
         for operand in root.operands:

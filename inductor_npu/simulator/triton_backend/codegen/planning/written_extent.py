@@ -9,7 +9,7 @@ import numpy as np
 
 from ..analysis.constant_tiles import ConstantTiles
 from ..analysis.patterns import conjuncts
-from .steps import Root
+from .steps import KeptRoot, Root
 
 
 def written_extent(
@@ -18,12 +18,10 @@ def written_extent(
     """How many positions of the axes [first, last), in their row-major order, some store may write."""
     extent, most = math.prod(shape[first:last]), 0
     for root in roots:
-        if root.op is None or root.op.name != "tt.store":
-            return extent
-        if len(root.op.operands) < 3:
+        if isinstance(root, KeptRoot) or root.op.name != "tt.store" or len(root.operands) < 3:
             return extent
         written: np.ndarray = np.ones(extent, dtype=bool)
-        for condition in conjuncts(root.op.operands[2]):
+        for condition in conjuncts(root.operands[2]):
             table = constants.of(condition)
             if table is not None and table.shape == shape:
                 written &= table.reshape(math.prod(shape[:first]), extent, -1).any(axis=(0, 2))

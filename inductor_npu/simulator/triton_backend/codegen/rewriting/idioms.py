@@ -32,13 +32,13 @@ def rounded_to_even(op: Op) -> Value | None:
 
 def _is_rounded_magnitude(value: Value, x: Value) -> bool:
     chosen = _operands(value, "arith.select")
-    if not chosen or chosen[0].owner is None:
+    if not chosen:
         return False
     condition, rounded, magnitude = chosen
-    compared = _operands(condition, "arith.cmpf")
+    compared, comparison = _operands(condition, "arith.cmpf"), condition.owner
     lowered = _operands(rounded, "arith.subf")
     raised = _operands(lowered[0], "arith.addf") if lowered else ()
-    if not compared or not raised or condition.owner.attrs["predicate"] != "olt":
+    if not compared or not raised or comparison is None or comparison.attrs["predicate"] != "olt":
         return False
     constants = (splat_number(compared[1]), splat_number(lowered[1]), splat_number(raised[1]))
     same = compared[0] is magnitude and raised[0] is magnitude

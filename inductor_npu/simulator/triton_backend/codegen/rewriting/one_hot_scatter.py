@@ -97,7 +97,7 @@ def _scatter_of(
                 kind = OneHotScatter(shape, axis, place, combine, first=identity)
                 if otherwise != identity:
                     counts = _hold_somewhere(conditions, shape, axis, uses, loop)
-                    if not counts or not _is_least(otherwise, combine, tile, uses):
+                    if otherwise is None or not counts or not _is_least(otherwise, combine, tile, uses):
                         return None
                     kind = replace(kind, first=otherwise, rising=_is_rising(tile, axis, uses, loop))
                 conditions += [*parts[:number], *parts[number + 1 :]]
@@ -108,10 +108,10 @@ def _scatter_of(
     return None
 
 
-def _is_least(otherwise: float | None, combine: str, value: Value, uses: DefUse) -> bool:
+def _is_least(otherwise: float, combine: str, value: Value, uses: DefUse) -> bool:
     """Whether `otherwise` counts where nothing else does: no value is less."""
     known = uses.range(value)
-    return combine == "arith.maximumf" and otherwise is not None and known is not None and otherwise <= known[0]
+    return combine == "arith.maximumf" and known is not None and otherwise <= known[0]
 
 
 def _hold_somewhere(conditions: list[Value], shape: tuple[int, ...], axis: int, uses: DefUse, loop: Op | None) -> bool:

@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperation
 from ..forms.scratch import Buffer, row_major
 from ..forms.types import element_bytes, element_of, shape_of
 from ..nests.materialise import keep, materialised
-from ..planning.steps import Root
+from ..planning.steps import KeptRoot
 
 
 def emit_dot(context: CodegenContext, op: Op) -> None:
@@ -75,5 +75,5 @@ def _accumulator(context: CodegenContext, op: Op, accumulator: Value, zero: bool
         return home
     buffer = context.scratch.allocate(shape, element, row_major(shape))
     if not zero:
-        keep(context, [Root(None, accumulator, buffer, shape)])
+        keep(context, [KeptRoot(accumulator, shape, buffer)])
     return buffer

@@ -10,47 +10,47 @@ from ..evaluation.combiner import Combiner, Values
 from ..evaluation.evaluator import ChunkEvaluator
 from ..forms.coordinate import Coordinates
 from ..forms.lane import Index, Uniform, Vector
-from ..forms.scratch import Buffer, strides_with_innermost
+from ..forms.scratch import strides_with_innermost
 from ..forms.types import element_of, shape_of
+from ..nests.axis_runs import AxisRun
 from ..nests.loop_nest import LoopNest
-from ..planning.steps import Group, Root
+from ..planning.steps import Group, OpRoot
 from ..planning.vector_axis import vector_axis
 
 
 class ScanNest(LoopNest):
     """The nest of one tt.scan; its results are kept in scratch."""
 
-    def __init__(self, context: CodegenContext, group: Group) -> None:
-        op = group.roots[0].op
+    def __init__(self, context: CodegenContext, group: Group, op: Op) -> None:
         self.op, self.reverse = op, bool(op.attrs.get("reverse"))
         self.combine = Combiner(context, op)
         super().__init__(context, group)
-        strides = strides_with_innermost(self.shape, group.vector_axis)
-        self.homes: list[Buffer] = [
-            context.scratch.allocate(self.shape, element_of(r.type), strides) for r in op.results
-        ]
+        allocate, strides = context.scratch.allocate, strides_with_innermost(self.shape, group.vector_axis)
+        self.homes = [allocate(self.shape, element_of(r.type), strides) for r in op.results]
 
     def emit(self) -> None:
         super().emit()
-        for result, home in zip(self.op.results, self.homes):
-            self.context.env[result] = home
+        self.context.env.update(zip(self.op.results, self.homes))
 
     def _innermost(self) -> None:
+        run = self.vector_run
+        if run is not None and run is self.reduce_run:
+            self._along_lanes(run)
+            return
+        for start, stop, width in self._parts():
+            evaluator = ChunkEvaluator(self.context, width)
+            if run is None:
+                self._chunk(evaluator)
+                continue
+            with self._loop(run, start, stop, max(width, 1), 1):
+                self._chunk(evaluator)
+
+    def _chunk(self, evaluator: ChunkEvaluator) -> None:
+        """A chunk whose lanes are not combined with each other."""
         if self.reduce_run is None:  # an axis of one element: nothing to combine
-            for start, stop, width in self._parts():
-                evaluator = ChunkEvaluator(self.context, width)
-                if self.vector_run is None:
-                    self._store_results(evaluator, self._operands(evaluator), self.coordinates(evaluator))
-                    continue
-                with self._loop(self.vector_run, start, stop, max(width, 1), 1):
-                    self._store_results(evaluator, self._operands(evaluator), self.coordinates(evaluator))
-        elif self.reduce_run is self.vector_run:
-            self._along_lanes()
+            self._store_results(evaluator, self._operands(evaluator), self.coordinates(evaluator))
         else:
-            for start, stop, width in self._parts():
-                evaluator = ChunkEvaluator(self.context, width)
-                with self._loop(self.vector_run, start, stop, max(width, 1), 1):
-                    self._along_loop(evaluator)
+            self._along_loop(evaluator, self.reduce_run)
 
     def _operands(self, evaluator: ChunkEvaluator) -> Values:
         coordinates = self.coordinates(evaluator)
@@ -59,19 +59,17 @@ class ScanNest(LoopNest):
     def _store_results(self, evaluator: ChunkEvaluator, values: Values, coordinates: Coordinates) -> None:
         for home, value in zip(self.homes, values):
             lane = Vector(value) if value.lanes else Uniform(value)
-            self.context.memory.store(evaluator.address(home, coordinates), lane, None, home.element, evaluator.width)
+            self._store_in_scratch(evaluator, home, coordinates, lane)
 
     # -- along an axis that is looped over ---------------------------------------------------------------------------
-    def _along_loop(self, evaluator: ChunkEvaluator) -> None:
-        run = self.reduce_run
-        self.at[run] = Index(self.b.constant("i64", run.extent - 1 if self.reverse else 0), 0, "i64")
+    def _along_loop(self, evaluator: ChunkEvaluator, run: AxisRun) -> None:
+        last = self.b.constant("i64", run.extent - 1)
+        self.at[run] = Index(last if self.reverse else self.b.constant("i64", 0), 0, "i64")
         so_far = self._operands(evaluator)
         self._store_results(evaluator, so_far, self.coordinates(evaluator))
         loop = self.b.open_loop(1, run.extent, 1)
         carried = [self.b.phi(loop, v) for v in so_far]
-        position = (
-            self.context.scalars.subtract(self.b.constant("i64", run.extent - 1), loop.iv) if self.reverse else loop.iv
-        )
+        position = self.context.scalars.subtract(last, loop.iv) if self.reverse else loop.iv
         self.at[run] = Index(position, 0, "i64")
         so_far = self.combine(carried, self._operands(evaluator))
         self._store_results(evaluator, so_far, self.coordinates(evaluator))
@@ -79,7 +77,7 @@ class ScanNest(LoopNest):
         del self.at[run]
 
     # -- along the lanes ---------------------------------------------------------------------------------------------
-    def _along_lanes(self) -> None:
+    def _along_lanes(self, run: AxisRun) -> None:
         """Chunk after chunk in the direction of the scan; the last lane's value is carried on."""
         parts = self._parts()
         carry: Values | None = None
@@ -88,29 +86,29 @@ class ScanNest(LoopNest):
             chunks = (stop - start) // max(width, 1)
             first = 0
             if carry is None:
-                carry, first = self._lane_chunk(evaluator, self._chunk_start(start, stop, width, 0), None), 1
+                carry, first = self._lane_chunk(evaluator, run, self._chunk_start(start, stop, width, 0), None), 1
             if first >= chunks:
                 continue
             loop = self.b.open_loop(first * width, chunks * width, width) if chunks - first > 1 else None
             if loop is None:
-                carry = self._lane_chunk(evaluator, self._chunk_start(start, stop, width, first), carry)
+                carry = self._lane_chunk(evaluator, run, self._chunk_start(start, stop, width, first), carry)
                 continue
             carried = [self.b.phi(loop, v) for v in carry]
             if self.reverse:
                 position = self.context.scalars.subtract(self.b.constant("i64", stop - width), loop.iv)
             else:
                 position = self.context.scalars.add(loop.iv, self.b.constant("i64", start))
-            carry = self._lane_chunk(evaluator, Index(position, 1, "i64"), carried)
+            carry = self._lane_chunk(evaluator, run, Index(position, 1, "i64"), carried)
             self.b.close_loop(loop, carry)
-        self.at.pop(self.vector_run, None)
+        del self.at[run]
 
     def _chunk_start(self, start: int, stop: int, width: int, chunk: int) -> Index:
         position = stop - (chunk + 1) * width if self.reverse else start + chunk * width
         return Index(self.b.constant("i64", position), 1, "i64")
 
-    def _lane_chunk(self, evaluator: ChunkEvaluator, position: Index, carry: Values | None) -> Values:
+    def _lane_chunk(self, evaluator: ChunkEvaluator, run: AxisRun, position: Index, carry: Values | None) -> Values:
         width = evaluator.width
-        self.at[self.vector_run] = position
+        self.at[run] = position
         backwards = range(width - 1, -1, -1)
         values = self._operands(evaluator)
         if self.reverse:
@@ -134,8 +132,8 @@ class ScanNest(LoopNest):
 
 def emit_scan(context: CodegenContext, op: Op) -> None:
     """Writes a tt.scan; its results are kept in scratch."""
-    group = Group([Root(op, shape=shape_of(op.operands[0].type), axis=op.attrs["axis"])])
-    group.shape, group.axis = group.roots[0].shape, group.roots[0].axis
+    root = OpRoot(op, shape_of(op.operands[0].type), op.attrs["axis"])
+    group = Group([root], root.shape, root.axis)
     group.vector_axis = vector_axis(group, context.env, context.facts.strides)
     context.work += math.prod(group.shape)
-    ScanNest(context, group).emit()
+    ScanNest(context, group, op).emit()

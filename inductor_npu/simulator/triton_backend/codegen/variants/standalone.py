@@ -14,7 +14,7 @@ from ..forms.lane import Uniform
 from ..forms.scratch import Buffer, held, row_major
 from ..forms.types import element_bytes, element_of, shape_of
 from ..nests.materialise import keep
-from ..planning.steps import Root
+from ..planning.steps import KeptRoot
 from .debugging import emit_assert, emit_print
 from .direct_gather import emit_one_hot_gather
 from .direct_scatter import emit_one_hot_scatter
@@ -39,7 +39,7 @@ def _cat(context: CodegenContext, op: Op) -> None:
     offset = whole.offset
     for operand in op.operands:
         part = shape_of(operand.type)
-        keep(context, [Root(None, operand, Buffer(offset, part, row_major(part), element), part)])
+        keep(context, [KeptRoot(operand, part, Buffer(offset, part, row_major(part), element))])
         offset += math.prod(part) * element_bytes(held(element))
     context.env[op.result] = whole
 
