@@ -25,12 +25,12 @@ from .scalars import Scalars
 
 @dataclass(eq=False)
 class CodegenContext:
-    """The kernel's facts, the writers of instructions, and where values are: `env` says it of every scalar that was
-    written and of every tile that was kept.
+    """What is known of the kernel (`facts`), who writes its instructions (`b` the text itself, the others through it),
+    and where values are: `places` says it of every scalar that was written and of every tile that is kept in `scratch`.
 
-    `use_counts` is how often each value is an operand; `plain_atomics` says that what are atomics is done by one
-    thread, without; `work` estimates the elements that a program touches, of which those in loops, `loop_depth` deep,
-    count more; `messages` are those of device_assert.
+    `use_counts` is how often each value is an operand. `plain_atomics` says that what are atomics is done by one
+    thread, without. `work` estimates the elements that a program touches, of which those in loops, `loop_depth` deep,
+    count more. `messages` are those of device_assert.
     """
 
     options: CodegenOptions
@@ -43,18 +43,15 @@ class CodegenContext:
     program_ids: list[Val]
     grid: list[Val]
     scratch: Scratch = field(default_factory=Scratch)
-    env: dict[Value, Place] = field(default_factory=dict)
+    places: dict[Value, Place] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
     work: int = 0
     loop_depth: int = 0
 
     def __post_init__(self) -> None:
-        self.scalars, self.lanes, self.integers = (
-            self.elementwise.scalars,
-            self.elementwise.lanes,
-            self.elementwise.integers,
-        )
-        self.floats, self.math = self.elementwise.floats, self.elementwise.math
+        elementwise = self.elementwise
+        self.lanes, self.scalars, self.integers = elementwise.lanes, elementwise.scalars, elementwise.integers
+        self.floats, self.math = elementwise.floats, elementwise.math
 
     @classmethod
     def of(cls, function: Function, options: CodegenOptions) -> CodegenContext:
@@ -80,6 +77,6 @@ class CodegenContext:
 
     def lane(self, value: Value) -> Lane:
         """A scalar that was written before."""
-        lane = self.env[value]
+        lane = self.places[value]
         assert not isinstance(lane, Buffer), "scalars are never kept in scratch"
         return lane

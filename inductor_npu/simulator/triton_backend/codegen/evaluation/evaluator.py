@@ -36,7 +36,7 @@ class ChunkEvaluator:
 
     def evaluate(self, value: Value, coordinates: Coordinates) -> Lane:
         """The lanes of a tensor at `coordinates`; a scalar has none."""
-        resident = self.context.env.get(value)
+        resident = self.context.places.get(value)
         if resident is not None and not isinstance(resident, Buffer):
             return resident
         key = (value, coordinates)
@@ -163,7 +163,7 @@ class ChunkEvaluator:
         lanes = self.context.lanes
         wide = lanes.extended(self._places(indices, coordinates), self.width)
         moved = (*coordinates[:axis], wide, *coordinates[axis + 1 :])
-        home = self.context.env.get(source)
+        home = self.context.places.get(source)
         if home is None:
             return self.evaluate(source, moved)
         if not isinstance(home, Buffer):

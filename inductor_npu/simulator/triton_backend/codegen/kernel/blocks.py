@@ -41,10 +41,10 @@ def write_block(
 def _region(context: CodegenContext, op: Op) -> None:
     """An operation with regions. Where values are inside of it does not hold after it: it may not have run."""
     context.loop_depth += 1
-    outside = dict(context.env)
+    outside = dict(context.places)
     emit_region(context, op, functools.partial(write_block, context))
-    results = {r: context.env[r] for r in op.results}
-    context.env = {**outside, **results}
+    results = {r: context.places[r] for r in op.results}
+    context.places = {**outside, **results}
     context.loop_depth -= 1
 
 
@@ -52,19 +52,19 @@ def _scalar_operation(context: CodegenContext, op: Op) -> None:
     """An operation on scalars."""
     name = op.name
     if name == "tt.get_program_id":
-        context.env[op.result] = Uniform(context.program_ids[op.attrs["axis"]])
+        context.places[op.result] = Uniform(context.program_ids[op.attrs["axis"]])
     elif name == "tt.get_num_programs":
-        context.env[op.result] = Uniform(context.grid[op.attrs["axis"]])
+        context.places[op.result] = Uniform(context.grid[op.attrs["axis"]])
     elif name == "tt.load":
         pointer, *rest = (context.lane(o) for o in op.operands)
         mask, other = [*rest, None, None][:2]
-        context.env[op.result] = context.memory.device_load(op, pointer, mask, other, element_of(op.result.type), 0)
+        context.places[op.result] = context.memory.device_load(op, pointer, mask, other, element_of(op.result.type), 0)
     elif name == "tt.store":
         pointer, value, *rest = (context.lane(o) for o in op.operands)
         mask = rest[0] if rest else None
         context.memory.device_store(op, pointer, value, mask, element_of(op.operands[1].type), 0)
     elif name in ("tt.atomic_rmw", "tt.atomic_cas"):
-        context.env[op.result] = Uniform(emit_atomic(context, op, [context.lane(o) for o in op.operands]))
+        context.places[op.result] = Uniform(emit_atomic(context, op, [context.lane(o) for o in op.operands]))
     elif name in ("tt.make_tensor_ptr", "tt.advance"):
         raise UnsupportedOperation(op, "block pointers must be rewritten to plain pointers before code generation")
     elif name == "llvm.intr.assume":
@@ -73,7 +73,7 @@ def _scalar_operation(context: CodegenContext, op: Op) -> None:
         raise UnsupportedOperation(op, "this operation is not supported")
     else:
         lane = context.elementwise.emit(op, [context.lane(o) for o in op.operands], 0)
-        context.env.update(zip(op.results, lane if isinstance(lane, tuple) else (lane,)))
+        context.places.update(zip(op.results, lane if isinstance(lane, tuple) else (lane,)))
         if _counts_programs(op):
             scalar_of(context, op.result).known(0, context.options.grid_limit - 1)
 

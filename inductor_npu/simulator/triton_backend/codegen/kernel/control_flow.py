@@ -34,7 +34,7 @@ def is_in_scratch(value: Value) -> bool:
 def _home(context: CodegenContext, source: Value) -> Buffer:
     """Scratch for a value like `source`, laid out as suits computing `source`."""
     shape = shape_of(source.type)
-    axis = vector_axis(Group([KeptRoot(source, shape)], shape), context.env, context.facts.strides)
+    axis = vector_axis(Group([KeptRoot(source, shape)], shape), context.places, context.facts.strides)
     return context.scratch.allocate(shape, element_of(source.type), strides_with_innermost(shape, axis))
 
 
@@ -112,11 +112,11 @@ def _for(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
     more = b.effect("i1", 0, f"icmp {predicate} {iv}, {upper.text}")
     b.line(f"br i1 {more.text}, label %{inside}, label %{done}")
     b.enter(inside)
-    context.env[body.arguments[0]] = Uniform(iv)
+    context.places[body.arguments[0]] = Uniform(iv)
     for i, val in zip(scalars, carried):
-        context.env[arguments[i]] = Uniform(val)
+        context.places[arguments[i]] = Uniform(val)
     for i, home in zip(tensors, homes):
-        context.env[arguments[i]] = home
+        context.places[arguments[i]] = home
     _loop_body(context, write_block, body, yielded, [arguments[i] for i in tensors], homes)
     following = [scalar_of(context, yielded[i]) for i in scalars]
     next_ = b.effect(iv.element, 0, f"add {iv}, {step.text}")
@@ -125,9 +125,9 @@ def _for(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
     phis.close()
     b.leave(done, known)
     for i, val in zip(scalars, carried):
-        context.env[op.results[i]] = Uniform(val)
+        context.places[op.results[i]] = Uniform(val)
     for i, home in zip(tensors, homes):
-        context.env[op.results[i]] = home
+        context.places[op.results[i]] = home
 
 
 def _layout_source(yielded: Value, initial: Value) -> Value:
@@ -160,7 +160,7 @@ def _loop_body(
     spare = [context.scratch.allocate(h.shape, h.element, h.strides) for _, _, h in changed]
     write_block(body, [*kept, *_copies(values, spare)], False)
     for (value, _, _), buffer in zip(changed, spare):
-        context.env[value] = buffer
+        context.places[value] = buffer
     keep(context, _copies(values, [h for _, _, h in changed]))
 
 
@@ -201,11 +201,11 @@ def _if(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
     join = b.fresh("fi")
     targets = labels if len(branches) > 1 else [labels[0], join]
     b.line(f"br i1 {condition.text}, label %{targets[0]}, label %{targets[1]}")
-    known, outside = b.known[0], context.env
+    known, outside = b.known[0], context.places
     edges: list[tuple[str, list[Val]]] = []
     for label, branch, values in zip(labels, branches, yields):
         b.known[0] = dict(known)
-        context.env = dict(outside)
+        context.places = dict(outside)
         b.enter(label)
         write_block(branch, _handed_on(branch, values, homes), False)
         scalars = [scalar_of(context, values[i]) for i in range(len(op.results)) if i not in homes]
@@ -216,9 +216,9 @@ def _if(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
     for k, result in enumerate(rest):
         incoming = ", ".join(f"[ {values[k].text}, %{label} ]" for label, values in edges)
         element = element_of(result.type)
-        context.env[result] = Uniform(b.effect(element, 0, f"phi {llvm_type(element, 0)} {incoming}"))
+        context.places[result] = Uniform(b.effect(element, 0, f"phi {llvm_type(element, 0)} {incoming}"))
     for i, home in homes.items():
-        context.env[op.results[i]] = home
+        context.places[op.results[i]] = home
 
 
 def _while(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
@@ -238,15 +238,15 @@ def _while(context: CodegenContext, op: Op, write_block: WriteBlock) -> None:
     known = b.enter(header)
     phis = _Phis(context)
     for i in scalars:
-        context.env[before.arguments[i]] = Uniform(phis.add(element_of(initial[i].type)))
+        context.places[before.arguments[i]] = Uniform(phis.add(element_of(initial[i].type)))
     phis.edge(started, entered_from)
     for i, home in homes.items():
-        context.env[before.arguments[i]] = home
+        context.places[before.arguments[i]] = home
     write_block(before, _handed_on(before, passed, results), False)
     condition = scalar_of(context, before.ops[-1].operands[0])
     for i, (argument, value) in enumerate(zip(after.arguments, passed)):
         lane = results[i] if i in results else Uniform(scalar_of(context, value))
-        context.env[argument] = context.env[op.results[i]] = lane
+        context.places[argument] = context.places[op.results[i]] = lane
     b.line(f"br i1 {condition.text}, label %{inside}, label %{done}")
     b.enter(inside)
     write_block(after, _handed_on(after, yielded, homes), False)

@@ -96,7 +96,7 @@ def _load_arguments(context: CodegenContext, function: Function) -> None:
         divisor = facts.get("tt.divisibility")
         if isinstance(divisor, int) and element in ("i32", "i64"):
             value.divisor = divisor
-        context.env[argument] = Uniform(value)
+        context.places[argument] = Uniform(value)
 
 
 def _checks(context: CodegenContext, function: Function) -> Checks:

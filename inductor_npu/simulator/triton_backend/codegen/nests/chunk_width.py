@@ -25,7 +25,7 @@ def chunk_width(context: CodegenContext, group: Group, run: AxisRun | None) -> t
     lanes = min(lanes, 1 << (run.extent.bit_length() - 1))
     if len(group.shape) > 1 or group.axis is not None:
         return lanes, 1
-    chunks = chunks_in_a_period(group.roots, context.facts.constants, context.env, run.extent, lanes)
+    chunks = chunks_in_a_period(group.roots, context.facts.constants, context.places, run.extent, lanes)
     return lanes * chunks, chunks
 
 
@@ -52,7 +52,7 @@ def _elements_in(context: CodegenContext, group: Group) -> set[str]:
             continue
         seen.add(value)
         element = element_of(value.type)
-        kept = context.env.get(value)
+        kept = context.places.get(value)
         loaded = value.owner is not None and value.owner.name == "tt.load"
         if is_float(element) or loaded or isinstance(kept, Buffer):
             found.add(element)

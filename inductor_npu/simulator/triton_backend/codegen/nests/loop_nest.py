@@ -36,7 +36,7 @@ class LoopNest:
             self.reduce_run = None
         for run in self.runs if group.axis is None else ():
             run.extent = written_extent(group.roots, context.facts.constants, self.shape, run.first, run.last)
-        self.gathers = gathers_constant_places(group.roots, context.facts.constants, context.env)
+        self.gathers = gathers_constant_places(group.roots, context.facts.constants, context.places)
         self.width, self.chunks = chunk_width(context, group, self.vector_run)
         self.at: dict[AxisRun, Index] = {}
 

@@ -23,7 +23,7 @@ def write_nest(context: CodegenContext, group: Group) -> None:
     if not group.roots:
         return
     context.work += math.prod(group.shape) * 8 ** min(context.loop_depth, 2)
-    group.vector_axis = vector_axis(group, context.env, context.facts.strides)
+    group.vector_axis = vector_axis(group, context.places, context.facts.strides)
     transpose_crosswise_tiles(context, group)
     nest = RootNest(context, group) if group.axis is None else ReductionNest(context, group, group.axis)
     nest.emit()
@@ -31,7 +31,7 @@ def write_nest(context: CodegenContext, group: Group) -> None:
 
 def _is_in_place(context: CodegenContext, root: Root) -> bool:
     """Whether a value to be kept in a buffer lies in it already."""
-    return isinstance(root, KeptRoot) and root.buffer is not None and context.env.get(root.value) is root.buffer
+    return isinstance(root, KeptRoot) and root.buffer is not None and context.places.get(root.value) is root.buffer
 
 
 def keep(context: CodegenContext, roots: Sequence[KeptRoot]) -> None:
@@ -43,11 +43,11 @@ def keep(context: CodegenContext, roots: Sequence[KeptRoot]) -> None:
 
 def materialised(context: CodegenContext, value: Value) -> Buffer:
     """`value` in scratch, row-major."""
-    home = context.env.get(value)
+    home = context.places.get(value)
     shape = shape_of(value.type)
     if isinstance(home, Buffer) and home.strides == row_major(shape):
         return home
     buffer = context.scratch.allocate(shape, element_of(value.type), row_major(shape))
     keep(context, [KeptRoot(value, shape, buffer)])
-    context.env[value] = buffer
+    context.places[value] = buffer
     return buffer

@@ -54,7 +54,7 @@ class ReductionNest(RootNest):
         axis = self.group.vector_axis - (self.group.vector_axis > self.axis)
         strides = strides_with_innermost(shape, min(axis, len(shape) - 1))
         for result in op.results:
-            self.context.env[result] = self.context.scratch.allocate(shape, element_of(result.type), strides)
+            self.context.places[result] = self.context.scratch.allocate(shape, element_of(result.type), strides)
 
     def _innermost(self) -> None:
         run = self.vector_run
@@ -103,7 +103,7 @@ class ReductionNest(RootNest):
             self._straight(evaluator, run, start, chunks, step, lanes)
             return
         twice = lanes and known and is_worth_two_loops(self.context.options, stop - start, step)
-        if twice and adds_nothing(self.group.roots, self.context.env, None):
+        if twice and adds_nothing(self.group.roots, self.context.places, None):
             self._accumulate_split(evaluator, run, start, stop, step)
             return
         first = start
@@ -160,7 +160,7 @@ class ReductionNest(RootNest):
         sums = [
             r.combine.tree([[next(merged) for _ in v] for v in slots]) for r, slots in zip(self.reductions, carried)
         ]
-        if not adds_nothing(self.group.roots, self.context.env, seen.off):
+        if not adds_nothing(self.group.roots, self.context.places, seen.off):
             some = self.b.constant("i64", stop)
         loop = self.b.open_loop(start, stop, width, whole)
         rest = [[self.b.phi(loop, v) for v in values] for values in sums]
@@ -209,9 +209,9 @@ class ReductionNest(RootNest):
     def _deliver(self, evaluator: ChunkEvaluator, op: Op, values: Values, coordinates: Coordinates) -> None:
         kept = coordinates[: self.axis] + coordinates[self.axis + 1 :]
         for result, value in zip(op.results, values):
-            home = self.context.env.get(result)
+            home = self.context.places.get(result)
             lane = Vector(value) if value.lanes else Uniform(value)
             if isinstance(home, Buffer):
                 self._store_in_scratch(evaluator, home, kept, lane)
             else:
-                self.context.env[result] = lane
+                self.context.places[result] = lane

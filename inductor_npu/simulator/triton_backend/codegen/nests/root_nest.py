@@ -39,11 +39,11 @@ class RootNest(LoopNest):
             self._targets[root] = buffer
         elif root.op.name in ATOMICS and self.context.use_counts[root.op.result]:
             result = root.op.result
-            self.context.env[result] = allocate(self.shape, element_of(result.type), by_rows)
+            self.context.places[result] = allocate(self.shape, element_of(result.type), by_rows)
 
     def emit(self) -> None:
         super().emit()
-        self.context.env.update(self._homes)
+        self.context.places.update(self._homes)
 
     def _innermost(self) -> None:
         for start, stop, width in self._parts():
@@ -59,7 +59,7 @@ class RootNest(LoopNest):
 
     def _does_nothing(self, off: set[Value]) -> bool:
         """Whether chunks need not be visited where all comparisons in `off` are false."""
-        return adds_nothing(self.group.roots, self.context.env, off)
+        return adds_nothing(self.group.roots, self.context.places, off)
 
     def _chunks(self, evaluator: ChunkEvaluator, run: AxisRun, start: int, stop: int, width: int) -> None:
         """Chunks [start, stop) of the vector axis: those before the edges of all masks, if there are any, and the
@@ -103,7 +103,7 @@ class RootNest(LoopNest):
                 emit_plain_atomic(self.context, root.op, lanes, evaluator.width)
             elif root.is_effect:
                 old = Uniform(emit_atomic(self.context, root.op, lanes))
-                home = self.context.env.get(root.op.result)
+                home = self.context.places.get(root.op.result)
                 if isinstance(home, Buffer):
                     self._store_in_scratch(evaluator, home, coordinates, old)
         return work

@@ -44,7 +44,7 @@ def _crosswise_tiles(context: CodegenContext, group: Group) -> list[tuple[Value,
         if (value, axes) in seen or not is_tensor(value):
             continue
         seen.add((value, axes))
-        place, op = context.env.get(value), value.owner
+        place, op = context.places.get(value), value.owner
         if isinstance(place, Buffer) or (place is None and op is not None and op.name == "tt.load"):
             written = axes[group.vector_axis] if axes else None
             read = None if written is None else _contiguous_axis(context, value, written)
@@ -70,7 +70,7 @@ def _contiguous_axis(context: CodegenContext, tile: Value, lanes_axis: int) -> i
 
 def _memory_strides(context: CodegenContext, tile: Value) -> Sequence[int | None]:
     """Between neighbours along each axis, in elements; empty where all elements have one address."""
-    place = context.env.get(tile)
+    place = context.places.get(tile)
     if isinstance(place, Buffer):
         return place.strides
     if tile.owner is None or not is_tensor(tile.owner.operands[0]):
@@ -110,7 +110,7 @@ def _keep_transposed(context: CodegenContext, value: Value, read_axis: int, writ
         for k, column in enumerate(transposed(context, rows)):
             address = evaluator.address(buffer, line(write_axis, read_axis, k))
             context.memory.store(address, Vector(column), None, held(element), side)
-    context.env[value] = buffer
+    context.places[value] = buffer
 
 
 def _loop(context: CodegenContext, loops: ExitStack, extent: int, step: int) -> Val:

@@ -51,7 +51,7 @@ def emit_one_hot_gather(context: CodegenContext, op: Op) -> None:
     memory.store(memory.buffer_address(home, list(at), width), Vector(value), None, element, width)
     for loop in reversed(loops):
         b.close_loop(loop)
-    context.env[op.result] = home
+    context.places[op.result] = home
 
 
 def _value(context: CodegenContext, op: Op, evaluator: ChunkEvaluator, at: list[Index], width: int) -> Val:

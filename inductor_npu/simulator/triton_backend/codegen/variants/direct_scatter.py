@@ -40,7 +40,7 @@ def emit_one_hot_scatter(context: CodegenContext, op: Op) -> None:
     _Row(context, op, scatter, at).add_to(context.lanes.scalar(row), first, stride)
     for loop in reversed(loops):
         b.close_loop(loop)
-    context.env[op.result] = home
+    context.places[op.result] = home
 
 
 def _nothing_placed(context: CodegenContext, op: Op) -> Buffer:
@@ -66,7 +66,7 @@ def _nothing_placed(context: CodegenContext, op: Op) -> Buffer:
 
 def _carried(context: CodegenContext, op: Op) -> Buffer:
     """Where a loop keeps the tile of results, which nobody but `op` reads in a round of it."""
-    home = context.env[op.operands[3]]
+    home = context.places[op.operands[3]]
     assert isinstance(home, Buffer), "a carried tile is in scratch"
     return home
 
@@ -115,7 +115,7 @@ class _Row:
             return moved
         whole, some = seen.bounds(0, length, width, width)
         (moved,) = b.close_guarded(loop, whole, [moved])
-        if not never_holds(self._conditions, self.context.env, seen.off):
+        if not never_holds(self._conditions, self.context.places, seen.off):
             some = b.constant("i64", length)
         loop = b.open_loop(0, length, width, whole)
         count = b.phi(loop, moved)

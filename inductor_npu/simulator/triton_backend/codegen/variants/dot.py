@@ -59,13 +59,13 @@ def emit_dot(context: CodegenContext, op: Op) -> None:
             places.append(builder.pure("ptr", 0, f"getelementptr i8, {pointer}, {offset}", pointer, offset))
         builder.line(f"call void @{function.symbol}({', '.join(map(str, places))}, ptr {scratch})")
         builder.close_loop(loop)
-    context.env[op.result] = result
+    context.places[op.result] = result
 
 
 def _accumulator(context: CodegenContext, op: Op, accumulator: Value, zero: bool) -> Buffer:
     """Where to accumulate: in place where nobody else needs the old value, as in a loop over K."""
     shape, element = shape_of(op.result.type), element_of(op.result.type)
-    home = context.env.get(accumulator)
+    home = context.places.get(accumulator)
     if (
         isinstance(home, Buffer)
         and home.strides == row_major(shape)

@@ -35,4 +35,4 @@ def emit_histogram(context: CodegenContext, op: Op) -> None:
     count = b.effect(element, 0, f"load {llvm_type(element, 0)}, {place}")
     b.line(f"store {b.effect(element, 0, f'add {count}, 1')}, {place}")
     b.close_loop(loop)
-    context.env[op.result] = Buffer(offset, (bins,), (1,), element)
+    context.places[op.result] = Buffer(offset, (bins,), (1,), element)

@@ -30,7 +30,7 @@ class ScanNest(LoopNest):
 
     def emit(self) -> None:
         super().emit()
-        self.context.env.update(zip(self.op.results, self.homes))
+        self.context.places.update(zip(self.op.results, self.homes))
 
     def _innermost(self) -> None:
         run = self.vector_run
@@ -134,6 +134,6 @@ def emit_scan(context: CodegenContext, op: Op) -> None:
     """Writes a tt.scan; its results are kept in scratch."""
     root = OpRoot(op, shape_of(op.operands[0].type), op.attrs["axis"])
     group = Group([root], root.shape, root.axis)
-    group.vector_axis = vector_axis(group, context.env, context.facts.strides)
+    group.vector_axis = vector_axis(group, context.places, context.facts.strides)
     context.work += math.prod(group.shape)
     ScanNest(context, group, op).emit()

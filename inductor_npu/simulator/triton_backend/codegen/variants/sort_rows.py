@@ -35,4 +35,4 @@ def emit_sort(context: CodegenContext, op: Op) -> None:
         f"i64 {extent if stride == 1 else 1}, i64 {stride}, i32 {ord(sort.kind)}, i32 {bytes_[0]}, i32 {bytes_[1]}, "
         f"i32 {int(sort.descending)})"
     )
-    context.env.update(zip(op.results, results, strict=True))
+    context.places.update(zip(op.results, results, strict=True))

@@ -41,11 +41,11 @@ def _cat(context: CodegenContext, op: Op) -> None:
         part = shape_of(operand.type)
         keep(context, [KeptRoot(operand, part, Buffer(offset, part, row_major(part), element))])
         offset += math.prod(part) * element_bytes(held(element))
-    context.env[op.result] = whole
+    context.places[op.result] = whole
 
 
 def _unsplat(context: CodegenContext, op: Op) -> None:
-    context.env[op.result] = Uniform(scalar_of(context, op.operands[0]))
+    context.places[op.result] = Uniform(scalar_of(context, op.operands[0]))
 
 
 _HANDLERS = {
