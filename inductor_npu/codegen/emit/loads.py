@@ -1,0 +1,137 @@
+"""Loads of a tile, in the forms of the plan, and what brings them into the order of the tile."""
+
+from __future__ import annotations
+
+import math
+
+import sympy
+import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.analysis.access_forms import Direct, Indexed
+from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
+from inductor_npu.codegen.analysis.tiled_axes import AxisNames
+from inductor_npu.codegen.emit.addresses import Address, Addresses
+from inductor_npu.codegen.emit.gather_by_index import IndexedGatherer
+from inductor_npu.codegen.emit.masked_lanes import filling_text, take_filling
+from inductor_npu.codegen.emit.on_chip_gather import Gatherer, SpanAccess
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.rows import Rows
+from inductor_npu.codegen.emit.tile_kernel import TileKernel
+from inductor_npu.providers import current_target
+
+
+class Loader:
+    """Writes the loads of `kernel`."""
+
+    def __init__(
+        self,
+        kernel: TileKernel,
+        rows: Rows,
+        addresses: Addresses,
+        positions: Positions,
+        gatherer: Gatherer,
+        indexed: IndexedGatherer,
+    ) -> None:
+        self.kernel, self.rows, self.addresses, self.positions = kernel, rows, addresses, positions
+        self.gatherer, self.indexed = gatherer, indexed
+
+    def load(self, name: str, index: sympy.Expr) -> TritonCSEVariable:
+        """A load with its contiguous axis last, brought into the tile's order on chip."""
+        pointer = self.kernel.args.input(name)
+        dtype = V.graph.get_dtype(name)
+        if should_unwrap_unspec_arg(name):
+            wide = dtype in (torch.float16, torch.bfloat16)
+            return self.kernel.cse.generate(
+                self.kernel.loads, pointer, dtype=torch.float32 if wide else dtype, shape=()
+            )
+        form = self.kernel.form
+        if not isinstance(form, Direct):
+            ranged = self.indexed.indexed_load(form) if isinstance(form, Indexed) else self.gatherer.strided_load(form)
+            return self._load_span(pointer, index, dtype, ranged)
+        address = self.addresses.address_of(form)
+        mask = self.addresses.mask_text(address.axes, form.predicate)
+        line = f"tl.load({pointer} + ({address.text}), {mask}"
+        other = ""
+        if mask != "None" and self.kernel._load_mask is not None:
+            other = f", other={filling_text(self.kernel._load_other, dtype)}"
+        buffer = self._buffer_of(address, index)
+        text = self.rows.padded_later(f"{line}{other})", address, bool(other))
+        raw = self.kernel.cse.generate(buffer, text, dtype=dtype, shape=self.kernel.shape_of(address.axes))
+        self.kernel.fillings.loaded(raw)
+        value = self._computable(raw, dtype, buffer)
+        value = self._to_tile_order(value, address.axes, buffer)
+        if self.kernel._load_mask is not None and form.predicate == self.kernel.load_predicate:
+            value.limited_to = self.kernel._load_mask
+        take_filling(value, raw)
+        if buffer is self.kernel.body or not self.kernel.inside_reduction:
+            self.kernel.outside_loop_vars.update((raw, value))
+        return value
+
+    def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
+        """A load of a span of memory, of which the tile's elements are picked on chip."""
+        whole = Address(span.address, span.axes, indirect=span.indirect)
+        buffer = self._buffer_of(whole, index)
+        other = f", other={filling_text(self.kernel._load_other, dtype)}" if span.is_limited else ""
+        line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
+        if span.fills and self.kernel._load_mask is None:
+            line = self.rows.padded_later(line, whole, False)
+        raw = self.kernel.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
+        self.kernel.fillings.loaded(raw)
+        shape = self.kernel.shape_of(span.axes)
+        text = f"device_functions.gather({raw}{'.to(tl.float32)' if span.is_wide else ''}, {span.place})"
+        text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
+        text = f"{text} != 0.0" if span.is_wide and dtype == torch.bool else text
+        is_computable = span.is_wide and dtype != torch.bool
+        picked = self.kernel.cse.generate(buffer, text, dtype=torch.float32 if is_computable else dtype, shape=shape)
+        take_filling(picked, raw)
+        value = picked if span.is_wide else self._computable(picked, dtype, buffer)
+        take_filling(value, picked)
+        if span.is_limited:
+            value.limited_to = self.kernel._load_mask
+        if buffer is self.kernel.body or not self.kernel.inside_reduction:
+            self.kernel.outside_loop_vars.update((raw, picked, value))
+        return value
+
+    def _buffer_of(self, address: Address, index: sympy.Expr) -> IndentedBuffer:
+        """Where a load belongs: after the values that it needs, and before a loop that it does not depend on."""
+        if address.indirect or self.kernel._load_mask is not None:
+            return self.kernel.compute
+        used = self.kernel.simplify_indexing(index).free_symbols
+        in_loop = any(self.kernel.axis_of[axis].symbol in used for axis in self.kernel.tile.loops)
+        return (
+            self.kernel.loads
+            if in_loop or not self.kernel.tile.loops or not self.kernel.inside_reduction
+            else self.kernel.body
+        )
+
+    def _computable(self, value: CSEVariable, dtype: torch.dtype, buffer: IndentedBuffer) -> TritonCSEVariable:
+        """The loaded value in the type in which it is computed."""
+        if dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32:
+            return self.kernel.cse.generate(buffer, f"{value}.to(tl.float32)", dtype=torch.float32, shape=value.shape)
+        if dtype == torch.bool:  # a load from a pointer to int1 gives int8
+            # which Ascend's compiler compares with 0 in 16 bits, 128 elements at a time: short tiles in 32 bits
+            axes = self.kernel.axes_of(value.shape)
+            is_short = 1 < math.prod(map(self.kernel.max_block, axes)) < current_target().compared_at_once(2)
+            text = f"{value}.to(tl.float32) != 0.0" if is_short else f"{value}.to(tl.int1)"
+            return self.kernel.cse.generate(buffer, text, dtype=torch.bool, shape=value.shape)
+        return value
+
+    def _to_tile_order(self, value: CSEVariable, axes: AxisNames, buffer: IndentedBuffer) -> TritonCSEVariable:
+        order = self.kernel.in_tile_order(axes)
+        if order == axes:
+            return value
+        if len(order) == 2 and not fills_bursts(self.kernel.max_block(order[-1]), 4):
+            # Turned, each of its elements would have a block of the Unified Buffer.
+            sizes = dict(zip(order, self.kernel.shape_of(order), strict=True))
+            place = " + ".join(
+                (self.positions.counted(axes[1], sizes), f"{self.positions.counted(axes[0], sizes)} * {sizes[axes[1]]}")
+            )
+            text = f"device_functions.gather({value}, {self.positions.hoisted('place', place)})"
+            text = f"tl.reshape({text}, [{', '.join(sizes.values())}])"
+        else:
+            text = f"tl.permute({value}, {[axes.index(axis) for axis in order]})"
+        return self.kernel.cse.generate(buffer, text, dtype=value.dtype, shape=self.kernel.shape_of(order))
