@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import sympy
 import torch
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
-from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis import predicates as conditions
-from inductor_npu.codegen.analysis import short_row_ends as edges
 from inductor_npu.codegen.analysis.access_forms import AccessForms, Form
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
 from inductor_npu.codegen.analysis.predicates import Conditions
-from inductor_npu.codegen.analysis.strided_ranges import Span, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.analysis.subdomains import Section, sections_of, trace_of_section
 from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
-from inductor_npu.codegen.index.inside import stays_inside
-from inductor_npu.codegen.index.size_terms import hint
+from inductor_npu.codegen.analysis.work import work_of
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
-from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan_tile
-
-# Inductor's own limit for rows that are sorted in a kernel (torch._inductor.ir.Sort.create).
-_LONGEST_SORTED = 512
+from inductor_npu.tiling.plan import TilePlan, Work, footprint, plan_tile
 
 
 @dataclass(frozen=True)
@@ -160,121 +150,3 @@ def _choices_of_walked(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
 def _has_whole(work: Work, planned: TilePlan) -> bool:
     lengths = {axis.name: axis.length for axis in work.axes}
     return all(planned.blocks.get(axis, 1) >= lengths[axis] and axis not in planned.loops for axis in work.whole)
-
-
-def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | None:
-    """What the planner needs to know of a kernel's loops, if the axes `walked` are walked and gathers on chip do what
-    they can; None if that leaves something undone. `walked` None: without gathers on chip.
-    """
-    every = axes.all
-    name_of = {axis.symbol: axis.prefix for axis in every}
-
-    def names(symbols: Iterable[sympy.Symbol]) -> frozenset[str]:
-        return frozenset(name_of[symbol] for symbol in symbols)
-
-    nonlinear = frozenset(traced.nonlinear).union(*(access.address.nonlinear for access in traced.accesses))
-    lengths = {axis.symbol: axis.length for axis in every if walked is not None and axis.symbol not in walked}
-    whole: set[str] = set()
-    limited: set[str] = set()
-    accesses = []
-    for access in traced.accesses:
-        unit = access.unit_axis()
-        span = _span(access, every, lengths)
-        if span is not None:
-            unit = span.main_axis
-            whole |= names(span.minor)
-            is_limited = access.bounds is not None and span.major in access.bounds.symbols
-            if is_limited or (span.major is not None and access.address.nonlinear):
-                limited |= names([span.major])
-        elif access.address.nonlinear & lengths.keys():
-            return None
-        indexed = _span_by_index(access, every) if walked is not None else None
-        if indexed is not None:
-            span_length, rows = indexed.length(access.item_size), names(indexed.rows)
-            accesses.append(
-                PlannedAccess(
-                    access.item_size,
-                    names(access.axes),
-                    None,
-                    frozenset(),
-                    False,
-                    access.passes,
-                    span=span_length,
-                    rows=rows,
-                )
-            )
-            continue
-        contiguous = name_of[unit] if unit is not None else None
-        stretch = 0 if span is None else span.stretch if span.major is not None and not span.minor else 1
-        accesses.append(
-            PlannedAccess(
-                access.item_size,
-                names(access.axes),
-                contiguous,
-                names(access.indirect),
-                access.is_store,
-                access.passes,
-                stretch,
-            )
-        )
-    live = [
-        Counter({(names(symbols), size): count for (symbols, size), count in moment.items()}) for moment in traced.live
-    ]
-    planned = [_most_of(axis) if traced.sorts and axis.is_reduction else _planned(axis) for axis in every]
-    walked = nonlinear if walked is None else walked
-    operations = Counter({(names(symbols), size): count for (symbols, size), count in traced.operations.items()})
-    compared = frozenset(map(names, traced.compared))
-    return Work(
-        planned,
-        accesses,
-        live,
-        names(walked),
-        traced.scans,
-        traced.sorts,
-        operations,
-        whole=frozenset(whole),
-        compared=compared,
-        limited=frozenset(limited),
-    )
-
-
-def _planned(axis: Axis) -> PlannedAxis:
-    is_static = isinstance(axis.length, (int, sympy.Integer))
-    return PlannedAxis(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, is_static)
-
-
-def _most_of(axis: Axis) -> PlannedAxis:
-    """A row that is sorted, as long as it can be: a kernel sorts only rows whose length has a known limit."""
-    if isinstance(axis.length, (int, sympy.Integer)):
-        return _planned(axis)
-    lengths = (1 << bits for bits in range(_LONGEST_SORTED.bit_length()))
-    most = next((length for length in lengths if V.graph.sizevars.statically_known_leq(axis.length, length)), None)
-    return PlannedAxis(axis.prefix, most, axis.is_reduction) if most else _planned(axis)
-
-
-def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:
-    """The span by which an access along `every` axis goes in a tile with axes of these lengths; see
-    `on_chip_gather.py`.
-    """
-    if access.indirect:
-        return None
-    own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
-    if access.is_store or not access.masked & access.axes:
-        return (store_span if access.is_store else load_span)(access.index, own, access.item_size)
-    part = None if access.bounds is None else part_of(own, access.bounds)
-    span = None if part is None else load_span_of_part(access.index, part, access.item_size)
-    if (span is None or span.minor) and edges.stay_inside([access], every):
-        return load_span(access.index, own, access.item_size)
-    return span
-
-
-def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedSpan | None:
-    """The span that a load along `every` axis by loaded indices reads; see `gather_by_index.py`."""
-    lengths = {axis.symbol: axis.length for axis in every}
-    if access.is_store or not access.indirect:
-        return None
-    if access.masked:
-        size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
-        if not stays_inside(access.index, {**lengths, **access.loaded}, size):
-            return None
-    return indexed_span(access.index, lengths, access.loaded, access.indirect, access.item_size)

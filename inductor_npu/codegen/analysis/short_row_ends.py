@@ -25,7 +25,7 @@ _PART_FOR_A_ROW = 12
 
 
 @dataclass(frozen=True)
-class Span:
+class RowPart:
     """Elements `start` to `end` of a row; `wide` is what of the row is computed and written in their stead."""
 
     start: int
@@ -37,7 +37,7 @@ class Span:
         return self.wide != (self.start, self.end)
 
 
-def spans_of(cuts: Sequence[int], length: int, shortest: int) -> list[Span]:
+def row_parts(cuts: Sequence[int], length: int, shortest: int) -> list[RowPart]:
     """The spans between `cuts` of a row of `length` elements, in the order in which they are to be written so that each
     element is written last by its own span; none if there is no such order, or the row is too short or too long.
 
@@ -49,18 +49,18 @@ def spans_of(cuts: Sequence[int], length: int, shortest: int) -> list[Span]:
     forwards, backwards, whole = [], [], []
     for start, end in pairwise(ends):
         if end - start >= shortest:
-            whole.append(Span(start, end, (start, end)))
+            whole.append(RowPart(start, end, (start, end)))
         elif start + shortest <= length:
-            forwards.append(Span(start, end, (start, start + shortest)))
+            forwards.append(RowPart(start, end, (start, start + shortest)))
         else:
-            backwards.append(Span(start, end, (end - shortest, end)))
+            backwards.append(RowPart(start, end, (end - shortest, end)))
     for order in ([*backwards[::-1], *forwards, *whole], [*forwards, *backwards[::-1], *whole]):
         if _is_right(order):
             return order
     return []
 
 
-def _is_right(order: Sequence[Span]) -> bool:
+def _is_right(order: Sequence[RowPart]) -> bool:
     """Whether no span is overwritten by one behind it."""
     return all(
         later.wide[1] <= span.start or span.end <= later.wide[0]

@@ -186,7 +186,7 @@ def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: T
     if not sizes:
         return None
     parts = []
-    for span in edges.spans_of(sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))):
+    for span in edges.row_parts(sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
         left: list[Cut] = []
         inside = trace_of_section(nodes, Section(wide, known), left)

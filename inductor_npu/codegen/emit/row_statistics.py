@@ -27,9 +27,7 @@ class RowStatistics:
             return self.kernel.welford_reduce_fallback(dtype, value)
         value = self.kernel.broadcast(value, self.rows.reduced_axes(value), self.kernel.compute)
         part = self._variance_of_tile(value)
-        whole = tuple(
-            self.kernel.accumulator(each.shape, each.dtype, 0.0, triton_type(each.dtype)) for each in part
-        )
+        whole = tuple(self.kernel.accumulator(each.shape, each.dtype, 0.0, triton_type(each.dtype)) for each in part)
         for old, new in zip(whole, self._joined_variance(whole, part), strict=True):
             self.kernel.compute.writeline(f"{old} = {new}")
         return whole
@@ -37,14 +35,10 @@ class RowStatistics:
     def _variance_of_tile(self, value: CSEVariable) -> tuple[CSEVariable, ...]:
         """(mean, sum of squared distances from it, count) of what the tile has of each row."""
         axes, dtype = self.kernel.axes_of(value.shape), value.dtype
-        count = self.kernel.generate(
-            f"tl.full([], {self._count_in_tile(axes)}, {triton_type(dtype)})", dtype, ()
-        )
+        count = self.kernel.generate(f"tl.full([], {self._count_in_tile(axes)}, {triton_type(dtype)})", dtype, ())
         total = self.meet("sum", self.rows.padded(value, 0.0), dtype)
         mean = self.kernel.generate(f"{total} / {count}", dtype, total.shape)
-        distance = self.kernel.generate(
-            f"{value} - {self.kernel.expanded(mean, axes)}", dtype, value.shape
-        )
+        distance = self.kernel.generate(f"{value} - {self.kernel.expanded(mean, axes)}", dtype, value.shape)
         distance = self.kernel.generate(self.rows.within(distance, "0.0", value), dtype, value.shape)
         squares = self.kernel.generate(f"{distance} * {distance}", dtype, value.shape)
         return mean, self.meet("sum", squares, dtype), count
@@ -107,9 +101,7 @@ class RowStatistics:
         weighted = self.kernel.generate(f"{mean} * {count}", mean.dtype, mean.shape)
         middle = self.meet("sum", weighted, mean.dtype)
         middle = self.kernel.generate(f"{middle} / {total}", mean.dtype, middle.shape)
-        distance = self.kernel.generate(
-            f"{mean} - {self.kernel.expanded(middle, axes)}", mean.dtype, mean.shape
-        )
+        distance = self.kernel.generate(f"{mean} - {self.kernel.expanded(middle, axes)}", mean.dtype, mean.shape)
         spread = f"{squares} + {count} * {distance} * {distance}"
         return middle, self.meet("sum", self.kernel.generate(spread, mean.dtype, mean.shape), mean.dtype), total
 
@@ -127,9 +119,7 @@ class RowStatistics:
         total = self.kernel.accumulator(value.shape, torch.float32, 0.0, "tl.float32")
         higher = self.kernel.generate(f"device_functions.larger({largest}, {value})", torch.float32, value.shape)
         # -inf - -inf is NaN, where nothing but -inf has been seen yet.
-        base = self.kernel.generate(
-            f'tl.where({higher} == float("-inf"), 0.0, {higher})', torch.float32, value.shape
-        )
+        base = self.kernel.generate(f'tl.where({higher} == float("-inf"), 0.0, {higher})', torch.float32, value.shape)
         scale = f" * {rest[0]}" if rest else ""
         summed = f"{total} * tl.exp({largest} - {base}) + tl.exp({value} - {base}){scale}"
         summed_value = self.kernel.generate(summed, torch.float32, value.shape)
