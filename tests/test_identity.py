@@ -104,6 +104,8 @@ DECIDES_NO_CODE = {
     "setup/__init__.py": "has no code",
     "setup/arrival.py": "decides when something is registered, not what",
     "setup/garbage.py": "decides when memory is freed",
+    "simulator/__init__.py": "has no code",
+    "simulator/memory_check.py": "says whether kernels get checks, which is in their keys",
     "support": "reads variables that are in the keys; decides when something is registered, not what",
 }
 

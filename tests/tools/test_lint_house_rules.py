@@ -52,8 +52,9 @@ def test_leaves_alone(source: str) -> None:
     assert findings(source) == []
 
 
-def test_patches_are_allowed_in_compat_only() -> None:
-    assert findings(BAD["assignment onto torch"], rules.MAY_PATCH) == []
+def test_patches_are_allowed_in_compat_and_variables_are_set_in_one_other_place() -> None:
+    for place in (rules.MAY_PATCH, rules.MAY_SET):
+        assert findings(BAD["assignment onto torch"], place) == []
 
 
 def test_a_test_that_checks_nothing_is_found_and_one_that_calls_a_checking_helper_is_not() -> None:

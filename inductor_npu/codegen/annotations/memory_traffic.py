@@ -8,21 +8,19 @@ never leaves the chip, and does not count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 from torch._inductor.codegen.common import RemovedArg
+from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.dependencies import MemoryDep, StarDep
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.annotations.launch_comments import write_traffic
 from inductor_npu.codegen.index.size_terms import hint
 
-if TYPE_CHECKING:
-    from inductor_npu.codegen.emit.emitted import EmittedKernel
 
-
-def comment_of(kernel: EmittedKernel) -> str:
+def comment_of(kernel: TritonKernel) -> str:
     """What a launch of `kernel`, whose loops are written, reads and writes: a comment's text."""
     nodes = kernel.features.scheduler_nodes()
     read, written = _bytes_read(nodes, kernel.args), _bytes_written(nodes, kernel)
@@ -49,7 +47,7 @@ def _bytes_read(nodes: Sequence[Any], args: Any) -> sympy.Expr:
     return _bytes(deps, is_read)
 
 
-def _bytes_written(nodes: Sequence[Any], kernel: EmittedKernel) -> sympy.Expr:
+def _bytes_written(nodes: Sequence[Any], kernel: TritonKernel) -> sympy.Expr:
     """Bytes that the kernel stores. Values that only its own loops use are stored nowhere, even where what takes their
     place in memory is an argument.
     """

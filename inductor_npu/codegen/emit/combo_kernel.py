@@ -27,7 +27,7 @@ from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.kernel_plan import Shape, shape_of
 from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.setup import compat
+from inductor_npu.support import inductor_state
 
 
 class ComboFeatures(SIMDKernelFeatures):
@@ -145,5 +145,5 @@ class NpuComboKernel(EmittedKernel):
 def _part(features: SIMDKernelFeatures, shape: Shape) -> PartKernel:
     lengths = {axis.prefix: axis.length for axis in shape.axes.all}
     part = PartKernel(lengths, features=features, axes=shape.axes, plan=shape.plan, overwritten=shape.overwritten)
-    compat.count_kernels(-1)
+    inductor_state.count_kernels(-1)
     return part

@@ -27,7 +27,7 @@ from inductor_npu.codegen.analysis.kernel_plan import Loop
 from inductor_npu.codegen.analysis.subdomains import Piece
 from inductor_npu.codegen.emit.emitted import Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.setup import compat
+from inductor_npu.support import inductor_state
 from inductor_npu.tiling.plan import TilePlan
 
 
@@ -39,7 +39,7 @@ class PieceKernel(NpuKernel):
         self.section, self.follows = loop.section, loop.follows
         lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
         super().__init__(lengths, features=kernel.features, axes=loop.section.axes, plan=loop.tile)
-        compat.count_kernels(-1)
+        inductor_state.count_kernels(-1)
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):

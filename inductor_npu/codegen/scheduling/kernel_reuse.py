@@ -23,7 +23,7 @@ from torch._inductor.codegen.triton import should_unwrap_unspec_arg
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.setup import compat
+from inductor_npu.support import inductor_state
 
 if TYPE_CHECKING:
     from inductor_npu.codegen.analysis.axes import Axes
@@ -86,7 +86,7 @@ class WrittenKernels:
             self._kernels[loops.key] = kernel, buffers
             if buffers == loops.buffers:
                 return kernel
-            compat.count_kernels(-1)  # a copy of it is what is used
+            inductor_state.count_kernels(-1)  # a copy of it is what is used
         return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
 
 
@@ -252,7 +252,7 @@ def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) 
 def _with_buffers(kernel: NpuKernel, names: Mapping[str, str], features: SIMDKernelFeatures) -> NpuKernel:
     """`kernel`, which is written, for the loops of `features`, where its buffers have other `names`."""
     again = copy.copy(kernel)
-    compat.count_kernels(1)
+    inductor_state.count_kernels(1)
     again.features = features
     again.args = _with_names(kernel.args, names)
     for attribute in _SETS_OF_BUFFERS:

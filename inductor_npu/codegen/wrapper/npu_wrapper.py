@@ -9,12 +9,11 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.ascend_chip.other_backends import other_backend
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.wrapper import cpu_launches, operator_calls
-from inductor_npu.setup import compat
+from inductor_npu.support import inductor_state
 
 
 class NpuAllocation:
@@ -131,14 +130,12 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         if inductor_config.triton.cudagraphs:
-            compat.leave_uncaptured(V.graph, "npu has no graph capture yet")
+            inductor_state.leave_uncaptured(V.graph, "npu has no graph capture yet")
             self.imports.writeline(
                 "from inductor_npu.runtime.graph_capture import warn_missing as warn_graph_capture_missing"
             )
             self.header.writeline("warn_graph_capture_missing()")
-        if other := other_backend():
-            self.imports.writeline("from inductor_npu.ascend_chip.other_backends import warn_that_it_is_not_used")
-            self.header.writeline(f"warn_that_it_is_not_used({other!r})")
+        self.header.writelines(providers.module_lines())
 
 
 class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):
