@@ -1,4 +1,4 @@
-"""What code generation says to Inductor by its variables, which nothing else sets for a backend: no code is replaced."""
+"""What code generation sets in Inductor's own variables, for which a backend has no hook. No code is replaced."""
 
 from __future__ import annotations
 

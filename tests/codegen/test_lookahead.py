@@ -19,9 +19,9 @@ from inductor_npu import providers
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.scheduling import ahead_of_time as lookahead
 from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
+from models.zoo import build
 from tests.codegen.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
-from tests.models.zoo import build
 
 OPERATORS = (torch.sin, torch.softmax, torch.cos, torch.relu, torch.exp, torch.tanh, torch.sigmoid, torch.cumsum)
 

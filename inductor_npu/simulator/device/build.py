@@ -2,8 +2,8 @@
 
 The library is built once for each combination of sources, torch, Python and compiler, under a lock, into the user's
 cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading a library that is there
-already imports nothing but torch. A C++ compiler is all that building needs: no ninja, no setuptools. Objects are kept by the
-hash of what they were compiled from, so that only what changed is compiled again.
+already imports nothing but torch. A C++ compiler is all that building needs: no ninja, no setuptools. Objects are kept
+by the hash of what they were compiled from, so that only what changed is compiled again.
 
 `python -m inductor_npu.simulator.device` builds it explicitly.
 """
