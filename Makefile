@@ -163,6 +163,7 @@ lint: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) tools/lint_house_rules.py
+	$(PY) tools/lint_rooms.py
 
 # What Ascend's compiler makes of every kernel of the corpus, compared with the table in git; ARGS=--accept writes that.
 corpus: setup ascend-env
