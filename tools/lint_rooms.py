@@ -28,8 +28,8 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
         frozenset(f"simulator/triton_backend/codegen/{name}.py" for name in names.split())
         for names in (
             "builder conversions counters types",
-            "atomics checks chosen combine control_flow coordinates dot elementwise frame integers kernel lanes "
-            "mathfunctions memory nest picking placed plan rewrite scan solo transpose views whole_chunks",
+            """atomics checks chosen combine control_flow coordinates dot elementwise frame integers kernel lanes
+            mathfunctions memory nest picking placed plan rewrite scan solo transpose views whole_chunks""",
         )
     ),
 )
