@@ -10,7 +10,7 @@ import torch
 
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from models.zoo import MODELS, build
-from tests.codegen.written_anew import every_repetition_written_anew
+from tests.codegen.scheduling.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
 
 pytestmark = pytest.mark.usefixtures("every_graph_is_compiled")
