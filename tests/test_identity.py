@@ -15,6 +15,7 @@ import pytest
 
 import inductor_npu
 from inductor_npu import identity, providers
+from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 from inductor_npu.support import versions
 from tests.processes import run_forked
 
@@ -92,6 +93,11 @@ def test_a_file_that_moves_is_another_source(copied: Path) -> None:
 def test_sources_that_cannot_be_read_are_never_found_again(tmp_path: Path) -> None:
     missing = [tmp_path / "missing.py"]
     assert identity.hash_files(tmp_path, missing) != identity.hash_files(tmp_path, missing)
+
+
+def test_graph_passes_have_sources_that_can_be_read() -> None:
+    """Inductor keys its graphs by this: were it another text in each process, none would ever be found."""
+    assert NpuGraphPasses().uuid() == identity.source_hash(["lowering/graph_passes"])
 
 
 # What the code generator imports of this package beside what is hashed, and why no generated code follows it.
