@@ -202,7 +202,7 @@ def innermost(work: Work, among: Sequence[str]) -> str | None:
     return max(votes, key=lambda axis: (votes[axis], among.index(axis)))
 
 
-def plan(work: Work, chip: NpuTarget, largest_tile: int, share: float = FILLED) -> TilePlan:
+def plan_tile(work: Work, chip: NpuTarget, largest_tile: int, share: float = FILLED) -> TilePlan:
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """

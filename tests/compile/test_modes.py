@@ -104,7 +104,7 @@ def test_output_code_is_logged() -> None:
     )
     assert lines.returncode == 0, lines.stderr
     assert "@triton.jit" in lines.stderr
-    assert "inductor_npu.tiling" in lines.stderr
+    assert "inductor_npu.runtime" in lines.stderr
 
 
 def test_compile_debug_writes_its_files(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_autotuned_user_kernel() -> None:
 
 def test_user_kernels_are_launched_as_generated_ones_are() -> None:
     (source,) = code_of(lambda x: _scaled(x, 2.0), torch.randn(100).to("npu"))
-    assert "from inductor_npu.tiling import heuristics as triton_heuristics" in source
+    assert "from inductor_npu.runtime import heuristics as triton_heuristics" in source
 
 
 def test_numbers_that_are_no_integers_are_float32_as_in_tritons_own_launch() -> None:

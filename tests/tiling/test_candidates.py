@@ -6,7 +6,7 @@ import pytest
 
 from inductor_npu.target import get_target
 from inductor_npu.tiling.candidates import candidates
-from inductor_npu.tiling.plan import TilePlan, Work, footprint, plan
+from inductor_npu.tiling.plan import TilePlan, Work, footprint, plan_tile
 from tests.tiling import examples
 
 CHIP = get_target("Ascend910B3")
@@ -15,13 +15,13 @@ EVERY = 1000
 
 
 def of(work: Work, most: int = EVERY) -> list[TilePlan]:
-    return candidates(work, plan(work, CHIP, 8192), CHIP, 0.8, most)
+    return candidates(work, plan_tile(work, CHIP, 8192), CHIP, 0.8, most)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_default_is_first_and_no_tile_comes_twice(name: str) -> None:
     tiles = of(ALL[name])
-    assert tiles[0] == plan(ALL[name], CHIP, 8192)
+    assert tiles[0] == plan_tile(ALL[name], CHIP, 8192)
     assert len({repr((tile.order, sorted(tile.blocks.items()), tile.loops)) for tile in tiles}) == len(tiles) > 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inductor_npu.target import get_target
-from inductor_npu.tiling.plan import PlannedAxis, TilePlan, footprint, plan
+from inductor_npu.tiling.plan import PlannedAxis, TilePlan, footprint, plan_tile
 from tests.tiling.examples import axes, load, store, work
 
 CHIP = get_target("Ascend910B3")
@@ -47,52 +47,53 @@ def described(tiles: TilePlan) -> str:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_page_shows_what_is_chosen(example: str) -> None:
-    row = f"| {example} | {described(plan(EXAMPLES[example], CHIP, TILE))} |"
+    row = f"| {example} | {described(plan_tile(EXAMPLES[example], CHIP, TILE))} |"
     assert row in PAGE.read_text(), f"docs/tiling.md should have the row\n{row}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_no_tile_is_larger_than_the_unified_buffer_or_not_a_power_of_two(example: str) -> None:
-    tiles = plan(EXAMPLES[example], CHIP, TILE)
+    tiles = plan_tile(EXAMPLES[example], CHIP, TILE)
     assert footprint(tiles.blocks, EXAMPLES[example]) <= CHIP.unified_buffer
     assert all(block & (block - 1) == 0 for block in tiles.blocks.values())
 
 
 def test_the_contiguous_axis_is_the_innermost_dimension() -> None:
-    assert plan(EXAMPLES["x + bias, 512 rows of 768"], CHIP, TILE).order[-1] == "x"
-    assert plan(EXAMPLES["sum over 4096 rows of 1024"], CHIP, TILE).order[-1] == "x"
+    assert plan_tile(EXAMPLES["x + bias, 512 rows of 768"], CHIP, TILE).order[-1] == "x"
+    assert plan_tile(EXAMPLES["sum over 4096 rows of 1024"], CHIP, TILE).order[-1] == "x"
 
 
 def test_both_sides_of_a_transpose_see_whole_bursts() -> None:
-    blocks = plan(EXAMPLES["transpose of 1024 x 2048"], CHIP, TILE).blocks
+    blocks = plan_tile(EXAMPLES["transpose of 1024 x 2048"], CHIP, TILE).blocks
     assert min(blocks["x"], blocks["y"]) >= 64
 
 
 def test_a_row_is_whole_while_it_fits_and_read_in_a_loop_otherwise() -> None:
-    assert plan(EXAMPLES["softmax, 2048 rows of 512"], CHIP, TILE).is_persistent
-    assert plan(EXAMPLES["softmax, 64 rows of 50,000"], CHIP, TILE).loops == ("r0_",)
+    assert plan_tile(EXAMPLES["softmax, 2048 rows of 512"], CHIP, TILE).is_persistent
+    assert plan_tile(EXAMPLES["softmax, 64 rows of 50,000"], CHIP, TILE).loops == ("r0_",)
 
 
 def test_a_row_of_unknown_length_is_read_in_a_loop() -> None:
     planned = [PlannedAxis("x", 64, False), PlannedAxis("r0_", 512, True, is_static=False)]
-    tiles = plan(work(planned, load("x r0_", "r0_"), store("x", "x")), CHIP, TILE)
+    tiles = plan_tile(work(planned, load("x r0_", "r0_"), store("x", "x")), CHIP, TILE)
     assert tiles.loops == ("r0_",)
 
 
 def test_more_values_alive_make_a_smaller_tile() -> None:
     few, many = (
-        plan(work(axes(x=1 << 20), load("x", "x"), store("x", "x"), values=values), CHIP, 1 << 15) for values in (1, 12)
+        plan_tile(work(axes(x=1 << 20), load("x", "x"), store("x", "x"), values=values), CHIP, 1 << 15)
+        for values in (1, 12)
     )
     assert many.blocks["x"] < few.blocks["x"]
 
 
 def test_rows_that_a_loaded_index_names_are_walked_and_single_elements_are_not() -> None:
-    assert plan(EXAMPLES["embedding, 8192 rows of 384"], CHIP, TILE).order == ("x",)
-    assert "x" in plan(EXAMPLES["gather of single elements"], CHIP, TILE).order
+    assert plan_tile(EXAMPLES["embedding, 8192 rows of 384"], CHIP, TILE).order == ("x",)
+    assert "x" in plan_tile(EXAMPLES["gather of single elements"], CHIP, TILE).order
 
 
 def test_every_core_has_a_tile_where_there_is_work_for_it() -> None:
-    tiles = plan(EXAMPLES["x + y of 1,048,576 elements"], CHIP, TILE)
+    tiles = plan_tile(EXAMPLES["x + y of 1,048,576 elements"], CHIP, TILE)
     assert (1 << 20) / tiles.blocks["x"] >= CHIP.vector_cores
 
 
@@ -100,7 +101,7 @@ def test_every_core_has_a_tile_where_there_is_work_for_it() -> None:
 def test_a_tile_is_as_long_as_one_vector_comparison(lengths: dict[str, int]) -> None:
     names = " ".join(lengths)
     inner = [*lengths][-1]
-    blocks = plan(work(axes(**lengths), load(names, inner), store(names, inner)), CHIP, TILE).blocks
+    blocks = plan_tile(work(axes(**lengths), load(names, inner), store(names, inner)), CHIP, TILE).blocks
     assert math.prod(blocks.values()) >= 128
 
 
@@ -121,30 +122,30 @@ def test_what_is_compared_along_some_axes_only_is_as_long_as_one_comparison(
 ) -> None:
     names, inner = " ".join(lengths), "x"
     kernel = work(axes(**lengths), load(names, inner), load(compared, None), store(names, inner), compared=compared)
-    blocks = plan(kernel, CHIP, TILE).blocks
+    blocks = plan_tile(kernel, CHIP, TILE).blocks
     assert math.prod(blocks.get(name, 1) for name in compared.split()) >= 64
     assert footprint(blocks, kernel) <= CHIP.unified_buffer
 
 
 def test_a_comparison_of_a_few_rows_is_not_worth_a_longer_tile() -> None:
     rows = axes(x=2048, r0_=512), load("x r0_", "r0_"), store("x r0_", "r0_")
-    assert plan(work(*rows, compared="x"), CHIP, TILE) == plan(work(*rows), CHIP, TILE)
+    assert plan_tile(work(*rows, compared="x"), CHIP, TILE) == plan_tile(work(*rows), CHIP, TILE)
 
 
 def test_more_indices_than_there_are_would_load_more_rows() -> None:
     gather = axes(y=11, x=7), load("y", "y"), load("y x", "x", indirect="y"), store("y x", "y")
-    assert plan(work(*gather, compared="y"), CHIP, TILE) == plan(work(*gather), CHIP, TILE)
+    assert plan_tile(work(*gather, compared="y"), CHIP, TILE) == plan_tile(work(*gather), CHIP, TILE)
 
 
 def test_a_gather_of_a_few_short_rows_has_more_rows_rather_than_longer_ones() -> None:
     gather = axes(y=2, x=7), load("y", "y"), load("y x", "x", indirect="y"), store("y x", "x")
-    blocks = plan(work(*gather), CHIP, TILE).blocks
+    blocks = plan_tile(work(*gather), CHIP, TILE).blocks
     assert blocks == {"y": 16, "x": 8}
 
 
 def test_rows_that_leave_no_room_for_a_whole_comparison_stay_as_they_are() -> None:
     rows = axes(x=2048, r0_=256), load("x r0_", "r0_"), store("x r0_", "r0_")
-    assert plan(work(*rows, compared="x"), CHIP, TILE) == plan(work(*rows), CHIP, TILE)
+    assert plan_tile(work(*rows, compared="x"), CHIP, TILE) == plan_tile(work(*rows), CHIP, TILE)
 
 
 def test_rows_that_are_best_whole_are_so_where_their_length_is_known() -> None:
@@ -152,18 +153,19 @@ def test_rows_that_are_best_whole_are_so_where_their_length_is_known() -> None:
     for is_static in (True, False):
         planned = [PlannedAxis("x", 5, False), PlannedAxis("y", 80, False, is_static)]
         kernel = replace(work(planned, load("x y", "y"), store("x y", "x")), limited=frozenset("y"))
-        chosen = plan(kernel, CHIP, 4096)
+        chosen = plan_tile(kernel, CHIP, 4096)
         assert chosen.blocks["y"] >= 80
         assert ("y" in chosen.whole) == is_static
 
 
 def test_rows_moved_in_bytes_fill_a_block_on_chip() -> None:
     stored = {
-        size: plan(work(axes(y=8192, x=4), load("y x", "x"), store("y x", "x", size)), CHIP, TILE) for size in (4, 1)
+        size: plan_tile(work(axes(y=8192, x=4), load("y x", "x"), store("y x", "x", size)), CHIP, TILE)
+        for size in (4, 1)
     }
     assert {size: tiles.blocks["x"] for size, tiles in stored.items()} == {4: 4, 1: 8}
 
 
 def test_the_choice_is_the_same_every_time() -> None:
     for example in EXAMPLES.values():
-        assert plan(example, CHIP, TILE) == plan(example, CHIP, TILE)
+        assert plan_tile(example, CHIP, TILE) == plan_tile(example, CHIP, TILE)

@@ -80,23 +80,6 @@ def indexed_span(
     return None if is_dearer or span.length(item_size) * item_size > limits.LARGEST_SPAN else span
 
 
-def stays_inside(
-    address: sympy.Expr,
-    lengths: Mapping[sympy.Symbol, sympy.Expr],
-    loaded: Mapping[sympy.Symbol, sympy.Expr],
-    size: sympy.Expr,
-) -> bool:
-    """Whether each `address` of a linear function is below `size`, whatever the loaded indices are."""
-    taken = affine(address, [*loaded, *lengths])
-    ends = {symbol: loaded.get(symbol, lengths.get(symbol)) for symbol in taken.strides}
-    numbers = [taken.offset, size, *ends.values(), *taken.strides.values()]
-    if taken.nonlinear or not all(isinstance(number, (int, sympy.Integer)) for number in numbers):
-        return False
-    reaches = [int(step) * (int(ends[symbol]) - 1) for symbol, step in taken.strides.items()]
-    lowest, highest = (int(taken.offset) + sum(choose(reach, 0) for reach in reaches) for choose in (min, max))
-    return lowest >= 0 and highest < int(size)
-
-
 def _size(step: sympy.Expr) -> float:
     """How far apart neighbours are; steps that are not known are taken to be the largest."""
     return abs(int(step)) if isinstance(step, sympy.Integer) else math.inf

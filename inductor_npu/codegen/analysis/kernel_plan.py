@@ -1,12 +1,14 @@
-"""The shape of a kernel: from the loops that Inductor fused to axes and tiles."""
+"""The plan of a kernel: from the loops that Inductor fused to axes, a tile, and the form of each access."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import sympy
+import torch
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.virtualized import V
@@ -14,79 +16,109 @@ from torch._inductor.virtualized import V
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis import predicates as conditions
 from inductor_npu.codegen.analysis import short_row_ends as edges
+from inductor_npu.codegen.analysis.access_forms import AccessForms, Form
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span, stays_inside
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
 from inductor_npu.codegen.analysis.predicates import Conditions
 from inductor_npu.codegen.analysis.strided_ranges import Span, load_span, load_span_of_part, part_of, store_span
 from inductor_npu.codegen.analysis.subdomains import Section, sections_of, trace_of_section
+from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
+from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
-from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan
+from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, TilePlan, Work, footprint, plan_tile
 
 # Inductor's own limit for rows that are sorted in a kernel (torch._inductor.ir.Sort.create).
 _LONGEST_SORTED = 512
 
 
 @dataclass(frozen=True)
-class Loop:
-    """A loop over the tiles of one section of a kernel, each estimated to fill so many bytes. `follows`: each of its
-    tiles is to be written after that tile of the loop before, whose tiles have the same rows, and so by the same
-    program.
-    """
+class KernelPlan:
+    """All that is decided of a kernel before a line of it is written.
 
-    section: Section
-    tile: TilePlan
-    filled: int
-    follows: bool
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The axes of a kernel, what it does along them, and how they are tiled; the axes along which values differ that
-    are stored at one address, by buffers.
+    `axes` are its loop variables, `work` what it does along them, `tile` how they are tiled, `calls` its loads and
+    stores in the order of its loops, with addresses of 32 bits where `is_int32`. `overwritten` has the axes along which
+    values differ that are stored at one address, by buffers.
     """
 
     axes: Axes
     work: Work
-    plan: TilePlan
-    overwritten: Mapping[str, Symbols]
+    tile: TilePlan
+    calls: tuple[Access, ...]
+    is_int32: bool
+    overwritten: Mapping[str, Symbols] = field(default_factory=dict)
 
     @property
     def filled(self) -> int:
         """How many bytes of the Unified Buffer a tile is estimated to fill."""
-        return footprint(self.plan.blocks, self.work)
+        return footprint(self.tile.blocks, self.work)
+
+    @cached_property
+    def tiled(self) -> TiledAxes:
+        """The axes in the tile."""
+        return TiledAxes(self.axes, self.tile)
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        """The form of each of `calls`."""
+        return tuple(map(self.access_forms.of, self.calls))
+
+    @cached_property
+    def access_forms(self) -> AccessForms:
+        """What decides the forms."""
+        return AccessForms(self.tiled, self.is_int32, self.overwritten)
 
 
-def shape_of(features: SIMDKernelFeatures, share: float, part: int | None = None) -> Shape:
-    """The shape of the kernel, or of this part of one, of `features` for the current target; the estimated tile may
-    fill `share` of the Unified Buffer.
+@dataclass(frozen=True)
+class Loop:
+    """A loop over the tiles of one section of a kernel. `follows`: each of its tiles is to be written after that tile
+    of the loop before, whose tiles have the same rows, and so by the same program.
+    """
+
+    section: Section
+    plan: KernelPlan
+    follows: bool
+
+
+def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
+    """The plan of the kernel, or of this part of one, of `features` for the current target; the estimated tile may fill
+    `share` of the Unified Buffer.
     """
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()
         axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
         has_conditions = conditions.are_in(features)
         traced = trace(nodes, axes, lambda tracer: Conditions(tracer, axes) if has_conditions else tracer)
-        return Shape(axes, *_plan(traced, axes, share), traced.overwritten)
+        work, tile = _plan(traced, axes, share)
+        return KernelPlan(axes, work, tile, tuple(traced.calls), _is_int32(features), traced.overwritten)
 
 
-def loops_of(features: SIMDKernelFeatures, shape: Shape, share: float) -> list[Loop]:
+def loops_of(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> list[Loop]:
     """The loops over tiles of the kernel of `features` where it is cut into pieces; none if it is not."""
-    if shape.axes.reduction or shape.overwritten:
+    if plan.axes.reduction or plan.overwritten:
         return []
     nodes = features.scheduler_nodes()
-    sections = sections_of(nodes, shape.axes)
     loops = []
-    for section in sections:
-        work, chosen = _plan(trace_of_section(nodes, section), section.axes, share)
-        if section.along is None or not _holds_rows(chosen, section.along):
-            loops.append(Loop(section, chosen, footprint(chosen.blocks, work), False))
+    for section in sections_of(nodes, plan.axes):
+        traced = trace_of_section(nodes, section)
+        work, tile = _plan(traced, section.axes, share)
+        if section.along is None or not _holds_rows(tile, section.along):
+            loops.append(Loop(section, KernelPlan(section.axes, work, tile, tuple(traced.calls), plan.is_int32), False))
             continue
         for number, part in enumerate(section.parts):
             (length,) = (axis.length for axis in part.axes.pointwise if axis.symbol == section.along.symbol)
-            blocks = {**chosen.blocks, section.along.prefix: next_power_of_2(int(length))}
-            loops.append(Loop(part, replace(chosen, blocks=blocks), footprint(blocks, work), number > 0))
+            blocks = {**tile.blocks, section.along.prefix: next_power_of_2(int(length))}
+            inside = trace_of_section(nodes, part)
+            choices = (work_of(inside, part.axes, walked) for walked in _choices_of_walked(inside, part.axes))
+            work = next(work for work in choices if work is not None)
+            of_part = KernelPlan(part.axes, work, replace(tile, blocks=blocks), tuple(inside.calls), plan.is_int32)
+            loops.append(Loop(part, of_part, number > 0))
     return loops if len(loops) > 1 else []
+
+
+def _is_int32(features: SIMDKernelFeatures) -> bool:
+    return features.select_index_dtype() == torch.int32
 
 
 def _holds_rows(tile: TilePlan, axis: Axis) -> bool:
@@ -101,7 +133,7 @@ def _plan(traced: Trace, axes: Axes, share: float) -> tuple[Work, TilePlan]:
         work = work_of(traced, axes, walked)
         if work is None:
             continue
-        planned = plan(work, chip, largest, share)
+        planned = plan_tile(work, chip, largest, share)
         if not _has_whole(work, planned):
             continue
         # A row that is sorted is in the tile whether it fits or not; what a gather needs is there besides.
@@ -243,6 +275,6 @@ def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedSpan | None:
         return None
     if access.masked:
         size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
-        if not stays_inside(access.index, lengths, access.loaded, size):
+        if not stays_inside(access.index, {**lengths, **access.loaded}, size):
             return None
     return indexed_span(access.index, lengths, access.loaded, access.indirect, access.item_size)

@@ -17,6 +17,7 @@ from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.trace import Access
+from inductor_npu.codegen.index.inside import stays_inside
 
 # Elements of a row that may be kept on chip as a whole.
 _LONGEST_ROW = 4096
@@ -77,16 +78,9 @@ def may_be_written_twice(nodes: Sequence[Any]) -> bool:
 def stay_inside(accesses: Sequence[Access], axes: Sequence[Axis]) -> bool:
     """Whether all loads among `accesses`, along `axes` of known lengths, are within their buffers."""
     lengths: dict[sympy.Symbol, sympy.Expr] = {axis.symbol: axis.length for axis in axes}
-    return all(access.is_store or _stays_inside(access, lengths) for access in accesses)
+    return all(access.is_store or _is_inside(access, lengths) for access in accesses)
 
 
-def _stays_inside(access: Access, lengths: dict[sympy.Symbol, sympy.Expr]) -> bool:
-    if access.indirect or access.address.nonlinear:
-        return False
-    first = last = access.address.offset
-    for symbol, stride in access.address.strides.items():
-        reach = stride * (lengths[symbol] - 1)
-        first, last = first + sympy.Min(reach, 0), last + sympy.Max(reach, 0)
+def _is_inside(access: Access, lengths: dict[sympy.Symbol, sympy.Expr]) -> bool:
     size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
-    sizes = V.graph.sizevars
-    return sizes.statically_known_leq(0, first) and sizes.statically_known_lt(last, size)
+    return not access.indirect and stays_inside(access.index, lengths, size)

@@ -41,11 +41,23 @@ _TILES_OF_A_SCAN = 4
 _TILES_OF_A_SORT = 6
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A comparison of indices: `difference` is at least 0, or with `equality` 0. Or, where there are `parts`, that both
+    of them hold, each None where nothing is known of it.
+    """
+
+    difference: sympy.Expr = sympy.S.Zero
+    equality: bool = False
+    parts: tuple[Condition | None, ...] = ()
+
+
 @dataclass(eq=False)
 class Value:
     """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last; the loads
     that it is made of, and how many reductions have to be finished before it. `index`: the index or whole number that
-    it is; `bounds`: of indices, which together are the condition that it is.
+    it is; `bounds`: of indices, which together are the condition that it is; `condition`: that condition, as far as it
+    is one of indices.
     """
 
     axes: Symbols
@@ -56,6 +68,7 @@ class Value:
     depth: int
     index: sympy.Expr | None = None
     bounds: Bounds | None = None
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,8 @@ class Access:
     """One load or store at `index`. `indirect` are the axes on which the address depends by way of loaded values;
     `masked` those of the conditions under which it is made, `bounds` these conditions if they are nothing but that;
     `passes` in how many loops over the reduced axes it stands, if they are looped over; `loaded` are the loaded indices
-    in it, each below a limit.
+    in it, each below a limit. `is_conditional`: it is made under some `condition`, without which its index would be
+    `raw_index`; `conditions_before` are those of all values that are there before a store.
     """
 
     buffer: str
@@ -76,6 +90,10 @@ class Access:
     passes: int = 1
     bounds: Bounds | None = None
     loaded: Mapping[sympy.Symbol, sympy.Expr] = field(default_factory=dict)
+    raw_index: sympy.Expr = sympy.S.Zero
+    is_conditional: bool = False
+    condition: Condition | None = None
+    conditions_before: tuple[Condition, ...] = ()
 
     @property
     def axes(self) -> Symbols:
@@ -106,10 +124,12 @@ class Trace:
     Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
     moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
     core over such items there are; `compared` has the axes of values that are compared. `overwritten` names the buffers
-    that get several values at one address, and the axes along which these differ: the last value stays.
+    that get several values at one address, and the axes along which these differ: the last value stays. `calls` has
+    each load and store in the order in which the loops make them, also those that repeat another.
     """
 
     accesses: list[Access] = field(default_factory=list)
+    calls: list[Access] = field(default_factory=list)
     indices: list[Affine] = field(default_factory=list)
     nonlinear: set[sympy.Symbol] = field(default_factory=set)
     live: list[Counter[tuple[Symbols, int]]] = field(default_factory=list)
@@ -146,6 +166,9 @@ class _Tracer(DefaultHandler):
         self.divided: set[sympy.Symbol] = set()  # axes of indices that are divided, which tiles can hold
         self.masked_along: Symbols = frozenset()
         self.masked_within: Bounds | None = Bounds({}, {})
+        self.is_masked = False
+        self.masked_by: Condition | None = None
+        self.conditions: list[Condition] = []
         self.time = 0
 
     def finish(self) -> Trace:
@@ -198,8 +221,10 @@ class _Tracer(DefaultHandler):
 
     def _affine(self, index: sympy.Expr) -> tuple[Affine, Symbols]:
         address = affine(self.axes.simplify(index), self.symbols)
-        indirect = self._use(*(self.indirect[symbol] for symbol in index.free_symbols & self.indirect.keys()))
-        return address, indirect
+        return address, self._use(*self._loaded_indices(index))
+
+    def _loaded_indices(self, index: sympy.Expr) -> list[Value]:
+        return [self.indirect[symbol] for symbol in index.free_symbols & self.indirect.keys()]
 
     def _is_linear(self, index: sympy.Expr) -> bool:
         return not affine(self.axes.simplify(index), self.symbols).nonlinear
@@ -213,8 +238,8 @@ class _Tracer(DefaultHandler):
         )
 
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
-        _, indirect = self._affine(index)
-        index = self.axes.simplify(index)
+        indirect = frozenset[sympy.Symbol]().union(*(value.axes for value in self._loaded_indices(index)))
+        raw_index = index = self.axes.simplify(index)
         if self.masked_within is not None and self.masked_within.symbols:
             index = self.masked_within.without_divisions(index, self.axes.lengths)
         address = affine(index, self.symbols)
@@ -222,10 +247,27 @@ class _Tracer(DefaultHandler):
         within = self.masked_within
         loaded = {symbol: self.limits[symbol] for symbol in index.free_symbols & self.limits.keys()}
         access = Access(
-            name, item_size, address, indirect, is_store, index, self.masked_along, bounds=within, loaded=loaded
+            name,
+            item_size,
+            address,
+            indirect,
+            is_store,
+            index,
+            self.masked_along,
+            bounds=within,
+            loaded=loaded,
+            raw_index=raw_index,
+            is_conditional=self.is_masked,
+            condition=self.masked_by,
+            conditions_before=tuple(self.conditions) if is_store else (),
         )
-        self.result.accesses.append(access)
+        self.result.calls.append(access)
         return access
+
+    def _count(self, access: Access) -> None:
+        """Adds `access` to those that the tile has to hold."""
+        self._use(*self._loaded_indices(access.raw_index))
+        self.result.accesses.append(access)
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         axes = self._use(*args, *kwargs.values())
@@ -235,6 +277,9 @@ class _Tracer(DefaultHandler):
         if torch.bool in dtypes if name == "to_dtype" else name not in _WITHOUT_COMPARISON:
             self.result.compared.add(axes)
         result.bounds = self._bounds(name, args)
+        result.condition = self._condition(name, args)
+        if result.condition is not None:
+            self.conditions.append(result.condition)
         if name == "to_dtype" and isinstance(args[0], Value) and args[1] in (torch.int32, torch.int64):
             result.index = args[0].index
         return result
@@ -251,6 +296,16 @@ class _Tracer(DefaultHandler):
             return None
         difference = left - right if name == "eq" else difference_of(name, left, right)
         return bounds_where(difference, name == "eq", self.symbols, self.axes.lengths)
+
+    def _condition(self, name: str, args: tuple[Any, ...]) -> Condition | None:
+        """The condition `name` of `args`, as far as it is one of indices."""
+        if name in CONJUNCTIONS:
+            parts = tuple(arg.condition if isinstance(arg, Value) else None for arg in args)
+            return Condition(parts=parts) if any(parts) else None
+        left, right = (_index(arg) for arg in args) if name in (*COMPARISONS, "eq") else (None, None)
+        if left is None or right is None:
+            return None
+        return Condition(left - right, True) if name == "eq" else Condition(difference_of(name, left, right))
 
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)
@@ -280,11 +335,12 @@ class _Tracer(DefaultHandler):
     value_expr = index_expr
 
     def load(self, name: str, index: sympy.Expr) -> Value:
+        access = self._access(name, index, is_store=False)
         if name in self.stored:
             return self.stored[name]
         if (name, index) not in self.loaded:
-            access = self._access(name, index, is_store=False)
-            number = len(self.result.accesses) - 1
+            number = len(self.result.accesses)
+            self._count(access)
             loaded = self._new(access.axes, V.graph.get_dtype(name))
             if V.graph.get_dtype(name) == torch.bool:
                 self.result.compared.add(access.axes)
@@ -301,6 +357,7 @@ class _Tracer(DefaultHandler):
     def store(self, name: str, index: sympy.Expr, value: Value, mode: Any = None) -> None:
         axes = self._use(value)
         access = self._access(name, index, is_store=True)
+        self._count(access)
         if mode != "atomic_add" and (differing := axes - access.axes):
             self.result.nonlinear |= differing
             self.result.overwritten[name] = differing
@@ -345,12 +402,14 @@ class _Tracer(DefaultHandler):
         return self._new(self._use(values, boundary_indices), of=(values, boundary_indices))
 
     def masked(self, mask: Value, body: Any, other: Any) -> Value:
-        outside = self.masked_along, self.masked_within
+        outside = self.masked_along, self.masked_within, self.masked_by, self.is_masked
         self.masked_along |= self._use(mask)
         within = self.masked_within
         self.masked_within = None if within is None or mask.bounds is None else within.and_(mask.bounds)
+        self.masked_by = Condition(parts=(mask.condition, self.masked_by)) if self.is_masked else mask.condition
+        self.is_masked = True
         result = body()
-        self.masked_along, self.masked_within = outside
+        self.masked_along, self.masked_within, self.masked_by, self.is_masked = outside
         return self._new(self._use(mask, result), of=(mask, result))
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:

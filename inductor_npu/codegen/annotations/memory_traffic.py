@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sympy
-from torch._inductor.codegen.common import RemovedArg
-from torch._inductor.codegen.triton import TritonKernel
+from torch._inductor.codegen.common import KernelArgs, RemovedArg
 from torch._inductor.dependencies import MemoryDep, StarDep
 from torch._inductor.virtualized import V
 
@@ -20,10 +19,11 @@ from inductor_npu.codegen.annotations.launch_comments import write_traffic
 from inductor_npu.codegen.index.size_terms import hint
 
 
-def comment_of(kernel: TritonKernel) -> str:
-    """What a launch of `kernel`, whose loops are written, reads and writes: a comment's text."""
-    nodes = kernel.features.scheduler_nodes()
-    read, written = _bytes_read(nodes, kernel.args), _bytes_written(nodes, kernel)
+def comment_of(nodes: Sequence[Any], args: KernelArgs, dropped: Iterable[str]) -> str:
+    """What a launch of a kernel of `nodes`, which is written, with these arguments reads and writes: a comment's text.
+    `dropped` are buffers that are only the kernel's own.
+    """
+    read, written = _bytes_read(nodes, args), _bytes_written(nodes, args, dropped)
     symbols = sorted({*read.free_symbols, *written.free_symbols}, key=str)
     if not symbols or any(V.graph.sizevars.shape_env.is_unbacked_symint(symbol) for symbol in symbols):
         return write_traffic(read, written)
@@ -47,24 +47,17 @@ def _bytes_read(nodes: Sequence[Any], args: Any) -> sympy.Expr:
     return _bytes(deps, is_read)
 
 
-def _bytes_written(nodes: Sequence[Any], kernel: TritonKernel) -> sympy.Expr:
+def _bytes_written(nodes: Sequence[Any], args: KernelArgs, dropped: Iterable[str]) -> sympy.Expr:
     """Bytes that the kernel stores. Values that only its own loops use are stored nowhere, even where what takes their
     place in memory is an argument.
     """
     deps = [dep for node in nodes for dep in node.read_writes.writes]
     graph = V.graph
-    dropped = {
-        *kernel.removed_buffers,
-        *kernel.inplaced_to_remove,
-        *graph.removed_buffers,
-        *graph.inplaced_to_remove,
-    }
+    gone = {*dropped, *graph.removed_buffers, *graph.inplaced_to_remove}
     return _bytes(
         deps,
         lambda dep: (
-            isinstance(dep, (MemoryDep, StarDep))
-            and dep.name not in dropped
-            and _is_written(_real(dep.name), kernel.args)
+            isinstance(dep, (MemoryDep, StarDep)) and dep.name not in gone and _is_written(_real(dep.name), args)
         ),
     )
 

@@ -24,10 +24,10 @@ from torch._inductor.codegen.simd import IterationRangesRoot
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 
 from inductor_npu.codegen.analysis.axes import Axis
-from inductor_npu.codegen.analysis.kernel_plan import Shape, shape_of
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel
 from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.support import inductor_state
+from inductor_npu.codegen.emit.uncounted import Uncounted
 
 
 class ComboFeatures(SIMDKernelFeatures):
@@ -43,7 +43,7 @@ class ComboFeatures(SIMDKernelFeatures):
         return max((part.select_index_dtype() for part in self.parts), key=lambda dtype: dtype.itemsize)
 
 
-class PartKernel(NpuKernel):
+class PartKernel(NpuKernel, Uncounted):
     """One of the kernels in a combo kernel: its blocks stand in the source, its tiles begin where those of the part
     before it ended.
     """
@@ -55,7 +55,7 @@ class PartKernel(NpuKernel):
     def loop_over_tiles(self, tiles: str) -> str:
         """The loop over tiles. A single number is no tile: a loop around it would look as one over single elements."""
         self.tiles = tiles or "1"
-        if not tiles and not self.plan.order and not self.plan.loops:
+        if not tiles and not self.tile.order and not self.tile.loops:
             return "if first == 0:"
         return f"for tile in range(first, {self.tiles}, tl.num_programs(0)):"
 
@@ -69,9 +69,9 @@ class NpuComboKernel(EmittedKernel):
     body: IndentedBuffer
 
     def __init__(self, features: ComboFeatures, share: float) -> None:
-        shapes = [shape_of(part, share, number) for number, part in enumerate(features.parts)]
-        self.filled = max(shape.filled for shape in shapes)
-        self.parts = [_part(part, shape) for part, shape in zip(features.parts, shapes, strict=True)]
+        plans = [plan_kernel(part, share, number) for number, part in enumerate(features.parts)]
+        self.filled = max(plan.filled for plan in plans)
+        self.parts = [_part(part, plan) for part, plan in zip(features.parts, plans, strict=True)]
         lengths = {axis.prefix: axis.length for axis in self._dynamic_axes()}
         super().__init__(
             lengths, features=features, override_persistent_reduction=False, override_cooperative_reduction=False
@@ -131,7 +131,7 @@ class NpuComboKernel(EmittedKernel):
             [
                 (
                     f"{axis.prefix}numel" if axis.prefix in dynamic else int(axis.length),
-                    part.plan.blocks.get(axis.prefix),
+                    part.tile.blocks.get(axis.prefix),
                 )
                 for axis in part.axes.pointwise
             ]
@@ -142,8 +142,6 @@ class NpuComboKernel(EmittedKernel):
         return "foreach"
 
 
-def _part(features: SIMDKernelFeatures, shape: Shape) -> PartKernel:
-    lengths = {axis.prefix: axis.length for axis in shape.axes.all}
-    part = PartKernel(lengths, features=features, axes=shape.axes, plan=shape.plan, overwritten=shape.overwritten)
-    inductor_state.count_kernels(-1)
-    return part
+def _part(features: SIMDKernelFeatures, plan: KernelPlan) -> PartKernel:
+    lengths = {axis.prefix: axis.length for axis in plan.axes.all}
+    return PartKernel(lengths, features=features, plan=plan)

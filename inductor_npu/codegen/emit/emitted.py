@@ -14,7 +14,7 @@ from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations import memory_traffic as traffic
+from inductor_npu.codegen.annotations import memory_traffic
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.fallback import eager_kernel
@@ -114,10 +114,15 @@ class EmittedKernel(TritonKernel):
             self.source = super().codegen_kernel(name)
         return self.source
 
+    def memory_traffic(self) -> str:
+        """Which bytes a launch moves, as a comment's text."""
+        dropped = (*self.removed_buffers, *self.inplaced_to_remove)
+        return memory_traffic.comment_of(self.features.scheduler_nodes(), self.args, dropped)
+
     def call_kernel(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Inductor's launch, below a comment that says what it moves."""
         wrapper = V.graph.wrapper_code
-        wrapper.make_comment(f"{wrapper.comment} {traffic.comment_of(self)}")
+        wrapper.make_comment(f"{wrapper.comment} {self.memory_traffic()}")
         super().call_kernel(name, *args, **kwargs)
 
 

@@ -7,104 +7,72 @@ tmp2 = device_functions.gather(tmp1, ...)  # row by row
 
 from __future__ import annotations
 
-import math
-
-import sympy
 import torch
 from torch._inductor.codegen.common import CSEVariable
-from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span, stays_inside
-from inductor_npu.codegen.emit.on_chip_gather import OnChipGather, SpanAccess
-from inductor_npu.codegen.emit.tile_kernel import AxisNames, subscript
+from inductor_npu.codegen.analysis.access_forms import Indexed
+from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.tile_kernel import TileKernel, subscript
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.tiling import limits
 
 
-class GatherByIndex(OnChipGather):
-    """A kernel whose loads by loaded indices may read spans."""
+class IndexedGatherer:
+    """Writes the loads of `kernel` that read all that loaded indices may lead to."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        # Of spans that loaded indices lead to: the names of their positions, and how many these are.
-        self.spans_by_index: dict[str, int] = {}
-        super().__init__(*args, **kwargs)
+    def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
+        self.kernel, self.addresses, self.positions = kernel, addresses, positions
 
-    def load_of_span(self, name: str, index: sympy.Expr) -> SpanAccess | None:
-        span = self._load_by_index(name, self.index_within_mask(index))
-        return super().load_of_span(name, index) if span is None else span
-
-    def _load_by_index(self, name: str, index: sympy.Expr) -> SpanAccess | None:
-        """The load of all that the loaded indices in `index` may lead to; None if elements are loaded one by one."""
-        loaded = {s: self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)}
-        depends = {axis for value in loaded.values() for axis in self.axes_of(value.shape)}
-        if not depends or not loaded.keys() <= self.limit_of_loaded.keys():
-            return None
-        limit_of = {symbol: self.limit_of_loaded[symbol] for symbol in loaded}
-        item_size, lengths = V.graph.get_dtype(name).itemsize, self.axes.lengths
-        if self._load_mask is not None:
-            size = V.graph.get_buffer(name).get_layout().storage_size()
-            if not stays_inside(index, lengths, limit_of, size):
-                return None
-        symbols = frozenset(self.axis_of[axis].symbol for axis in depends)
-        span = indexed_span(index, lengths, limit_of, symbols, item_size)
-        if span is None:
-            return None
-        own = {axis.prefix for axis in self.axis_of.values() if axis.symbol in index.free_symbols}
-        axes = self.in_tile_order(own | depends)
-        rows = tuple(axis for axis in axes if self.axis_of[axis].symbol in span.rows)
-        length = span.length(item_size)
-        if length * item_size * math.prod(self.plan.blocks[axis] for axis in rows) > limits.LARGEST_SPAN:
-            return None
-        dims, shape = (*rows, "span"), (*self.shape_of(rows), str(length))
-        positions = self.hoisted("span", f"tl.arange(0, {length})")
-        self.spans_by_index[positions] = length
-        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+    def indexed_load(self, form: Indexed) -> SpanAccess:
+        """The load of all that the loaded indices may lead to."""
+        span, rows, length = form.span, form.rows, form.length
+        dims, shape = (*rows, "span"), (*self.kernel.shape_of(rows), str(length))
+        positions = self.positions.hoisted("span", f"tl.arange(0, {length})")
+        masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         if length != span.rest:
             masks.append(f"({positions}{subscript(('span',), dims)} < {span.rest})")
         return SpanAccess(
-            self._row_address(span.start, rows, dims, positions),
+            self.addresses.row_address(self.kernel.prepare_indexing(span.start), rows, dims, positions),
             " & ".join(masks) or "None",
             rows,
             shape,
-            self._place_by_index(span, loaded, axes, rows, length),
-            axes,
+            self._place_by_index(form),
+            form.axes,
             fills=False,
             indirect=True,
         )
 
-    def _place_by_index(
-        self,
-        span: IndexedSpan,
-        loaded: dict[sympy.Symbol, CSEVariable],
-        axes: AxisNames,
-        rows: AxisNames,
-        length: int,
-    ) -> str:
+    def _place_by_index(self, form: Indexed) -> str:
         """Where the elements are; whatever the indices are, and beyond the ends of axes, within the row's span."""
+        span, axes, rows, length = form.span, form.axes, form.rows, form.length
+        loaded = {
+            s: self.kernel.cse.varname_map[str(s)] for s in span.place.free_symbols if symbol_is_type(s, SymT.TMP)
+        }
         taken = affine(span.place, span.place.free_symbols)
         terms = [str(taken.offset)] if taken.offset != 0 else []
         for symbol, step in sorted(taken.strides.items(), key=str):
             if symbol in loaded:
-                value = self._limited(loaded[symbol], int(self.limit_of_loaded[symbol]))
-                text = f"{value}{subscript(self.axes_of(value.shape), axes)}"
+                value = self._limited(loaded[symbol], int(self.kernel.limit_of_loaded[symbol]))
+                text = f"{value}{subscript(self.kernel.axes_of(value.shape), axes)}"
             else:
-                axis = self.axis_with(symbol)
+                axis = self.kernel.axis_with(symbol)
                 text = str(symbol)
                 if axis.prefix in axes:
                     last = int(axis.length) - 1
-                    text = f"tl.minimum({text}, {last})" if self.needs_mask(axis.prefix) else text
+                    text = f"tl.minimum({text}, {last})" if self.kernel.needs_mask(axis.prefix) else text
                     text = f"{text}{subscript((axis.prefix,), axes)}"
             terms.append(text if step == 1 else f"{step} * {text}")
         for position, row in enumerate(rows):
-            inner = " * ".join((*self.shape_of(rows[position + 1 :]), str(length)))
+            inner = " * ".join((*self.kernel.shape_of(rows[position + 1 :]), str(length)))
             inner = f"({inner})" if "*" in inner else inner
-            terms.append(f"tl.arange(0, {self.block(row)}){subscript((row,), axes)} * {inner}")
+            terms.append(f"tl.arange(0, {self.kernel.block(row)}){subscript((row,), axes)} * {inner}")
         text = " + ".join(terms)
-        return f"tl.reshape({text}, [{' * '.join(self.shape_of(axes))}])" if len(axes) > 1 else text
+        return f"tl.reshape({text}, [{' * '.join(self.kernel.shape_of(axes))}])" if len(axes) > 1 else text
 
     def _limited(self, index: CSEVariable, size: int) -> CSEVariable:
         """`index` as a number from 0 to `size` - 1: behind the end of an axis it is any, and a gather asks for any."""
         whole = f"{index}" if index.dtype == torch.int32 else f"{index}.to(tl.int32)"
         text = f"tl.minimum(tl.maximum({whole}, 0), {size - 1})"
-        return self.cse.generate(self.compute, text, dtype=torch.int32, shape=index.shape)
+        return self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.int32, shape=index.shape)

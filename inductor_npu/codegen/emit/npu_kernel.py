@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -22,25 +21,71 @@ from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.triton import TritonCSEVariable, should_unwrap_unspec_arg, triton_type
 from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from inductor_npu.codegen.analysis import predicates
+from inductor_npu.codegen.analysis.access_forms import Direct, Indexed, Strided
 from inductor_npu.codegen.analysis.axes import Axis
-from inductor_npu.codegen.analysis.strided_ranges import begins_in_a_block, fills_bursts
-from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.analysis.predicates import Conditions
+from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
+from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
+from inductor_npu.codegen.emit import header
+from inductor_npu.codegen.emit.addresses import Address, Addresses
 from inductor_npu.codegen.emit.emitted import Tiled
-from inductor_npu.codegen.emit.gather_by_index import GatherByIndex
+from inductor_npu.codegen.emit.gather_by_index import IndexedGatherer
 from inductor_npu.codegen.emit.masked_lanes import filling_text, take_filling
-from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
-from inductor_npu.codegen.emit.tile_kernel import Address, AxisNames
-from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds
+from inductor_npu.codegen.emit.on_chip_gather import Gatherer, SpanAccess
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.reductions import Reducer
+from inductor_npu.codegen.emit.rows import Rows
+from inductor_npu.codegen.emit.scans import Scanner
+from inductor_npu.codegen.emit.tile_kernel import AxisNames, TileKernel
+from inductor_npu.codegen.emit.tile_ops import TileOps
+from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.index.vector_text import CannotEmit
 from inductor_npu.tiling import limits
 
 
-class NpuKernel(GatherByIndex):
+class NpuKernel(TileKernel):
     """The whole kernel: how tiles are loaded and stored, and the loops around them."""
 
-    # -- loads and stores ---------------------------------------------------------------------------------------------
+    overrides = TileOverrides
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.addresses = Addresses(self)
+        self.positions = Positions(self)
+        self.rows = Rows(self, self.addresses)
+        self.reducer = Reducer(self, self.rows, self.addresses)
+        self.scanner = Scanner(self, self.rows, self.addresses)
+        self.gatherer = Gatherer(self, self.addresses, self.positions)
+        self.indexed = IndexedGatherer(self, self.addresses, self.positions)
+
+    def __enter__(self) -> NpuKernel:
+        super().__enter__()
+        assert self.overrides is not None
+        operators = TileOps(self, self.overrides(), self.addresses, self.positions)
+        self.exit_stack.enter_context(V.set_ops_handler(operators))
+        nodes = self.features.scheduler_nodes()
+        if may_be_in(nodes):
+            self.exit_stack.enter_context(V.set_ops_handler(WideAddresses(V.get_ops_handler(), nodes, self.axes)))
+        if predicates.are_in(self.features):
+            self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.known)))
+        return self
+
+    # -- what others write --------------------------------------------------------------------------------------------
+
+    def reduction(self, *args: Any, **kwargs: Any) -> Any:
+        return self.reducer.reduction(*args, **kwargs)
+
+    def scan(self, *args: Any, **kwargs: Any) -> Any:
+        return self.scanner.scan(*args, **kwargs)
+
+    def sort(self, *args: Any, **kwargs: Any) -> Any:
+        return self.scanner.sort(*args, **kwargs)
+
+    def bucketize(self, *args: Any, **kwargs: Any) -> Any:
+        return self.scanner.bucketize(*args, **kwargs)
 
     def load(self, name: str, index: sympy.Expr) -> TritonCSEVariable:
         """A load with its contiguous axis last, brought into the tile's order on chip."""
@@ -49,58 +94,37 @@ class NpuKernel(GatherByIndex):
         if should_unwrap_unspec_arg(name):
             wide = dtype in (torch.float16, torch.bfloat16)
             return self.cse.generate(self.loads, pointer, dtype=torch.float32 if wide else dtype, shape=())
-        if (span := self.load_of_span(name, index)) is not None:
-            return self._load_span(pointer, index, dtype, span)
-        address = self.address(
-            index, V.graph.get_buffer(name).get_layout().storage_size() if self._load_mask else index
-        )
-        bounded = self._from_row_start(name, index, address)
-        mask = self.mask_text(address.axes, bounded)
+        form = self.form
+        if not isinstance(form, Direct):
+            ranged = self.indexed.indexed_load(form) if isinstance(form, Indexed) else self.gatherer.strided_load(form)
+            return self._load_span(pointer, index, dtype, ranged)
+        address = self.addresses.address_of(form)
+        mask = self.addresses.mask_text(address.axes, form.predicate)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self._load_mask is not None:
             other = f", other={filling_text(self._load_other, dtype)}"
         buffer = self._buffer_of(address, index)
-        text = self.padded_later(f"{line}{other})", address, bool(other))
+        text = self.rows.padded_later(f"{line}{other})", address, bool(other))
         raw = self.cse.generate(buffer, text, dtype=dtype, shape=self.shape_of(address.axes))
         self.fillings.loaded(raw)
         value = self._computable(raw, dtype, buffer)
         value = self._to_tile_order(value, address.axes, buffer)
-        if self._load_mask is not None and bounded is address.bounded:
+        if self._load_mask is not None and form.predicate == self.load_predicate:
             value.limited_to = self._load_mask
         take_filling(value, raw)
         if buffer is self.body or not self.inside_reduction:
             self.outside_loop_vars.update((raw, value))
         return value
 
-    def _from_row_start(self, name: str, index: sympy.Expr, address: Address) -> Bounds | None:
-        """The bounds of a load, without one that would have it begin within a block, if it may as well begin with the
-        row.
-        """
-        bounded = address.bounded
-        if bounded is None or not address.axes:
-            return bounded
-        index = self.index_within_mask(index)
-        row = self.axis_of[address.axes[-1]].symbol
-        start = bounded.low.get(row)
-        if not isinstance(start, sympy.Integer) or affine(index, [row]).strides.get(row) != 1:
-            return bounded
-        buffer = V.graph.get_buffer(name)
-        rest = replace(bounded, low={symbol: low for symbol, low in bounded.low.items() if symbol != row})
-        if begins_in_a_block(int(start), buffer.get_dtype().itemsize) and self._stays_inside(
-            index, buffer.get_layout().storage_size(), rest
-        ):
-            return rest
-        return bounded
-
     def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
         """A load of a span of memory, of which the tile's elements are picked on chip."""
-        whole = Address(span.address, span.axes, None, indirect=span.indirect)
+        whole = Address(span.address, span.axes, indirect=span.indirect)
         buffer = self._buffer_of(whole, index)
         other = f", other={filling_text(self._load_other, dtype)}" if span.is_limited else ""
         line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
         if span.fills and self._load_mask is None:
-            line = self.padded_later(line, whole, False)
+            line = self.rows.padded_later(line, whole, False)
         raw = self.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
         self.fillings.loaded(raw)
         shape = self.shape_of(span.axes)
@@ -123,8 +147,8 @@ class NpuKernel(GatherByIndex):
         if address.indirect or self._load_mask is not None:
             return self.compute
         used = self.simplify_indexing(index).free_symbols
-        in_loop = any(self.axis_of[axis].symbol in used for axis in self.plan.loops)
-        return self.loads if in_loop or not self.plan.loops or not self.inside_reduction else self.body
+        in_loop = any(self.axis_of[axis].symbol in used for axis in self.tile.loops)
+        return self.loads if in_loop or not self.tile.loops or not self.inside_reduction else self.body
 
     def _computable(self, value: CSEVariable, dtype: torch.dtype, buffer: IndentedBuffer) -> TritonCSEVariable:
         """The loaded value in the type in which it is computed."""
@@ -145,8 +169,10 @@ class NpuKernel(GatherByIndex):
         if len(order) == 2 and not fills_bursts(self.max_block(order[-1]), 4):
             # Turned, each of its elements would have a block of the Unified Buffer.
             sizes = dict(zip(order, self.shape_of(order), strict=True))
-            place = " + ".join((self._counted(axes[1], sizes), f"{self._counted(axes[0], sizes)} * {sizes[axes[1]]}"))
-            text = f"device_functions.gather({value}, {self.hoisted('place', place)})"
+            place = " + ".join(
+                (self.positions.counted(axes[1], sizes), f"{self.positions.counted(axes[0], sizes)} * {sizes[axes[1]]}")
+            )
+            text = f"device_functions.gather({value}, {self.positions.hoisted('place', place)})"
             text = f"tl.reshape({text}, [{', '.join(sizes.values())}])"
         else:
             text = f"tl.permute({value}, {[axes.index(axis) for axis in order]})"
@@ -154,15 +180,15 @@ class NpuKernel(GatherByIndex):
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         """A store with its contiguous axis last; the value is turned on chip."""
-        address = self.address(index, index)
+        axes = self.form.axes
         if mode == "atomic_add":  # also along axes on which neither depends, once for each element of the loops
-            value = self.broadcast(value, self._looped_axes({*self.axes_of(value.shape), *address.axes}), self.compute)
-        for axis in reversed([axis for axis in self.axes_of(value.shape) if axis not in address.axes]):
+            value = self.broadcast(value, self._looped_axes({*self.axes_of(value.shape), *axes}), self.compute)
+        for axis in reversed([axis for axis in self.axes_of(value.shape) if axis not in axes]):
             if mode != "atomic_add":
                 raise CannotEmit(f"a store to {name} at {index} of a value that differs along {axis}")
-            value = self.sum_along(value, axis)  # one sum instead of many additions to one address
-        value = self.broadcast(value, self.in_tile_order(address.axes), self.compute)
-        arguments = self._store_arguments(name, index, address, value, self.is_last_text(name))
+            value = self.reducer.sum_along(value, axis)  # one sum instead of many additions to one address
+        value = self.broadcast(value, self.in_tile_order(axes), self.compute)
+        arguments = self._store_arguments(name, value, self.addresses.is_last_text(name))
         if mode is None:
             line = f"tl.store({arguments})"
         elif mode == "atomic_add":
@@ -180,27 +206,28 @@ class NpuKernel(GatherByIndex):
         return self.in_tile_order({*own, *(axis for axis in axes if self.max_block(axis) > 1)})
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
-        index = self.axes.of_result(index)
-        address = self.address(index, index)
-        buffer = self.post_loop_combine if self.plan.loops else self.compute
-        value = self.broadcast(value, self.in_tile_order(address.axes), buffer)
-        line = f"tl.store({self._store_arguments(name, index, address, value)})"
+        buffer = self.post_loop_combine if self.tile.loops else self.compute
+        value = self.broadcast(value, self.in_tile_order(self.form.axes), buffer)
+        line = f"tl.store({self._store_arguments(name, value)})"
         self.post_loop_store.writeline(DeferredLine(name, line))
 
-    def _store_arguments(
-        self, name: str, index: sympy.Expr, address: Address, value: CSEVariable, conditions: Sequence[str] = ()
-    ) -> str:
+    def _store_arguments(self, name: str, value: CSEVariable, conditions: Sequence[str] = ()) -> str:
         """Pointer, value and mask of a store under scalar `conditions`; the value has all axes of the address, in the
         tile's order.
         """
         pointer = self.args.output(name)
-        if not conditions and (span := self.store_of_span(name, index, value)) is not None:
+        if isinstance(self.form, Strided):
+            span = self.gatherer.strided_store(self.form)
             text = f"device_functions.gather({self._wide(value) if span.is_wide else value}, {span.place})"
             text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
             text = _narrowed(text, value.dtype) if span.is_wide else text
             return f"{pointer} + ({span.address}), {text}, {span.mask}"
-        text = self.in_order(value, address.axes)
-        mask = " & ".join([part for part in (self.mask_text(address.axes),) if part != "None"] + [*conditions])
+        assert isinstance(self.form, Direct), "a store by loaded indices is one of elements"
+        address = self.addresses.address_of(self.form)
+        text = self.addresses.in_order(value, address.axes)
+        mask = " & ".join(
+            [part for part in (self.addresses.mask_text(address.axes),) if part != "None"] + [*conditions]
+        )
         return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"
 
     def _wide(self, value: CSEVariable) -> str:
@@ -210,15 +237,13 @@ class NpuKernel(GatherByIndex):
             return f"{value}.to(tl.int32)"
         return f"{value}" if value.dtype in (torch.float32, torch.int32) else f"{value}.to(tl.float32)"
 
-    # -- the kernel around the body -----------------------------------------------------------------------------------
-
     def codegen_body(self) -> None:
         """Moves what was written since the last call to the body, inside loops over the looped reduced axes."""
         buffers = (self.indexing_code, self.loads, self.compute, self.stores)
         after = (self.post_loop_combine, self.post_loop_store)
         if not any((*buffers, *after)):
             return
-        loops = self.plan.loops if self.inside_reduction else ()
+        loops = self.tile.loops if self.inside_reduction else ()
         for level, axis in enumerate(loops):
             with self.body.indent(offset=level):
                 self._write_loop(axis)
@@ -235,7 +260,7 @@ class NpuKernel(GatherByIndex):
     def _write_loop(self, prefix: str) -> None:
         symbol = self.axis_of[prefix].symbol
         cast = self.index_cast
-        if prefix not in self.plan.blocks:
+        if prefix not in self.tile.blocks:
             self.body.writeline(f"for {symbol} in range(0, {prefix}numel):")
             return
         self.body.writeline(f"for {prefix}offset in range(0, {prefix}numel, {self.block(prefix)}):")
@@ -248,7 +273,7 @@ class NpuKernel(GatherByIndex):
         """Lengths that are known, then the loop over tiles around the body."""
         body = IndentedBuffer()
         self.write_lengths(body)
-        body.splice(self.before_tiles)
+        body.splice(self.positions.before_tiles)
         indices = IndentedBuffer()
         tiles = self._write_tile_indices(body, indices)
         loop = self.loop_over_tiles(tiles)
@@ -257,7 +282,7 @@ class NpuKernel(GatherByIndex):
         with body.indent(offset=int(bool(loop))):
             body.splice(indices)
             body.splice(self.body)
-        self.body = listing.listed(self, body)
+        self.body = header.listed(self.plan, self.cse.varname_map, body)
 
     def write_lengths(self, before: IndentedBuffer) -> None:
         """Writes the lengths of axes and blocks that are no arguments."""
@@ -266,8 +291,8 @@ class NpuKernel(GatherByIndex):
                 continue
             if isinstance(axis.length, (int, sympy.Integer)):
                 before.writeline(f"{axis.prefix}numel = {int(axis.length)}")
-            if axis.prefix in self.plan.blocks and self.block(axis.prefix) not in self.arguments_for_blocks:
-                before.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.plan.blocks[axis.prefix]}")
+            if axis.prefix in self.tile.blocks and self.block(axis.prefix) not in self.arguments_for_blocks:
+                before.writeline(f"{self.block(axis.prefix)}: tl.constexpr = {self.tile.blocks[axis.prefix]}")
 
     def loop_over_tiles(self, tiles: str) -> str:
         """The loop over the tiles of a program; empty where there is one tile, and so one program."""
@@ -280,7 +305,7 @@ class NpuKernel(GatherByIndex):
         divisors: list[tuple[Axis, str, str]] = []
         for axis in reversed(self.tiled_axes()):
             count = f"{axis.prefix}numel"
-            if axis.prefix in self.plan.blocks:
+            if axis.prefix in self.tile.blocks:
                 count = f"{axis.prefix.rstrip('_')}_tiles"
                 before.writeline(f"{count} = tl.cdiv({axis.prefix}numel, {self.block(axis.prefix)})")
             inner = " * ".join(counts)
@@ -290,12 +315,12 @@ class NpuKernel(GatherByIndex):
             number = f"tile // {inner}" if inner else "tile"
             if position < len(divisors) - 1:
                 number = f"({number}) % {count}" if inner else f"{number} % {count}"
-            if axis.prefix not in self.plan.blocks:
+            if axis.prefix not in self.tile.blocks:
                 inside.writeline(f"{axis.symbol} = {number}")
                 continue
             block = self.block(axis.prefix)
             offset = f"{number} * {block}" if number == "tile" else f"({number}) * {block}"
-            if axis.prefix in self.blocks_with_offsets:
+            if axis.prefix in self.positions.blocks_with_offsets:
                 inside.writeline(f"{axis.prefix}offset = {offset}")
                 offset = f"{axis.prefix}offset"
             inside.writeline(f"{axis.symbol} = {offset} + tl.arange(0, {block}){cast}")
@@ -310,15 +335,31 @@ class NpuKernel(GatherByIndex):
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:
-        return {self.block(axis): size for axis, size in self.plan.blocks.items() if not self.is_whole(axis)}
+        return {self.block(axis): size for axis, size in self.tile.blocks.items() if not self.is_whole(axis)}
 
     def tiled_axes(self) -> list[Axis]:
         """The axes of which a tile has a part: their blocks make the number of tiles."""
         return [axis for axis in self.axes.pointwise if not self.is_whole(axis.prefix)]
 
     def tiled(self) -> list[Tiled]:
-        blocks = {axis: self.block(axis) for axis in self.plan.blocks}
+        blocks = {axis: self.block(axis) for axis in self.tile.blocks}
         return [[(f"{axis.prefix}numel", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        if not (lower or upper):
+            return
+        index, predicate = self.prepare_indexing(expr), self.load_predicate
+        if predicate is not None:
+            index = predicate.without_divisions(index, self.axes.lengths)
+        loaded = (self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP))
+        depends = self.union_of_axes([value.shape for value in loaded])
+        masked = self.axes_of(self._load_mask.shape) if self._load_mask is not None else ()
+        form = self.plan.access_forms.direct(index, depends, masked, predicate, size)
+        address = self.addresses.address_of(form)
+        mask = self.addresses.mask_text(address.axes, predicate)
+        limit = self.index_to_str(size) if upper else None
+        line = self.indirect_assert(address.text, "0" if lower else None, limit, None if mask == "None" else mask)
+        self.cse.generate(self.compute, line, assignment=False, dtype=torch.int32)
 
 
 def _narrowed(wide: str, dtype: torch.dtype | None) -> str:

@@ -11,35 +11,22 @@ row by row, so that one gather over one axis does it all: the form that Ascend's
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
-import torch
-from torch._inductor import config as inductor_config
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
-from torch._inductor.utils import sympy_subs
-from torch._inductor.virtualized import V
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from inductor_npu.codegen.analysis.access_forms import Strided
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
     Span,
-    fills_bursts,
-    load_span,
-    load_span_of_part,
-    part_of,
-    shortest_row,
-    store_span,
 )
-from inductor_npu.codegen.emit.scans import Scans
-from inductor_npu.codegen.emit.tile_kernel import AxisNames, subscript
+from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.tile_kernel import AxisNames, TileKernel, subscript
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.value_range import value_range
-from inductor_npu.codegen.index.vector_text import CannotEmit, vector_text
-from inductor_npu.tiling import limits
+from inductor_npu.codegen.index.vector_text import vector_text
 
 
 @dataclass(frozen=True)
@@ -64,314 +51,78 @@ class SpanAccess:
     is_wide: bool = False
 
 
-class OnChipGather(Scans):
-    """A kernel whose loads and stores may go through spans."""
+class Gatherer:
+    """Writes the loads and stores of `kernel` that go through ranges of memory."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        self.before_tiles = IndentedBuffer()
-        self._hoisted: dict[str, str] = {}
-        self.blocks_with_offsets: set[str] = set()
-        # What a span's positions, by their name, stand for: axes of the tile, and elements for each one of theirs.
-        self.spans: dict[str, tuple[AxisNames, int]] = {}
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
+        self.kernel, self.addresses, self.positions = kernel, addresses, positions
 
-    def hoisted(self, prefix: str, text: str) -> str:
-        """A name for `text`, which does not depend on the tile."""
-        if text not in self._hoisted:
-            name = f"{prefix}{sum(other.startswith(prefix) for other in self._hoisted.values())}"
-            self._hoisted[text] = name
-            self.before_tiles.writeline(f"{name} = {text}")
-        return self._hoisted[text]
-
-    def load_of_span(self, name: str, index: sympy.Expr) -> SpanAccess | None:
-        """The load of `name` at `index` by way of a span; None if it is an ordinary one."""
-        index = self.index_within_mask(index)
-        if _is_indirect(index):
-            return None
-        lengths, item_size = self._tile_lengths(), V.graph.get_dtype(name).itemsize
-        bounded = self.load_predicate
-        is_kept = bounded is not None and (bounded.exact or bool(affine(index, lengths).nonlinear))
-        part = part_of(lengths, bounded) if bounded is not None and is_kept else None
-        span = None if part is None else load_span_of_part(index, part, item_size)
-        is_limited = part is not None and span is not None and self._may_be_limited(index, part, span)
-        if not is_limited and self._is_free_of_mask(name, index):
-            part, span = Part(lengths), load_span(index, lengths, item_size)
-        if part is None or span is None:
-            return None
-        is_wide = not self._is_in_tile(span, item_size)
-        if is_wide and affine(index, lengths).nonlinear:  # then each row by itself
-            span = replace(span, major=None, step=0)
-            is_wide = not self._is_in_tile(span, item_size)
-        if is_wide and (not self._is_in_tile(span, self._computed_size(name)) or self._lies_in_memory(span, index)):
-            return None
-        try:
-            if span.major is None:
-                is_part = bool(part.starts or part.ends)
-                span = self._widened(name, part.moved(index, span.axes), span, bounded if is_part else None)
-                is_short = span.rest < shortest_row(item_size) and len(self._axes_in(index)) > len(span.minor)
-                if is_short and not is_part and not affine(index, span.minor).nonlinear:
-                    return None  # rows that are too short, and cannot be read longer
-            return replace(self._load(*self._aligned(name, index, span), part, is_limited), is_wide=is_wide)
-        except CannotEmit:
-            return None
-
-    def store_of_span(self, name: str, index: sympy.Expr, value: CSEVariable) -> SpanAccess | None:
-        """The store of `value`, which has all axes of the address in the tile's order, by way of a span; None if it is
-        an ordinary one.
+    def strided_load(self, form: Strided) -> SpanAccess:
+        """The load of `form`; elements of the tile that are not in its part get any that are, or where it is limited
+        the load's filling.
         """
-        index = self.prepare_indexing(index)
-        if _is_indirect(index):
-            return None
-        item_size = V.graph.get_dtype(name).itemsize
-        span = store_span(index, self._tile_lengths(), item_size)
-        if span is None or self.axes_of(value.shape) != self._axes_in(index):
-            return None
-        is_wide = not self._is_in_tile(span, item_size)
-        if is_wide:
-            assert span.major is not None
-            # A condition on an index keeps rows apart on chip.
-            is_masked = self.has_predicates or self.needs_mask(self.axis_with(span.major).prefix)
-            is_plain = self._lies_in_memory(span, index) and not is_masked
-            if is_plain or not self._is_in_tile(span, max(item_size, 4)):
-                return None
-        return replace(self._store(index, span), is_wide=is_wide)
+        index = self.kernel.prepare_indexing(form.index)
+        return replace(self._load(index, form), is_wide=form.is_wide)
 
-    # -- conditions on indices ----------------------------------------------------------------------------------------
+    def strided_store(self, form: Strided) -> SpanAccess:
+        """The store of `form`, of a value that has all axes of the address in the tile's order."""
+        return replace(self._store(self.kernel.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
 
-    def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
-        """A condition on indices of which there are too few for a vector comparison is one on the numbers of elements
-        of the tile: one on the indices, repeated, Ascend's compiler would compare before it repeats it.
-        """
-        bounds = mask.predicate
-        if bounds is None or not bounds.exact or not self.axes_of(mask.shape):
-            return mask
-        all_of_them = math.prod(map(self.max_block, axes))
-        few = [self.axis_with(symbol).prefix for symbol in bounds.symbols]
-        if all_of_them < limits.WHOLE_COMPARISON_32 or not any(
-            self._compares_few(axis, axes, all_of_them) for axis in few
-        ):
-            return mask
-        text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
-        result = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
-        self.note_predicate(result, bounds)
-        return result
-
-    def _compares_few(self, axis: str, axes: Sequence[str], all_of_them: int) -> bool:
-        """Whether a condition on the index along `axis` is too short for a vector comparison in a tile with dimensions
-        `axes` and so many elements.
-        """
-        # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own; repeated
-        # at all, conditions are compared once more, in 16 bits.
-        is_dear = axis == axes[-1] or all_of_them < limits.WHOLE_COMPARISON
-        least = 1 if is_dear else limits.FEW_COMPARISONS
-        return least < self.max_block(axis) < limits.WHOLE_COMPARISON_32
-
-    def _bounds_on_numbers(self, bounds: Bounds, symbol: sympy.Symbol, axes: Sequence[str]) -> str:
-        """The bounds of one axis, as a condition on the numbers of the elements of a tile with dimensions `axes`."""
-        axis, shape = self.axis_with(symbol).prefix, self.shape_of(axes)
-        if axis == axes[0]:
-            number = self.hoisted("number", f"tl.arange(0, {' * '.join(shape)})")
-            inner = "".join(f" * {block}" for block in shape[1:])
-        else:
-            number, inner = self._counted(axis, dict(zip(axes, shape, strict=True))), ""
-        place = self.hoisted("at", f"tl.reshape({number}, [{', '.join(shape)}])")
-        return " & ".join(
-            f"({place} {sign} ({self.index_to_str(ends[symbol] - self._offset(axis))}){inner})"
-            for sign, ends in ((">=", bounds.low), ("<", bounds.high))
-            if symbol in ends
-        )
-
-    # -- what both need -----------------------------------------------------------------------------------------------
-
-    def _may_be_limited(self, index: sympy.Expr, part: Part, span: Span) -> bool:
-        """Whether a load of the `part` can give the filling everywhere else: in a span that is read as a whole there is
-        room for it behind the last element, where the gather takes it from.
-        """
-        bounded = self.load_predicate
-        assert bounded is not None, "a part of the axes is left by bounds"
-        if span.minor or span.major is None or not index.free_symbols.issuperset(bounded.symbols):
-            return False
-        assert bounded.exact, "a span with a major axis has a linear address"
-        return not part.cuts(span.major) or self.is_whole(self.axis_with(span.major).prefix)
-
-    def _is_free_of_mask(self, name: str, index: sympy.Expr) -> bool:
-        """Whether the address is inside the buffer wherever the tile is, whatever condition holds at present."""
-        if self._load_mask is None or not self.axes_of(self._load_mask.shape):
-            return True
-        bounded = self.load_predicate
-        if bounded is not None and bounded.exact and not index.free_symbols.intersection(bounded.symbols):
-            return True
-        return self._stays_inside(index, V.graph.get_buffer(name).get_layout().storage_size(), None)
-
-    def _computed_size(self, name: str) -> int:
-        """Bytes of an item of what is loaded, in the type in which it is computed."""
-        dtype = V.graph.get_dtype(name)
-        is_widened = dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32
-        return 4 if is_widened or dtype == torch.bool else dtype.itemsize
-
-    def _tile_lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
-        return {self.axis_of[axis].symbol: self.axis_of[axis].length for axis in self.plan.order}
-
-    def _axes_in(self, index: sympy.Expr) -> AxisNames:
-        return tuple(axis for axis in self.plan.order if self.axis_of[axis].symbol in index.free_symbols)
-
-    def _is_in_tile(self, span: Span, item_size: int) -> bool:
-        """Whether the tile has what the span needs: its minor axes as a whole, and as the innermost none whose block is
-        no whole bursts of items of so many bytes.
-        """
-        if not all(self.is_whole(self.axis_with(symbol).prefix) for symbol in span.minor):
-            return False
-        inner = self.plan.order[-1]
-        is_main = inner == self.axis_with(span.main_axis).prefix
-        return is_main or span.major is None or not span.minor or fills_bursts(self.max_block(inner), item_size)
-
-    def _lies_in_memory(self, span: Span, index: sympy.Expr) -> bool:
-        """Whether the elements of the tile lie in memory as they do on chip, row after row."""
-        steps = affine(index, span.axes).strides
-        if not span.axes <= steps.keys():
-            return False
-        inwards = [self.axis_with(s).prefix for s in sorted(span.axes, key=lambda s: -abs(int(steps[s])))]
-        is_filled = all(self.max_block(self.axis_with(s).prefix) == self.axis_with(s).length for s in span.minor)
-        return is_filled and self._axes_in(index)[-len(inwards) :] == tuple(inwards)
-
-    def _offset(self, axis: str) -> sympy.Expr:
-        """The index of the tile's first element along `axis`."""
-        if self.is_whole(axis):
-            return sympy.S.Zero
-        self.blocks_with_offsets.add(axis)
-        return sympy.Symbol(f"{axis}offset", integer=True, nonnegative=True)
-
-    def _local(self, axis: str, axes: Sequence[str]) -> str:
-        """The position in the tile along `axis`, with dimensions for `axes`, or with one if those are `_counted`."""
-        if self._is_counted(axes):
-            return self._counted(axis, dict(zip(axes, self.shape_of(axes), strict=True)))
-        return f"tl.arange(0, {self.block(axis)}){subscript((axis,), axes)}"
-
-    def _is_counted(self, axes: Sequence[str]) -> bool:
-        """Whether a table for elements along `axes` is made of their numbers: as a sum over dimensions, with a part of
-        it whose innermost dimension is shorter than a burst, each element would have a block of the Unified Buffer.
-        """
-        short = {axis for axis in axes if axis in self.axis_of and not fills_bursts(self.max_block(axis), 4)}
-        return len(axes) > 1 and (len(short) > 1 or axes[-1] in short)
-
-    def _counted(self, dimension: str, sizes: dict[str, str]) -> str:
-        """The position along `dimension` of each element of a tile with dimensions of these sizes, as a vector."""
-        outermost = next(iter(sizes))
-        remaining = self.hoisted("number", f"tl.arange(0, {' * '.join(sizes.values())})")
-        for name, size in reversed(sizes.items()):
-            if name == outermost:
-                break
-            quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {size})")
-            if name == dimension:
-                return f"({remaining} - {size} * {quotient})"
-            remaining = quotient
-        return remaining
-
-    def _row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], span: str) -> str:
-        symbols = {self.axis_of[axis].symbol: axis for axis in rows}
-        spelled = {symbol: sympy.Symbol(f"{symbol}{subscript((axis,), dims)}") for symbol, axis in symbols.items()}
-        text = self.index_to_str(sympy_subs(start, spelled))
-        across = f"{span}{subscript(('span',), dims)}"
-        return across if text == "0" else f"{text} + {across}"
-
-    def _positions(self, in_span: str, span: Span) -> str:
-        """The name of the positions in a span of so many elements."""
-        name = self.hoisted("span", f"tl.arange(0, {in_span})")
-        axes = tuple(self.axis_with(symbol).prefix for symbol in span.axes)
-        self.spans.setdefault(name, (axes, 1 if span.minor else abs(span.step)))
-        return name
-
-    def _flat(self, text: str, axes: Sequence[str]) -> str:
-        """`text`, which is made of `_local` positions, with one dimension."""
-        if len(axes) < 2 or self._is_counted(axes):
-            return text
-        return f"tl.reshape({text}, [{' * '.join(self.shape_of(axes))}])"
-
-    # -- loads --------------------------------------------------------------------------------------------------------
-
-    def _load(self, index: sympy.Expr, span: Span, part: Part, is_limited: bool) -> SpanAccess:
-        """The load of `part` of the axes; elements of the tile that are not in it get any that are, or if the load
-        `is_limited` its filling.
-        """
-        axes = self._axes_in(index)
-        gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
+    def _load(self, index: sympy.Expr, form: Strided) -> SpanAccess:
+        span, part = form.span, form.part
+        axes = self.kernel.plan.tiled.axes_in(index)
+        gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
         in_span, conditions, start = self._extent(part.moved(index, span.axes), span, part)
-        shape = (*self.shape_of(rows), in_span)
-        positions = self._positions(in_span, span)
+        shape = (*self.kernel.shape_of(rows), in_span)
+        positions = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
         across = subscript(("span",), dims)
-        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+        masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{across} {condition})" for condition in conditions]
-        if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
-            masks.append(str(self._load_mask))
-        elif (part.starts or part.ends) and self.load_predicate is not None:
-            masks += self.bounds_text(self.load_predicate, dims)
-        is_turned = is_limited and span.major is not None and part.cuts(span.major)
+        if self.kernel._load_mask is not None and not self.kernel.axes_of(self.kernel._load_mask.shape):
+            masks.append(str(self.kernel._load_mask))
+        elif (part.starts or part.ends) and form.predicate is not None:
+            masks += self.addresses.bounds_text(form.predicate, dims)
+        is_turned = form.is_limited and span.major is not None and part.cuts(span.major)
         place = [
             self._place_of_minor(span, axes, part),
             self._place_or_filling(span, axes, part, in_span) if is_turned else self._place_of_major(span, axes),
         ]
         size = f"{in_span}" if in_span.isdecimal() or "*" not in in_span else f"({in_span})"
         for position, axis in enumerate(rows):
-            inner = " * ".join((*self.shape_of(rows[position + 1 :]), size))
+            inner = " * ".join((*self.kernel.shape_of(rows[position + 1 :]), size))
             place.append(
-                f"{self._local(axis, axes)} * ({inner})" if "*" in inner else f"{self._local(axis, axes)} * {inner}"
+                f"{self.positions.local(axis, axes)} * ({inner})"
+                if "*" in inner
+                else f"{self.positions.local(axis, axes)} * {inner}"
             )
-        text = self._flat(" + ".join(part for part in place if part), axes)
+        text = self.positions.flat(" + ".join(part for part in place if part), axes)
         return SpanAccess(
-            self._row_address(start, rows, dims, positions),
+            self.addresses.row_address(start, rows, dims, positions),
             " & ".join(masks) or "None",
             rows,
             shape,
-            self.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
+            self.positions.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
             axes,
             fills=not span.minor and span.step > 0 and not (part.starts or part.ends),
-            is_limited=is_limited,
+            is_limited=form.is_limited,
         )
-
-    def _aligned(self, name: str, index: sympy.Expr, span: Span) -> tuple[sympy.Expr, Span]:
-        """The load, beginning at a multiple of its step, where the buffer reaches so far: then loads of elements that
-        lie between each other's, as the even and the odd ones, are one.
-        """
-        offset = affine(index, [axis.symbol for axis in self.axis_of.values()]).offset
-        if span.minor or span.step < 2 or self._load_mask is not None or not isinstance(offset, sympy.Integer):
-            return index, span
-        behind = int(offset) % span.step
-        size = V.graph.get_buffer(name).get_layout().storage_size()
-        if offset < 0 or not self._stays_inside(index - behind + span.step - 1, size, None):
-            return index, span
-        return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
-
-    def _widened(self, name: str, index: sympy.Expr, span: Span, within: Bounds | None) -> Span:
-        """`span`, as long as a burst where the buffer reaches so far `within` these bounds."""
-        missing = shortest_row(V.graph.get_dtype(name).itemsize) - span.rest
-        size = V.graph.get_buffer(name).get_layout().storage_size()
-        taken = affine(index, [axis.symbol for axis in self.axis_of.values()])
-        rows = [symbol for symbol in taken.strides if symbol not in span.minor]
-        first = taken.offset + sympy.Add(*(symbol * taken.strides[symbol] for symbol in rows)) + span.lowest
-        for before in (0, missing) if missing > 0 else ():
-            start = first - before
-            ends = start, start + span.rest + missing - 1
-            if all(self._stays_inside(end, size, within) for end in ends):
-                place, lowest = span.place + before, span.lowest - before
-                return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
-        return span
 
     def _extent(self, index: sympy.Expr, span: Span, part: Part) -> tuple[str, list[str], sympy.Expr]:
         """Elements of the span, the conditions for those that exist, and the address of its first one. In `index`, axes
         of the span count from the start of the part.
         """
         zero = dict.fromkeys(span.axes, sympy.S.Zero)
-        affine_part = affine(index, self._tile_lengths())
+        affine_part = affine(index, self.kernel.plan.tiled.lengths)
         rows = [s for s in affine_part.strides if s not in span.axes]
         start = affine_part.offset + sympy.Add(*(symbol * affine_part.strides[symbol] for symbol in rows)) + span.lowest
         assert not start.free_symbols & zero.keys()
         if span.major is None:
             length = 1 << (span.rest - 1).bit_length()
             return str(length), [f"< {span.rest}"] if length != span.rest else [], start
-        axis = self.axis_with(span.major).prefix
-        block, offset, step = self.block(axis), self._offset(axis), abs(span.step)
+        axis = self.kernel.axis_with(span.major).prefix
+        block, offset, step = self.kernel.block(axis), self.positions.offset(axis), abs(span.step)
         in_span = _times(span.stretch, block)
         # How far the last index of the major axis reaches beyond the address of the next one.
         beyond = span.rest - step
@@ -389,7 +140,7 @@ class OnChipGather(Scans):
             end = _plus(_times(step, there), beyond)
             return in_span, [f"< {end}"] if end != in_span else [], start
         start += span.step * offset
-        if self.needs_mask(axis):
+        if self.kernel.needs_mask(axis):
             conditions.append(f"< {_plus(left, beyond)}")
             end = _plus(_times(step, block), max(beyond, 0))
         if end != in_span:
@@ -400,10 +151,10 @@ class OnChipGather(Scans):
         """Which index of the `part` along the major `axis` the span begins with, and how many indices it has."""
         assert span.major is not None
         start, there = part.starts.get(span.major, 0), self._existing(axis, part.end_of(span.major))
-        if self.is_whole(axis):
+        if self.kernel.is_whole(axis):
             length = int(there) - start
             return sympy.Integer(0 if span.step > 0 else length - 1), str(length)
-        offset, before = self._offset(axis), self._before(axis, start)
+        offset, before = self.positions.offset(axis), self._before(axis, start)
         count = f"tl.maximum({there if before == '0' else f'{there} - {before}'}, 0)"
         if span.step > 0:
             first = sympy.Symbol(f"tl.maximum({offset}, {start})", integer=True) if start else offset
@@ -412,67 +163,77 @@ class OnChipGather(Scans):
 
     def _before(self, axis: str, start: int) -> str:
         """How many of a tile's elements along `axis` come before index `start`."""
-        return str(start) if self.is_whole(axis) or start == 0 else f"tl.maximum({start} - {self._offset(axis)}, 0)"
+        return (
+            str(start)
+            if self.kernel.is_whole(axis) or start == 0
+            else f"tl.maximum({start} - {self.positions.offset(axis)}, 0)"
+        )
 
     def _existing(self, axis: str, end: int | None = None) -> str:
         """How many of a tile's elements along `axis` there are, up to index `end` if there is one."""
         if end is not None:
-            return str(end) if self.is_whole(axis) else f"tl.minimum({self.block(axis)}, {end} - {self._offset(axis)})"
-        if not self.needs_mask(axis):
-            return self.block(axis)
-        left = f"{axis}numel" if self.is_whole(axis) else f"({axis}numel - {self._offset(axis)})"
-        return f"tl.minimum({self.block(axis)}, {left})"
+            return (
+                str(end)
+                if self.kernel.is_whole(axis)
+                else f"tl.minimum({self.kernel.block(axis)}, {end} - {self.positions.offset(axis)})"
+            )
+        if not self.kernel.needs_mask(axis):
+            return self.kernel.block(axis)
+        left = f"{axis}numel" if self.kernel.is_whole(axis) else f"({axis}numel - {self.positions.offset(axis)})"
+        return f"tl.minimum({self.kernel.block(axis)}, {left})"
 
     def _place_in_tile(self, place: str, span: Span, part: Part) -> str:
         """The name of the table `place`, of a whole tile; for another than a whole tile its text."""
         if span.major is None:
-            return self.hoisted("place", place)
-        axis = self.axis_with(span.major).prefix
+            return self.positions.hoisted("place", place)
+        axis = self.kernel.axis_with(span.major).prefix
         is_part = part.cuts(span.major)
         if span.step > 0:
             missing = self._before(axis, part.starts.get(span.major, 0))
-        elif is_part or self.needs_mask(axis):
-            missing = f"({self.block(axis)} - {self._existing(axis, part.end_of(span.major) if is_part else None)})"
+        elif is_part or self.kernel.needs_mask(axis):
+            missing = (
+                f"({self.kernel.block(axis)} - {self._existing(axis, part.end_of(span.major) if is_part else None)})"
+            )
         else:
             missing = "0"
         if missing == "0":
-            return self.hoisted("place", place)
+            return self.positions.hoisted("place", place)
         missing = _times(abs(span.step), missing)
-        if is_part and self.is_whole(axis):
-            return self.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
-        return f"tl.maximum({self.hoisted('place', place)} - {missing}, 0)"
+        if is_part and self.kernel.is_whole(axis):
+            return self.positions.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
+        return f"tl.maximum({self.positions.hoisted('place', place)} - {missing}, 0)"
 
     def _place_or_filling(self, span: Span, axes: Sequence[str], part: Part, in_span: str) -> str:
         """Positions of the `part` of the major axis, which is whole in the tile; before it those at the end of the
         span, where there is no element, as there is none right behind the part.
         """
         assert span.major is not None
-        axis, step = self.axis_with(span.major).prefix, abs(span.step)
+        axis, step = self.kernel.axis_with(span.major).prefix, abs(span.step)
         start, end = part.starts.get(span.major, 0), part.end_of(span.major)
-        local = _times(step, self._local(axis, axes if self._is_counted(axes) else (axis,)))
+        local = _times(step, self.positions.local(axis, axes if self.positions.is_counted(axes) else (axis,)))
         text = _plus(local, -step * start) if span.step > 0 else f"{step * (end - 1)} - {local}"
-        if start if span.step > 0 else end < self.plan.blocks[axis]:  # negative in some places
-            place = self.hoisted("at", text)
+        if start if span.step > 0 else end < self.kernel.tile.blocks[axis]:  # negative in some places
+            place = self.positions.hoisted("at", text)
             text = f"{place} + (({place} >> 31) & ({in_span}))"
-        if self._is_counted(axes):
-            return self.hoisted("at", text)
-        return f"{self.hoisted('at', text)}{subscript((axis,), axes)}"
+        if self.positions.is_counted(axes):
+            return self.positions.hoisted("at", text)
+        return f"{self.positions.hoisted('at', text)}{subscript((axis,), axes)}"
 
     def _place_of_major(self, span: Span, axes: Sequence[str]) -> str:
         if span.major is None:
             return ""
-        axis = self.axis_with(span.major).prefix
-        local = self._local(axis, axes)
+        axis = self.kernel.axis_with(span.major).prefix
+        local = self.positions.local(axis, axes)
         if span.step < 0:
-            local = f"({self.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
+            local = f"({self.kernel.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
         return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
 
     def _place_of_minor(self, span: Span, axes: Sequence[str], part: Part) -> str:
         """Positions of the minor axes; lanes that are not in the part are at some position of the span."""
         if not span.minor:
             return str(span.place) if span.place != 0 else ""
-        lengths = {symbol: self.plan.blocks[self.axis_with(symbol).prefix] for symbol in span.minor}
-        names = {symbol: self._local(self.axis_with(symbol).prefix, axes) for symbol in span.minor}
+        lengths = {symbol: self.kernel.tile.blocks[self.kernel.axis_with(symbol).prefix] for symbol in span.minor}
+        names = {symbol: self.positions.local(self.kernel.axis_with(symbol).prefix, axes) for symbol in span.minor}
         names |= {
             symbol: f"({names[symbol]} - {part.starts[symbol]})" for symbol in span.minor if symbol in part.starts
         }
@@ -485,51 +246,45 @@ class OnChipGather(Scans):
             text = f"tl.minimum({text}, {span.rest - 1})"
         return f"tl.maximum({text}, 0)" if lowest < 0 else text
 
-    # -- stores -------------------------------------------------------------------------------------------------------
-
     def _store(self, index: sympy.Expr, span: Span) -> SpanAccess:
-        axes = self._axes_in(index)
+        axes = self.kernel.plan.tiled.axes_in(index)
         assert span.major is not None
-        major = self.axis_with(span.major).prefix
-        gathered = {self.axis_with(symbol).prefix for symbol in span.axes}
+        major = self.kernel.axis_with(span.major).prefix
+        gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(index, span, Part(self._tile_lengths()))
-        positions = self._positions(in_span, span)
-        masks = [self.mask_text_of(axis, dims) for axis in rows if self.needs_mask(axis)]
+        in_span, conditions, start = self._extent(index, span, Part(self.kernel.plan.tiled.lengths))
+        positions = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
+        masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
-        shape = (*self.shape_of(rows), in_span)
+        shape = (*self.kernel.shape_of(rows), in_span)
         # Where the element of the tile is that belongs at each position of the span.
         steps = affine(index, span.axes).strides
         inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
         sizes = dict(zip(dims, shape, strict=True))
-        is_counted = self._is_counted(dims)
-        place, remaining = [], self._counted("span", sizes) if is_counted else positions
+        is_counted = self.positions.is_counted(dims)
+        place, remaining = [], self.positions.counted("span", sizes) if is_counted else positions
         for symbol in inner:
-            length = int(self.axis_with(symbol).length)
-            quotient = self.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
-            place.append((self.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
+            length = int(self.kernel.axis_with(symbol).length)
+            quotient = self.positions.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
+            place.append((self.kernel.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
             remaining = quotient
-        place.append((major, f"tl.minimum({remaining}, {self.block(major)} - 1)"))
+        place.append((major, f"tl.minimum({remaining}, {self.kernel.block(major)} - 1)"))
         across = "" if is_counted else subscript(("span",), dims)
         terms = [f"{text}{across}{self._stride_in_tile(axis, axes)}" for axis, text in place]
         for axis in rows:
-            local = self._counted(axis, sizes) if is_counted else self._local(axis, dims)
+            local = self.positions.counted(axis, sizes) if is_counted else self.positions.local(axis, dims)
             terms.append(f"{local}{self._stride_in_tile(axis, axes)}")
         text = " + ".join(terms)
         if rows and not is_counted:
             text = f"tl.reshape({text}, [{' * '.join(shape)}])"
-        address = self._row_address(start, rows, dims, positions)
+        address = self.addresses.row_address(start, rows, dims, positions)
         mask = " & ".join(masks) or "None"
-        return SpanAccess(address, mask, rows, shape, self.hoisted("place", text), axes, fills=False)
+        return SpanAccess(address, mask, rows, shape, self.positions.hoisted("place", text), axes, fills=False)
 
     def _stride_in_tile(self, axis: str, axes: AxisNames) -> str:
-        inner = self.shape_of(axes[axes.index(axis) + 1 :])
+        inner = self.kernel.shape_of(axes[axes.index(axis) + 1 :])
         return f" * ({' * '.join(inner)})" if len(inner) > 1 else f" * {inner[0]}" if inner else ""
-
-
-def _is_indirect(index: sympy.Expr) -> bool:
-    return any(symbol_is_type(symbol, SymT.TMP) for symbol in index.free_symbols)
 
 
 def _times(factor: int, text: str) -> str:

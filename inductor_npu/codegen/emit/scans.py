@@ -18,7 +18,9 @@ from torch._inductor.codegen.triton import triton_compute_type, upcast_compute_t
 from torch._inductor.ops_handler import WrapperHandler
 from torch._inductor.virtualized import OpsWrapper, V
 
-from inductor_npu.codegen.emit.reductions import Reductions
+from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.rows import Rows
+from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 Values = tuple[CSEVariable, ...]
@@ -68,15 +70,18 @@ def {{name}}({parts}, dim: tl.constexpr):
 """
 
 
-class Scans(Reductions):
-    """A kernel of tiles that reduces, scans, sorts and searches."""
+class Scanner:
+    """Writes the scans, sorts and searches of `kernel`."""
+
+    def __init__(self, kernel: TileKernel, rows: Rows, addresses: Addresses) -> None:
+        self.kernel, self.rows, self.addresses = kernel, rows, addresses
 
     def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Combine, values: Values) -> Values:
         """The associative scan of `values` over the reduced axes."""
-        assert not self._load_mask, "a scan inside ops.masked"
+        assert not self.kernel._load_mask, "a scan inside ops.masked"
         dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)
-        axes = self.in_tile_order({axis for value in values for axis in self.reduced_axes(value)})
-        scanned = [axis for axis in axes if self.axis_of[axis].is_reduction]
+        axes = self.kernel.in_tile_order({axis for value in values for axis in self.rows.reduced_axes(value)})
+        scanned = [axis for axis in axes if self.kernel.axis_of[axis].is_reduction]
         assert len(scanned) <= 1, "the planner leaves one axis of a scan in the tile"
         combine, operators = self._combine(combine_fn, dtypes)
         # Ascend computes 64-bit integers one by one: those that stay in range are scanned in 32 bits.
@@ -87,21 +92,21 @@ class Scans(Reductions):
         if narrow != dtypes:
             combine, operators = self._combine(combine_fn, narrow)
         inputs = [
-            self.broadcast(self._in_type(value, dtype), axes, self.compute)
+            self.kernel.broadcast(self.kernel.in_type(value, dtype), axes, self.kernel.compute)
             for value, dtype in zip(values, narrow, strict=True)
         ]
         key = f"scan {combine} of {', '.join(map(str, inputs))}"
-        if self.cse.contains(f"{key}, 0"):
-            return tuple(self.cse.get(f"{key}, {place}") for place in range(len(inputs)))
+        if self.kernel.cse.contains(f"{key}, 0"):
+            return tuple(self.kernel.cse.get(f"{key}, {place}") for place in range(len(inputs)))
         results = list(inputs)
         if scanned:
             multiplies = _CUMULATIVE.get(tuple(operators)) if torch.bool not in narrow else None
             results = self._scan_tile(inputs, combine, axes.index(scanned[0]), multiplies)
-        if self.plan.loops:
+        if self.kernel.tile.loops:
             results = self._carry_on(results, combine, scanned[0] if scanned else None)
-        results = [self._in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True)]
+        results = [self.kernel.in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True)]
         for place, result in enumerate(results):
-            self.cse.put(f"{key}, {place}", result)
+            self.kernel.cse.put(f"{key}, {place}", result)
         return tuple(results)
 
     def _narrow(self, value: CSEVariable, operators: Sequence[str]) -> torch.dtype:
@@ -111,7 +116,7 @@ class Scans(Reductions):
             return torch.int64
         most = max(abs(int(lowest)), abs(int(highest)))
         if list(operators) == ["add"]:
-            counts = V.graph.sizevars.statically_known_leq(self.features.reduction_numel * most, _INT32.max)
+            counts = V.graph.sizevars.statically_known_leq(self.kernel.features.reduction_numel * most, _INT32.max)
             return torch.int32 if counts else torch.int64
         if most > _INT32.max or not _SELECTING.issuperset(operators):
             return torch.int64
@@ -124,11 +129,11 @@ class Scans(Reductions):
         """The scan of what is in the tile. What lies beyond the end of a row comes after all that counts."""
         if multiplies is not None:
             text = f"device_functions.cumulative({values[0]}, {dimension}, {multiplies})"
-            return [self._generate(text, values[0].dtype, values[0].shape)]
-        results = [self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
+            return [self.kernel.generate(text, values[0].dtype, values[0].shape)]
+        results = [self.kernel.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
         function = self._scan_function(combine, len(values))
         arguments = ", ".join(map(str, values))
-        self.compute.writeline(f"{_listed(results)} = {function}({arguments}, {dimension})")
+        self.kernel.compute.writeline(f"{_listed(results)} = {function}({arguments}, {dimension})")
         return results
 
     def _scan_function(self, combine: str, count: int) -> str:
@@ -157,37 +162,40 @@ class Scans(Reductions):
             taken=listed("tl.where(here, combined#, tile#)"),
             results=listed("tl.reshape(tile#, part#.shape)"),
         )
-        return self.helper_functions.add(text, base_name="_npu_scan")
+        return self.kernel.helper_functions.add(text, base_name="_npu_scan")
 
     def _carry_on(self, values: Sequence[CSEVariable], combine: str, axis: str | None) -> list[CSEVariable]:
         """`values`, the scan of one tile, after all tiles before it."""
-        axes = self.axes_of(values[0].shape)
+        axes = self.kernel.axes_of(values[0].shape)
         kept = tuple(name for name in axes if name != axis)
         carries = [
-            self._accumulator(self.shape_of(kept), value.dtype, _zero(value.dtype), triton_compute_type(value.dtype))
+            self.kernel.accumulator(
+                self.kernel.shape_of(kept), value.dtype, _zero(value.dtype), triton_compute_type(value.dtype)
+            )
             for value in values
         ]
-        before = [self.expanded(carry, axes) if kept else carry for carry in carries]
-        combined = [self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
-        self.compute.writeline(f"{_listed(combined)} = {combine}({_listed(before)}, {_listed(values)})")
+        before = [self.kernel.expanded(carry, axes) if kept else carry for carry in carries]
+        combined = [self.kernel.cse.newvar(dtype=value.dtype, shape=value.shape) for value in values]
+        self.kernel.compute.writeline(f"{_listed(combined)} = {combine}({_listed(before)}, {_listed(values)})")
         offsets = [
-            f"{loop}offset" if loop in self.plan.blocks else str(self.axis_of[loop].symbol) for loop in self.plan.loops
+            f"{loop}offset" if loop in self.kernel.tile.blocks else str(self.kernel.axis_of[loop].symbol)
+            for loop in self.kernel.tile.loops
         ]
-        is_first = self._generate(" & ".join(f"({offset} == 0)" for offset in offsets), torch.bool, ())
+        is_first = self.kernel.generate(" & ".join(f"({offset} == 0)" for offset in offsets), torch.bool, ())
         results = [
-            self._generate(f"tl.where({is_first}, {value}, {after})", value.dtype, value.shape)
+            self.kernel.generate(f"tl.where({is_first}, {value}, {after})", value.dtype, value.shape)
             for value, after in zip(values, combined, strict=True)
         ]
         for carry, result in zip(carries, results, strict=True):
-            self.compute.writeline(f"{carry} = {self._last(result, axis)}")
+            self.kernel.compute.writeline(f"{carry} = {self._last(result, axis)}")
         return results
 
     def _last(self, value: CSEVariable, axis: str | None) -> str:
         """The last element of `value` along `axis` that exists."""
         if axis is None:
             return str(value)
-        axes = self.axes_of(value.shape)
-        count = f"{axis}numel - {axis}offset" if axis in self.plan.loops else f"{axis}numel"
+        axes = self.kernel.axes_of(value.shape)
+        count = f"{axis}numel - {axis}offset" if axis in self.kernel.tile.loops else f"{axis}numel"
         return f"device_functions.last({value}, {count}, {axes.index(axis)})"
 
     def _combine(self, combine_fn: Combine, dtypes: Sequence[torch.dtype]) -> tuple[str, list[str]]:
@@ -196,7 +204,10 @@ class Scans(Reductions):
         recorder = _Recorder(V.get_ops_handler())
         with self._apart(body), V.set_ops_handler(recorder):
             before, after = (
-                tuple(self.cse.namedvar(f"{side}{place}", dtype=dtype, shape=()) for place, dtype in enumerate(dtypes))
+                tuple(
+                    self.kernel.cse.namedvar(f"{side}{place}", dtype=dtype, shape=())
+                    for place, dtype in enumerate(dtypes)
+                )
                 for side in ("before", "after")
             )
             results = [OpsWrapper._unwrap(result) for result in combine_fn(before, after)]
@@ -209,44 +220,44 @@ class Scans(Reductions):
                 f"({result}).to({triton_compute_type(dtype)})" for result, dtype in zip(results, dtypes, strict=True)
             ]
             text.writeline(f"return {', '.join(typed)}")
-        name = self.helper_functions.add(text.getvalue(), base_name="_npu_combine_" + "_".join(recorder.operators))
+        name = self.kernel.helper_functions.add(
+            text.getvalue(), base_name="_npu_combine_" + "_".join(recorder.operators)
+        )
         return name, recorder.operators
 
     @contextmanager
     def _apart(self, buffer: IndentedBuffer) -> Iterator[None]:
         """Operators write to `buffer` meanwhile, and know of no value from before."""
-        cse = self.cse
-        self.cse = CSE(name_prefix="value")
+        cse = self.kernel.cse
+        self.kernel.cse = CSE(name_prefix="value")
         try:
-            with self.writing_to(buffer):
+            with self.kernel.writing_to(buffer):
                 yield
         finally:
-            self.cse = cse
-
-    # -- sorts --------------------------------------------------------------------------------------------------------
+            self.kernel.cse = cse
 
     def sort(self, dtypes: tuple[torch.dtype, ...], values: Values, stable: bool, descending: bool) -> Values:
         """(values, positions) in order along the reduced axis; always stable."""
-        assert not self._load_mask, "a sort inside ops.masked"
-        assert not self.plan.loops and len(self.axes.reduction) == 1, "the planner leaves the row of a sort whole"
-        axis = self.axes.reduction[0].prefix
-        axes = self.in_tile_order({name for value in values for name in self.reduced_axes(value)})
+        assert not self.kernel._load_mask, "a sort inside ops.masked"
+        assert not self.kernel.tile.loops and len(self.kernel.axes.reduction) == 1, (
+            "the planner leaves the row of a sort whole"
+        )
+        axis = self.kernel.axes.reduction[0].prefix
+        axes = self.kernel.in_tile_order({name for value in values for name in self.rows.reduced_axes(value)})
         dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)
-        inputs = [self.broadcast(value, axes, self.compute) for value in values]
+        inputs = [self.kernel.broadcast(value, axes, self.kernel.compute) for value in values]
         key = f"sort of {_listed(inputs)}, {descending}"
-        if self.cse.contains(f"{key}, 0"):
-            return tuple(self.cse.get(f"{key}, {place}") for place in range(2))
-        results = tuple(self.cse.newvar(dtype=value.dtype, shape=value.shape) for value in inputs)
-        self.compute.writeline(
+        if self.kernel.cse.contains(f"{key}, 0"):
+            return tuple(self.kernel.cse.get(f"{key}, {place}") for place in range(2))
+        results = tuple(self.kernel.cse.newvar(dtype=value.dtype, shape=value.shape) for value in inputs)
+        self.kernel.compute.writeline(
             f"{_listed(results)} = device_functions.sort_with_index("
             f"{_listed(inputs)}, {axis}numel, {axes.index(axis)}, {descending})"
         )
-        results = tuple(self._in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
+        results = tuple(self.kernel.in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
         for place, result in enumerate(results):
-            self.cse.put(f"{key}, {place}", result)
+            self.kernel.cse.put(f"{key}, {place}", result)
         return results
-
-    # -- searches -----------------------------------------------------------------------------------------------------
 
     def bucketize(
         self,
@@ -261,24 +272,29 @@ class Scans(Reductions):
         """The position of each of `values` among ascending boundaries; TritonKernel.bucketize says what they are."""
         name, length, _, stride = boundaries
         operands = (values, boundary_indices, sorter_indices)
-        axes = self.union_of_axes([value.shape for value in operands if isinstance(value, CSEVariable)])
+        axes = self.kernel.union_of_axes([value.shape for value in operands if isinstance(value, CSEVariable)])
         values, first, sorter_indices = (
-            self.expanded(value, axes) if isinstance(value, CSEVariable) else value for value in operands
+            self.kernel.expanded(value, axes) if isinstance(value, CSEVariable) else value for value in operands
         )
         if sorter is not None or not V.graph.sizevars.statically_known_leq(length, _MOST_BOUNDARIES):
-            values = self.broadcast(values, axes, self.compute)
-            place = super().bucketize(values, boundaries, first, indexing_dtype, right, sorter, sorter_indices)
-            text = f"device_functions.nan_beyond({place}, {values}, {self.index_to_str(length)})"
-            return self._generate(text, indexing_dtype, place.shape)
+            values = self.kernel.broadcast(values, axes, self.kernel.compute)
+            place = self.kernel.bucketize_in_memory(
+                values, boundaries, first, indexing_dtype, right, sorter, sorter_indices
+            )
+            text = f"device_functions.nan_beyond({place}, {values}, {self.kernel.index_to_str(length)})"
+            return self.kernel.generate(text, indexing_dtype, place.shape)
         mask = "None"
-        if isinstance(first, CSEVariable) and (own := self.axes_of(first.shape)):
+        if isinstance(first, CSEVariable) and (own := self.kernel.axes_of(first.shape)):
             around = axes[axes.index(own[0]) :]
-            mask = " & ".join(self.mask_text_of(axis, around) for axis in own if self.needs_mask(axis)) or "None"
+            mask = (
+                " & ".join(self.addresses.mask_text_of(axis, around) for axis in own if self.kernel.needs_mask(axis))
+                or "None"
+            )
         text = (
-            f"device_functions.bucketize({values}, {self.args.input(name)}, {first}, {mask}, "
-            f"{self.index_to_str(length)}, {self.index_to_str(stride)}, {triton_compute_type(indexing_dtype)}, {right})"
+            f"device_functions.bucketize({values}, {self.kernel.args.input(name)}, {first}, {mask}, "
+            f"{self.kernel.index_to_str(length)}, {self.kernel.index_to_str(stride)}, {triton_compute_type(indexing_dtype)}, {right})"
         )
-        return self._generate(text, indexing_dtype, self.shape_of(axes))
+        return self.kernel.generate(text, indexing_dtype, self.kernel.shape_of(axes))
 
 
 class _Recorder(WrapperHandler):

@@ -14,6 +14,7 @@ The loop body of the kernel is written for each piece by a kernel of its own; al
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -23,23 +24,22 @@ from torch._inductor.codegen.wrapper import pexpr
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.analysis.axes import Axes
-from inductor_npu.codegen.analysis.kernel_plan import Loop
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, Loop
 from inductor_npu.codegen.analysis.subdomains import Piece
 from inductor_npu.codegen.emit.emitted import Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.support import inductor_state
+from inductor_npu.codegen.emit.uncounted import Uncounted
 from inductor_npu.tiling.plan import TilePlan
 
 
-class PieceKernel(NpuKernel):
+class PieceKernel(NpuKernel, Uncounted):
     """One loop over tiles of `kernel`, the `number`th."""
 
     def __init__(self, kernel: KernelInPieces, number: int, loop: Loop) -> None:
         self.number = number
         self.section, self.follows = loop.section, loop.follows
         lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
-        super().__init__(lengths, features=kernel.features, axes=loop.section.axes, plan=loop.tile)
-        inductor_state.count_kernels(-1)
+        super().__init__(lengths, features=kernel.features, plan=loop.plan)
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):
@@ -89,7 +89,7 @@ class PieceKernel(NpuKernel):
     def write_lengths(self, before: IndentedBuffer) -> None:
         for axis in self.axes.pointwise:
             before.writeline(f"{axis.prefix}numel = {self.lengths[axis.prefix]}")
-        for prefix, size in self.plan.blocks.items():
+        for prefix, size in self.tile.blocks.items():
             before.writeline(f"{self.block(prefix)}: tl.constexpr = {size}")
 
     def loop_over_tiles(self, tiles: str) -> str:
@@ -97,7 +97,7 @@ class PieceKernel(NpuKernel):
         return f"for tile in range({self.first}{self.index_cast}, {self.tiles}, tl.num_programs(0)):"
 
     def tiled(self) -> list[Tiled]:
-        blocks = self.plan.blocks
+        blocks = self.tile.blocks
         return [[(f"({self.lengths_in_python[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
 
 
@@ -112,11 +112,11 @@ class KernelInPieces(NpuKernel):
         tiling: dict[str, sympy.Expr],
         *,
         features: SIMDKernelFeatures,
-        axes: Axes,
+        plan: KernelPlan,
         loops: Sequence[Loop],
         **kwargs: Any,
     ) -> None:
-        super().__init__(tiling, features=features, axes=axes, plan=TilePlan((), {}, ()), **kwargs)
+        super().__init__(tiling, features=features, plan=replace(plan, tile=TilePlan((), {}, ())), **kwargs)
         self.parts = [PieceKernel(self, number, loop) for number, loop in enumerate(loops)]
 
     def schedule(self, nodes: Sequence[Any]) -> list[Any]:

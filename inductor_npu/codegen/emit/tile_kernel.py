@@ -6,102 +6,29 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
-from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
+from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot, constant_repr
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import triton_type
-from torch._inductor.utils import sympy_index_symbol, sympy_subs
-from torch._inductor.virtualized import OpsWrapper, V, ops
-from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch._inductor.codegen.triton import TritonKernel, triton_compute_type
+from torch.utils._sympy.value_ranges import ValueRanges
 
-from inductor_npu.codegen.analysis import predicates as conditions
+from inductor_npu.codegen.analysis.access_forms import Form, renamed
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.predicates import Conditions
-from inductor_npu.codegen.analysis.trace import Symbols
-from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
-from inductor_npu.codegen.emit import tile_ops
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
+from inductor_npu.codegen.analysis.tiled_axes import AxisNames
 from inductor_npu.codegen.emit.emitted import EmittedKernel
-from inductor_npu.codegen.emit.masked_lanes import Fillings
-from inductor_npu.codegen.emit.operands import FLOATS8
-from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
-from inductor_npu.codegen.emit.tile_ops import TileOps
-from inductor_npu.codegen.emit.values import TileValue
+from inductor_npu.codegen.emit.masked_lanes import Fillings, take_filling
+from inductor_npu.codegen.emit.tile_overrides import TileOverrides
+from inductor_npu.codegen.emit.values import TileValue, copy_of
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds, bounds_where
-from inductor_npu.codegen.index.index_values import by_operators, in_float64, with_exact_divisions
-from inductor_npu.codegen.index.vector_text import vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
-from inductor_npu.tiling.plan import TilePlan
-
-AxisNames = tuple[str, ...]
-
-
-class TileOverrides(NpuKernelOverrides):
-    """Operators whose text depends on the kernel's axes."""
-
-    @classmethod
-    def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        if dtype in FLOATS8:
-            return OpsWrapper._unwrap(ops.to_dtype(cls.index_expr(expr, torch.float32), dtype))
-        kernel = V.kernel
-        lengths = {**kernel.axes.lengths_in_indices, **kernel.limit_of_loaded}
-        value = by_operators(expr, dtype, lengths, kernel.is_linear, kernel.index_value)
-        return kernel.index_value(expr, dtype) if value is None else value
-
-    @classmethod
-    def value_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        """An index in exactly this type, computed in the kernel's type of indices."""
-        index = cls.index_expr(expr, dtype)
-        if index.dtype == dtype:
-            return index
-        value = V.kernel.cse.generate(
-            V.kernel.compute, f"{index}.to({triton_type(dtype)})", dtype=dtype, shape=index.shape
-        )
-        if index.index is not None and dtype in (torch.int32, torch.int64):
-            value.index = index.index
-        return value
-
-    @staticmethod
-    def indirect_indexing(
-        var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
-    ) -> sympy.Symbol:
-        symbol = sympy_index_symbol(str(var))
-        V.kernel.limit_of_loaded[symbol] = sympy.sympify(size)
-        return symbol
-
-    @staticmethod
-    def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
-        """`body` where `mask` holds. Its loads are limited to there where the condition is one on indices."""
-        kernel = V.kernel
-        with kernel.mask_loads(mask, value=other) as within:
-            result = OpsWrapper._unwrap(body())
-        if kernel.is_limited_to(result, within):
-            return result
-        dtype = result.dtype
-        filling = ops.constant(bool(other) if dtype == torch.bool else other, dtype)
-        selected = OpsWrapper._unwrap(ops.where(within, result, filling))
-        if within.predicate is not None:
-            selected.selected = within.predicate, result
-        return selected
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a tile lies in memory. `axes` are the dimensions of the access, in the order of memory: the contiguous one
-    last. `text` is a Triton expression of that shape.
-    """
-
-    text: str
-    axes: AxisNames
-    bounded: Bounds | None
-    indirect: bool
 
 
 class TileKernel(EmittedKernel):
@@ -123,60 +50,56 @@ class TileKernel(EmittedKernel):
         tiling: dict[str, sympy.Expr],
         *,
         features: SIMDKernelFeatures,
-        axes: Axes,
-        plan: TilePlan,
-        overwritten: Mapping[str, Symbols] = MappingProxyType({}),
+        plan: KernelPlan,
         **kwargs: Any,
     ) -> None:
-        self.axes = axes
         self.plan = plan
-        self.overwritten = overwritten
-        self.axis_of = {axis.prefix: axis for axis in axes.all}
+        self.axes, self.tile = plan.axes, plan.tile
+        self.axis_of = plan.tiled.axis_of
+        self.is_whole, self.needs_mask = plan.tiled.is_whole, plan.tiled.needs_mask
         # Whether some condition on indices is a value of the kernel.
         self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.fillings = Fillings()
-        kwargs["override_persistent_reduction"] = bool(axes.reduction) and plan.is_persistent
+        self._accesses = itertools.count()
+        # The kernel's names for loaded indices, by the plan's.
+        self.loaded_indices: dict[sympy.Symbol, sympy.Symbol] = {}
+        kwargs["override_persistent_reduction"] = bool(plan.axes.reduction) and plan.tile.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
         # Read once more, to weigh a persistent block against a loop, which the plan has done; that fails where two axes
         # are both reduced.
         self.tiling: dict[str, sympy.Expr] = {}
-        self.simplify_indexing = functools.cache(axes.simplify)
-
-    def __enter__(self) -> TileKernel:
-        super().__enter__()
-        assert self.overrides is not None
-        self.exit_stack.enter_context(V.set_ops_handler(TileOps(self, self.overrides())))
-        nodes = self.features.scheduler_nodes()
-        if may_be_in(nodes):
-            self.exit_stack.enter_context(V.set_ops_handler(WideAddresses(V.get_ops_handler(), nodes, self.axes)))
-        if conditions.are_in(self.features):
-            self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.known)))
-        return self
+        self.simplify_indexing = functools.cache(plan.axes.simplify)
 
     @property
     def known(self) -> Axes:
         """The axes whose lengths decide conditions on indices."""
         return self.axes
 
-    # -- axes and their blocks ----------------------------------------------------------------------------------------
+    def begin_access(self, buffer: str) -> None:
+        """The loops are about to make their next load or store, which is of `buffer`."""
+        number = next(self._accesses)
+        assert self.plan.calls[number].buffer == buffer, (
+            "the loops make accesses in the order in which they are planned"
+        )
+        self.form: Form = renamed(self.plan.forms[number], self.loaded_indices)
 
     def construct_range_trees(self, *args: Any, **kwargs: Any) -> list[IterationRangesRoot]:
         """One tree per axis, with the axis as its only entry. Looped ones are last: Inductor asks the last tree whether
         what comes after a reduction has to wait for the end of a loop.
         """
         trees = []
-        for position, axis in enumerate(sorted(self.axis_of.values(), key=lambda axis: axis.prefix in self.plan.loops)):
-            is_argument = axis.prefix in self.plan.blocks and not self.is_whole(axis.prefix)
+        for position, axis in enumerate(sorted(self.axis_of.values(), key=lambda axis: axis.prefix in self.tile.loops)):
+            is_argument = axis.prefix in self.tile.blocks and not self.is_whole(axis.prefix)
             tree = IterationRangesRoot(
                 f"{axis.prefix}index",
                 axis.length,
                 axis.prefix,
                 position,
                 self,
-                is_loop=axis.prefix in self.plan.loops,
-                tensor_dim=self.plan.order.index(axis.prefix) if is_argument else None,
+                is_loop=axis.prefix in self.tile.loops,
+                tensor_dim=self.tile.order.index(axis.prefix) if is_argument else None,
                 grid_dim=None,
                 has_zdim=False,
             )
@@ -201,23 +124,11 @@ class TileKernel(EmittedKernel):
     def split_and_set_ranges(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
         return self.axes.index_variables(lengths)
 
-    def is_whole(self, prefix: str) -> bool:
-        """Whether an axis is in every tile from its first to its last element."""
-        if prefix in self.plan.whole:
-            return True
-        return self.axis_of[prefix].is_reduction and prefix in self.plan.blocks and prefix not in self.plan.loops
-
-    def needs_mask(self, prefix: str) -> bool:
-        """Whether some tile reaches beyond the end of the axis."""
-        return not V.graph.sizevars.statically_known_multiple_of(
-            self.axis_of[prefix].length, sympy.Integer(self.plan.blocks[prefix])
-        )
-
     def max_block(self, prefix: str) -> int:
-        return self.plan.blocks.get(prefix, 1)
+        return self.plan.tiled.block(prefix)
 
     def _has_constant_mask(self, tree: IterationRangesRoot) -> bool:
-        return tree.prefix not in self.plan.blocks or not self.needs_mask(tree.prefix)
+        return tree.prefix not in self.tile.blocks or not self.needs_mask(tree.prefix)
 
     def block(self, prefix: str) -> str:
         return f"{prefix.upper()}BLOCK"
@@ -226,12 +137,12 @@ class TileKernel(EmittedKernel):
         return tuple(self.block(axis) for axis in axes)
 
     def in_tile_order(self, axes: Any) -> AxisNames:
-        return tuple(axis for axis in self.plan.order if axis in axes)
+        return tuple(axis for axis in self.tile.order if axis in axes)
 
     def axes_of(self, shape: Any) -> AxisNames:
         """The axes of a value, by its shape."""
         names = {str(size) for size in shape or ()}
-        return tuple(axis for axis in self.plan.order if self.block(axis) in names)
+        return tuple(axis for axis in self.tile.order if self.block(axis) in names)
 
     def union_of_axes(self, shapes: Sequence[Any]) -> AxisNames:
         return self.in_tile_order({axis for shape in shapes for axis in self.axes_of(shape)})
@@ -244,7 +155,7 @@ class TileKernel(EmittedKernel):
             return value
         needed = axes[axes.index(own[0]) :]
         shape = tuple(self.block(axis) if axis in own else "1" for axis in needed)
-        view = tile_ops.copy_of(value, f"{value}{subscript(own, needed)}", shape)
+        view = copy_of(value, f"{value}{subscript(own, needed)}", shape)
         view.view_of = value
         return view
 
@@ -264,13 +175,11 @@ class TileKernel(EmittedKernel):
         text = f"tl.broadcast_to({whole}, [{', '.join(shape)}])"
         return self.cse.generate(buffer, text, dtype=value.dtype, shape=shape)
 
-    # -- conditions on indices ----------------------------------------------------------------------------------------
-
     def tile_symbols(self) -> list[sympy.Symbol]:
-        return [self.axis_of[axis].symbol for axis in self.plan.order]
+        return [self.axis_of[axis].symbol for axis in self.tile.order]
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
-        return next(axis for axis in self.axis_of.values() if axis.symbol == symbol)
+        return self.plan.tiled.axis_with[symbol]
 
     def is_linear(self, index: sympy.Expr) -> bool:
         """Whether `index` is a linear function of the axes."""
@@ -283,34 +192,6 @@ class TileKernel(EmittedKernel):
         ends = [*bounds.low.values(), *bounds.high.values()]
         return bounds if all(end.is_Integer or fits_int32(end, self.axes.lengths) for end in ends) else None
 
-    def bounds_text(self, bounds: Bounds, among: Sequence[str]) -> list[str]:
-        """A condition for each bound of an axis in `among`, each of the shape of `among`."""
-        conditions = []
-        for symbol in bounds.symbols:
-            axis = self.axis_with(symbol).prefix
-            if axis not in among:
-                continue
-            index = f"{symbol}{subscript((axis,), among)}"
-            if symbol in bounds.low:
-                conditions.append(f"({index} >= {self.index_to_str(bounds.low[symbol])})")
-            if symbol in bounds.high:
-                conditions.append(f"({index} < {self.index_to_str(bounds.high[symbol])})")
-        return conditions
-
-    def index_within_mask(self, index: sympy.Expr) -> sympy.Expr:
-        """`index` in terms of the axes, as it is where the condition holds under which loads are made at present."""
-        index = self.prepare_indexing(index)
-        bounds = self.load_predicate
-        return index if bounds is None else bounds.without_divisions(index, self.axes.lengths)
-
-    def mask_of(self, bounds: Bounds) -> CSEVariable:
-        """The condition as a value."""
-        axes = self.in_tile_order({self.axis_with(symbol).prefix for symbol in bounds.symbols})
-        text = " & ".join(self.bounds_text(bounds, axes))
-        mask = self.cse.generate(self.compute, text, dtype=torch.bool, shape=self.shape_of(axes))
-        self.note_predicate(mask, bounds)
-        return mask
-
     def note_predicate(self, mask: TileValue, bounds: Bounds) -> None:
         """The condition `mask` is `bounds`, or implies them."""
         mask.predicate = bounds
@@ -320,10 +201,6 @@ class TileKernel(EmittedKernel):
     def load_predicate(self) -> Bounds | None:
         """The bounds of indices within which loads are made at present, if the condition has any."""
         return self._load_mask.predicate if self._load_mask is not None else None
-
-    def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
-        """`mask`, or the same condition for a tile with dimensions `axes` where that is cheaper than to repeat it."""
-        return mask
 
     def is_limited_to(self, value: CSEVariable, mask: CSEVariable) -> bool:
         """Whether `value` is a load that has its filling wherever `mask` does not hold."""
@@ -335,99 +212,6 @@ class TileKernel(EmittedKernel):
         axes = self.axes_of(value.shape)
         return bounds is not None and bounds.exact and all(self.axis_with(s).prefix in axes for s in bounds.symbols)
 
-    # -- addresses ----------------------------------------------------------------------------------------------------
-
-    def address(self, index: sympy.Expr, size: sympy.Expr) -> Address:
-        """Where `index` of a buffer with `size` elements lies, within the condition that holds at present."""
-        index = self.index_within_mask(index)
-        own = {axis.prefix for axis in self.axis_of.values() if axis.symbol in index.free_symbols}
-        loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
-        axes = self.in_tile_order({*own, *(axis for value in loaded for axis in self.axes_of(value.shape))})
-        strides = affine(index, self.tile_symbols()).strides
-        for axis in axes:
-            if strides.get(self.axis_of[axis].symbol) == 1:
-                axes = (*(other for other in axes if other != axis), axis)
-                break
-        bounded = self.load_predicate
-        unlimited = self._load_mask is not None and self.axes_of(self._load_mask.shape)
-        guarded = unlimited and not (bounded and bounded.exact) and not self._stays_inside(index, size, bounded)
-        if guarded:
-            axes = (*self.in_tile_order({*self.axes_of(self._load_mask.shape)} - {*axes}), *axes)
-        symbols = {axis: str(self.axis_of[axis].symbol) for axis in axes}
-        spelled = {symbol: f"{symbol}{subscript((axis,), axes)}" for axis, symbol in symbols.items()}
-        spelled |= {str(value): self.in_order(value, axes) for value in loaded}
-        text = self._text_of_index(index, {s: spelled[str(s)] for s in index.free_symbols if str(s) in spelled})
-        if guarded:
-            text = f"tl.where({self.in_order(self._load_mask, axes)}, {text}, 0)"
-        return Address(text, axes, bounded, bool(loaded))
-
-    def _text_of_index(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:
-        """`index` as Triton text, with these spellings of symbols."""
-        loaded = {s: self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)}
-        limits = {s: self.limit_of_loaded.get(s) for s, value in loaded.items() if self.axes_of(value.shape)}
-        names = {symbol: sympy.Symbol(text) for symbol, text in spelled.items() if text != str(symbol)}
-        index = sympy_subs(index, names)
-        if limits and self.index_dtype == "tl.int32":
-            limits = {names.get(symbol, symbol): limit for symbol, limit in limits.items()}
-            index = with_exact_divisions(index, limits, self.index_to_str)
-        return self.index_to_str(index)
-
-    def _text_on_tile(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:
-        """`index`, no linear function of the tile's axes, as Triton text with these spellings of symbols."""
-        lengths = {
-            axis.symbol: max(int(axis.length), self.max_block(axis.prefix))
-            for axis in self.axis_of.values()
-            if isinstance(axis.length, (int, sympy.Integer))
-        }
-        names = {symbol: spelled.get(symbol, self.index_to_str(symbol)) for symbol in index.free_symbols}
-        text = vector_text(index, names, lengths)
-        return text if self.index_dtype == "tl.int32" else f"({text}).to({self.index_dtype})"
-
-    def in_order(self, value: CSEVariable, axes: Sequence[str]) -> str:
-        """`value`, with dimensions for all of `axes`, whatever their order."""
-        own = self.axes_of(value.shape)
-        among = tuple(axis for axis in axes if axis in own)
-        text = str(value)
-        if among != own:
-            text = f"tl.permute({text}, {[own.index(axis) for axis in among]})"
-        return f"{text}{subscript(among, axes)}"
-
-    def _stays_inside(self, index: sympy.Expr, size: sympy.Expr, bounded: Bounds | None) -> bool:
-        """Whether the address is inside the buffer even where the condition does not hold."""
-        taken = affine(index, [axis.symbol for axis in self.axis_of.values()])
-        if taken.nonlinear or not isinstance(taken.offset, sympy.Integer):
-            return False
-        lowest = highest = int(taken.offset)
-        for symbol, stride in taken.strides.items():
-            first, last = sympy.S.Zero, self.axis_with(symbol).length - 1
-            if bounded is not None:
-                first, last = bounded.low.get(symbol, first), bounded.high.get(symbol, last + 1) - 1
-            if not all(isinstance(number, sympy.Integer) for number in (stride, first, last)):
-                return False
-            ends = int(stride) * int(first), int(stride) * int(last)
-            lowest, highest = lowest + min(ends), highest + max(ends)
-        return lowest >= 0 and V.graph.sizevars.statically_known_lt(sympy.Integer(highest), size)
-
-    def mask_text_of(self, axis: str, axes: Sequence[str]) -> str:
-        """The part of `axis` in the tile that exists, with the dimensions `axes`."""
-        return f"{axis}mask{subscript((axis,), axes)}"
-
-    def is_last_text(self, buffer: str) -> list[str]:
-        """Of several values that `buffer` gets at one address the last one stays, as in eager PyTorch on a CPU: a
-        condition for each axis along which they differ, all of which are walked.
-        """
-        last = ((symbol, self.axis_with(symbol).length - 1) for symbol in self.overwritten.get(buffer, ()))
-        return [f"({symbol} == {self.index_to_str(index)})" for symbol, index in last]
-
-    def mask_text(self, axes: Sequence[str], bounded: Bounds | None = None) -> str:
-        """The part of a tile with dimensions `axes` that exists, and within `bounded`; "None" if that is all of it."""
-        conditions = [self.mask_text_of(axis, axes) for axis in axes if self.needs_mask(axis)]
-        if bounded is not None:
-            conditions += self.bounds_text(bounded, axes)
-        if self._load_mask is not None and not self.axes_of(self._load_mask.shape):
-            conditions.append(str(self._load_mask))
-        return " & ".join(conditions) or "None"
-
     @functools.cached_property
     def stores_by_index(self) -> bool:
         """Whether something is stored at addresses that are loaded."""
@@ -437,50 +221,41 @@ class TileKernel(EmittedKernel):
         """Whether int32 holds `index`, of sizes and loaded indices."""
         return fits_int32(index, self.limit_of_loaded)
 
-    # -- indices as values ---------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def writing_to(self, buffer: IndentedBuffer) -> Iterator[None]:
+        """Operators write to `buffer` meanwhile."""
+        compute, self.compute = self.compute, buffer
+        try:
+            yield
+        finally:
+            self.compute = compute
 
-    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
-        if not (lower or upper):
-            return
-        address = self.address(expr, size)
-        mask = self.mask_text(address.axes, address.bounded)
-        limit = self.index_to_str(size) if upper else None
-        line = self.indirect_assert(address.text, "0" if lower else None, limit, None if mask == "None" else mask)
-        self.cse.generate(self.compute, line, assignment=False, dtype=torch.int32)
+    def after_loops(self) -> contextlib.AbstractContextManager[None]:
+        """Operators write behind the loops over reduced axes meanwhile, if there are any."""
+        return self.writing_to(self.post_loop_combine) if self.tile.loops else contextlib.nullcontext()
 
-    def index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        """An index as a value, in the tile's order. Where indices fit 32 bits, loaded ones of 64 are narrowed: Ascend's
-        chips have no arithmetic for these.
-        """
-        index = self.prepare_indexing(expr)
-        if index in self.limit_of_loaded and not self.holds(index):
-            return self.cse.varname_map[str(index)]
-        names = [axis for axis in self.axis_of.values() if axis.symbol in index.free_symbols]
-        loaded = [self.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
-        axes = self.in_tile_order(
-            {*(a.prefix for a in names), *(axis for value in loaded for axis in self.axes_of(value.shape))}
+    def in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
+        """`value` as `dtype`, from what it was before it was widened if it was."""
+        source = value.narrow or value
+        if value.dtype == dtype or source.dtype == dtype:
+            return value if value.dtype == dtype else source
+        result = self.generate(f"{source}.to({triton_compute_type(dtype)})", dtype, value.shape)
+        take_filling(result, value)
+        return result
+
+    def generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:
+        return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)
+
+    def accumulator(self, shape: Any, dtype: torch.dtype, initial: float, triton_dtype: str) -> CSEVariable:
+        name = f"_{self.cse.newvar(dtype=dtype, shape=shape)}"
+        self.body.writeline(
+            f"{name} = tl.full([{', '.join(map(str, shape))}], {constant_repr(initial)}, {triton_dtype})"
         )
-        expanded = {a.symbol: f"{a.symbol}{subscript((a.prefix,), axes)}" for a in names if a.prefix in axes}
-        for symbol in index.free_symbols:
-            if symbol_is_type(symbol, SymT.TMP):
-                value = self.cse.varname_map[str(symbol)]
-                is_wide = value.dtype == torch.int64 and self.index_dtype == "tl.int32"
-                expanded[symbol] = f"{self.expanded(value, axes)}{'.to(tl.int32)' if is_wide else ''}"
-        own_dtype = self.get_index_dtype_as_torch_dtype()
-        is_fraction = dtype.is_floating_point and not index.is_integer  # of sizes
-        number = in_float64(index) if is_fraction and dtype == torch.float64 else index
-        is_divided = not loaded and affine(index, self.tile_symbols()).nonlinear
-        text = self._text_on_tile(index, expanded) if is_divided else self._text_of_index(number, expanded)
-        if index.is_Integer and not self.holds(index):
-            own_dtype = torch.int64
-        if not axes:
-            text = f"tl.full([], {text}, {triton_type(dtype if is_fraction else own_dtype)})"
-        if is_fraction or dtype not in (torch.int32, torch.int64, own_dtype):
-            text, own_dtype = f"({text}).to({triton_type(dtype)})", dtype
-        value = self.cse.generate(self.compute, text, dtype=own_dtype, shape=self.shape_of(axes))
-        if not (loaded or is_fraction):
-            value.index = index
-        return value
+        return self.create_cse_var(name, ValueRanges.unknown(), dtype, shape)
+
+    def bucketize_in_memory(self, *args: Any, **kwargs: Any) -> CSEVariable:
+        """Inductor's binary search, which loads a boundary for each step."""
+        return TritonKernel.bucketize(self, *args, **kwargs)
 
 
 def subscript(own: Sequence[str], axes: Sequence[str]) -> str:

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
 from torch._inductor.codegen.common import CSEProxy, CSEVariable
-from torch._inductor.codegen.triton import TritonCSEVariable
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
-from torch._inductor.virtualized import V
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.positions import Positions
+from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.codegen.emit.values import fact
 from inductor_npu.codegen.index.bounds import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, Bounds, difference_of
-
-if TYPE_CHECKING:
-    from inductor_npu.codegen.emit.tile_kernel import TileKernel
 
 _NARROW_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -39,16 +37,20 @@ class TileOps(CSEProxy):
 
     kernel: TileKernel
 
+    def __init__(self, kernel: TileKernel, parent: Any, addresses: Addresses, positions: Positions) -> None:
+        super().__init__(kernel, parent)
+        self.addresses, self.positions = addresses, positions
+
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(self.kernel.without_added(arg) if isinstance(arg, CSEVariable) else arg for arg in args)
         if name == "logical_or" and (comparison := self._comparison_for_first(args)) is not None:
             return comparison
         bounds = self._bounds(name, args)
         if bounds is not None and bounds.exact:
-            return self.kernel.mask_of(bounds)
+            return self.addresses.mask_of(bounds)
         if name == "where":
             args = self._without_selections(*args)
-            args = (self.kernel.spread(args[0], self._axes_of(args)), *args[1:])
+            args = (self.positions.spread(args[0], self._axes_of(args)), *args[1:])
         if name in ALL_COMPARISONS and all(fact(arg, "truth") is not None for arg in args):
             args = tuple(self._truth(arg) for arg in args)
         result = super()._default(name, tuple(self._aligned(args)), kwargs)
@@ -68,6 +70,21 @@ class TileOps(CSEProxy):
         if name in _OF_AN_ARGMAX and result not in args:
             result.operator, result.operands = name, args
         return result
+
+    def load(self, name: str, index: sympy.Expr) -> Any:
+        """As CSEProxy's, in the form that the plan has for this load."""
+        self.kernel.begin_access(name)
+        return super().load(name, index)
+
+    def store(self, name: str, index: sympy.Expr, value: Any, mode: Any = None) -> None:
+        """As CSEProxy's, in the form that the plan has for this store."""
+        self.kernel.begin_access(name)
+        super().store(name, index, value, mode)
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: Any) -> None:
+        """As CSEProxy's, in the form that the plan has for this store."""
+        self.kernel.begin_access(name)
+        super().store_reduction(name, index, value)
 
     def indirect_indexing(
         self, var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
@@ -184,10 +201,3 @@ def whole(bounds: ValueRanges) -> ValueRanges:
     lower = math.ceil(bounds.lower) if abs(bounds.lower) <= _ALL_WHOLE else -int_oo
     upper = math.floor(bounds.upper) if abs(bounds.upper) <= _ALL_WHOLE else int_oo
     return ValueRanges(lower, upper)
-
-
-def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TritonCSEVariable:
-    """A name for another view of `variable`'s value."""
-    view = V.kernel.create_cse_var(text, variable.bounds, variable.dtype or torch.float32, shape)
-    view.mask_vars = getattr(variable, "mask_vars", view.mask_vars)
-    return view

@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.triton import TritonCSEVariable
+from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.index.bounds import Bounds
 
@@ -65,3 +66,10 @@ class TileValue(TritonCSEVariable):
 def fact(value: Any, name: str) -> Any:
     """The fact `name` of an operand: None where it is a Python number, of which nothing is kept."""
     return getattr(value, name, None)
+
+
+def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TileValue:
+    """A name for another view of `variable`'s value."""
+    view = V.kernel.create_cse_var(text, variable.bounds, variable.dtype or torch.float32, shape)
+    view.mask_vars = getattr(variable, "mask_vars", view.mask_vars)
+    return view

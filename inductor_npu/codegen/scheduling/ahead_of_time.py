@@ -23,12 +23,13 @@ import signal
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch.autograd.profiler as autograd_profiler
 from torch._inductor import config as inductor_config
+from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     ForeachKernelSchedulerNode,
@@ -39,13 +40,10 @@ from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
 from inductor_npu.cache import kernels
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.scheduling import tuning
 from inductor_npu.codegen.scheduling.kernel_reuse import Loops, PackedKernel, WrittenKernels
 from inductor_npu.runtime.async_compile import compile_into_cache
-
-if TYPE_CHECKING:
-    from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-    from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +51,20 @@ log = logging.getLogger(__name__)
 FEWEST_LOOPS = 6
 
 
+class CompilesAhead(TritonScheduling):
+    """A scheduling whose kernels processes that are forked from this one may compile before it comes to them."""
+
+    def compile_for_others(
+        self, written: WrittenKernels, compile_kernel: Callable[[str, str], Exception | None]
+    ) -> None:
+        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not)."""
+        raise NotImplementedError
+
+
 class Lookahead:
     """The children that compile the kernels of one graph, which `scheduling` writes; none where they are of no use."""
 
-    def __init__(self, scheduling: NpuScheduling) -> None:
+    def __init__(self, scheduling: CompilesAhead) -> None:
         self._scheduling = scheduling
         self._places: dict[BaseSchedulerNode, int] = {}
         self._last: BaseSchedulerNode | None = None
@@ -143,7 +151,7 @@ class _Child:
     # Set in the child itself.
     is_this = False
 
-    def __init__(self, scheduling: NpuScheduling, nodes: Sequence[BaseSchedulerNode], number: int, count: int) -> None:
+    def __init__(self, scheduling: CompilesAhead, nodes: Sequence[BaseSchedulerNode], number: int, count: int) -> None:
         self.reached = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
         self._reader, writer = Pipe(duplex=False)
         parent = os.getpid()
@@ -176,7 +184,7 @@ def _end(pid: int, parent: int) -> None:
 
 
 def _run(
-    scheduling: NpuScheduling,
+    scheduling: CompilesAhead,
     nodes: Sequence[BaseSchedulerNode],
     places: range,
     reached: memoryview,
@@ -200,7 +208,7 @@ def _run(
         os._exit(0)
 
 
-def _compile(scheduling: NpuScheduling, node: BaseSchedulerNode) -> None:
+def _compile(scheduling: CompilesAhead, node: BaseSchedulerNode) -> None:
     if isinstance(node, ForeachKernelSchedulerNode):
         scheduling.codegen_combo_kernel(node)
     else:

@@ -22,7 +22,7 @@ from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
 from inductor_npu.codegen.analysis.axes import Axes
-from inductor_npu.codegen.analysis.kernel_plan import shape_of
+from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.codegen.index.split_points import Cuts
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
@@ -74,7 +74,7 @@ def _no_room(nodes: Sequence[Any]) -> str | None:
     if (2 * len(tensors) + _VALUES) * _ITEM_BYTES * _FEWEST_ELEMENTS <= room:
         return None  # nearly every pair ends here
     numel, reduction_numel = numels(nodes)
-    tile = shape_of(SIMDKernelFeatures(list(nodes), numel, reduction_numel), FILLED).plan
+    tile = plan_kernel(SIMDKernelFeatures(list(nodes), numel, reduction_numel), FILLED).tile
     elements = math.prod(tile.blocks.values())
     if elements >= min(_FEWEST_ELEMENTS, hint(numel) * hint(reduction_numel)):
         return None

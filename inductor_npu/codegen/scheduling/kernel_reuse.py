@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import sympy
 import torch
 from torch._inductor import ir
-from torch._inductor.codegen.common import InplacedBuffer, KernelArgs
+from torch._inductor.codegen.common import InplacedBuffer, Kernel, KernelArgs
 from torch._inductor.codegen.simd_kernel_features import NodeScheduleMarker, SIMDKernelFeatures
 from torch._inductor.codegen.triton import should_unwrap_unspec_arg
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.support import inductor_state
-
-if TYPE_CHECKING:
-    from inductor_npu.codegen.analysis.axes import Axes
-    from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-    from inductor_npu.tiling.plan import TilePlan
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
+from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+from inductor_npu.codegen.emit.uncounted import Uncounted
 
 # Operations with the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
@@ -85,30 +82,36 @@ class WrittenKernels:
             kernel = kernel.unpacked(features)
             self._kernels[loops.key] = kernel, buffers
             if buffers == loops.buffers:
+                _count()
                 return kernel
-            inductor_state.count_kernels(-1)  # a copy of it is what is used
         return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
+
+
+class _UnpackedKernel(NpuKernel, Uncounted):
+    """A kernel that another process has written: counted where it is used."""
+
+
+def _count() -> None:
+    """Has Inductor's metrics count the use of a kernel that is not written anew, by an empty one that is."""
+    Kernel()
 
 
 @dataclass(frozen=True)
 class PackedKernel:
-    """A written kernel as one process sends it to another one: its axes and plan, and what writing has made of it."""
+    """A written kernel as one process sends it to another one: its plan, and what writing has made of it."""
 
-    axes: Axes
-    plan: TilePlan
+    plan: KernelPlan
     made: dict[str, Any]
 
     @classmethod
     def of(cls, kernel: NpuKernel) -> PackedKernel:
         """`kernel`, which is written."""
-        return cls(kernel.axes, kernel.plan, {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
+        return cls(replace(kernel.plan, calls=()), {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
 
     def unpacked(self, features: SIMDKernelFeatures) -> NpuKernel:
         """The kernel, whose loops are like those of `features`."""
-        from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-
-        lengths = {axis.prefix: axis.length for axis in self.axes.all}
-        kernel = NpuKernel(lengths, features=features, axes=self.axes, plan=self.plan)
+        lengths = {axis.prefix: axis.length for axis in self.plan.axes.all}
+        kernel = _UnpackedKernel(lengths, features=features, plan=self.plan)
         kernel.__dict__.update(self.made)
         return kernel
 
@@ -252,7 +255,7 @@ def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) 
 def _with_buffers(kernel: NpuKernel, names: Mapping[str, str], features: SIMDKernelFeatures) -> NpuKernel:
     """`kernel`, which is written, for the loops of `features`, where its buffers have other `names`."""
     again = copy.copy(kernel)
-    inductor_state.count_kernels(1)
+    _count()
     again.features = features
     again.args = _with_names(kernel.args, names)
     for attribute in _SETS_OF_BUFFERS:

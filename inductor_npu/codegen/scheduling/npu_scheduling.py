@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,6 @@ import sympy
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     ForeachKernelSchedulerNode,
@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import config, providers
-from inductor_npu.codegen.analysis.kernel_plan import loops_of, shape_of
+from inductor_npu.codegen.analysis.kernel_plan import loops_of, plan_kernel
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import header as listing
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
@@ -33,7 +33,7 @@ from inductor_npu.codegen.emit.subdomain_kernel import KernelInPieces
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
 from inductor_npu.codegen.scheduling import tuning
-from inductor_npu.codegen.scheduling.ahead_of_time import Lookahead
+from inductor_npu.codegen.scheduling.ahead_of_time import CompilesAhead, Lookahead
 from inductor_npu.codegen.scheduling.fusion import Fusions, numels
 from inductor_npu.codegen.scheduling.kernel_reuse import Loops, WrittenKernels, loops_of_kernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
@@ -74,7 +74,7 @@ class _KernelType:
         """Inductor's choices, which a kernel here does not take, need no corrections."""
 
 
-class NpuScheduling(TritonScheduling):
+class NpuScheduling(CompilesAhead):
     """TritonScheduling for `npu`.
 
     One feature of Inductor's Triton backend is left out: TRITON_TEMPLATES, because matrix products and convolutions
@@ -200,28 +200,20 @@ class NpuScheduling(TritonScheduling):
     def kernel_of(self, features: SIMDKernelFeatures, tiling_scores: Any = None) -> NpuKernel:
         """The kernel of `features`, with axes and tiles of its own."""
         with timed(Phase.TILING):
-            shape = shape_of(features, self._share)
-            loops = loops_of(features, shape, self._share)
-        self._note_filled(max((loop.filled for loop in loops), default=shape.filled))
-        axes = shape.axes
-        lengths = {axis.prefix: axis.length for axis in axes.all}
+            plan = plan_kernel(features, self._share)
+            loops = loops_of(features, plan, self._share)
+        self._note_filled(max((loop.plan.filled for loop in loops), default=plan.filled))
+        lengths = {axis.prefix: axis.length for axis in plan.axes.all}
         if loops:
-            return KernelInPieces(lengths, features=features, axes=axes, loops=loops, tiling_scores=tiling_scores)
+            return KernelInPieces(lengths, features=features, plan=plan, loops=loops, tiling_scores=tiling_scores)
 
         def kernel_with(tile: TilePlan) -> NpuKernel:
-            return NpuKernel(
-                lengths,
-                features=features,
-                axes=axes,
-                plan=tile,
-                overwritten=shape.overwritten,
-                tiling_scores=tiling_scores,
-            )
+            return NpuKernel(lengths, features=features, plan=replace(plan, tile=tile), tiling_scores=tiling_scores)
 
-        plan = shape.plan
+        tile = plan.tile
         if tuning.is_wanted():
-            plan = tuning.tuned(shape.work, plan, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
-        return kernel_with(plan)
+            tile = tuning.tuned(plan.work, tile, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
+        return kernel_with(tile)
 
     def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
         """As Inductor's, if the kernel is not written yet; of a kernel in pieces each piece is written."""

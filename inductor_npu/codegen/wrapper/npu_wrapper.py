@@ -13,7 +13,6 @@ from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.wrapper import cpu_launches, operator_calls
-from inductor_npu.support import inductor_state
 
 
 class NpuAllocation:
@@ -130,7 +129,7 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         if inductor_config.triton.cudagraphs:
-            inductor_state.leave_uncaptured(V.graph, "npu has no graph capture yet")
+            V.graph.disable_cudagraphs_reason = "npu has no graph capture yet"  # as lowerings say it
             self.imports.writeline(
                 "from inductor_npu.runtime.graph_capture import warn_missing as warn_graph_capture_missing"
             )

@@ -1,0 +1,338 @@
+"""In which form each load and store of a kernel is made, once its tile is known. `emit` prints what is decided here.
+
+| Form | What is moved | Elements of the tile |
+|---|---|---|
+| `Direct` | the elements themselves, the contiguous axis last | as they come |
+| `Strided` | a range of memory in which they lie (strided_ranges.py) | picked on chip from a table of places |
+| `Indexed` | all that loaded indices may lead to (indexed_ranges.py) | picked on chip by these indices |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import sympy
+import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
+from inductor_npu.codegen.analysis.strided_ranges import (
+    Part,
+    Span,
+    begins_in_a_block,
+    fills_bursts,
+    load_span,
+    load_span_of_part,
+    part_of,
+    shortest_row,
+    store_span,
+)
+from inductor_npu.codegen.analysis.tiled_axes import AxisNames, TiledAxes
+from inductor_npu.codegen.analysis.trace import Access, Condition
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.bounds import Bounds, bounds_where
+from inductor_npu.codegen.index.inside import stays_inside
+from inductor_npu.codegen.index.vector_text import is_vector_text
+from inductor_npu.codegen.index.wide_indices import fits_int32
+from inductor_npu.tiling import limits
+
+
+@dataclass(frozen=True)
+class Direct:
+    """An access at `index`, in terms of the axes and of loaded indices, made where `predicate` holds (None: of the
+    condition under which it is made, nothing is known but that it is a value). `axes` are its dimensions, the
+    contiguous one last. `guarded`: where the condition does not hold the address is 0.
+    """
+
+    index: sympy.Expr
+    axes: AxisNames
+    predicate: Bounds | None
+    guarded: bool
+
+
+@dataclass(frozen=True)
+class Strided:
+    """An access at `index` by way of the range `span` of memory, of the `part` of the axes that `predicate` leaves.
+    `axes` are those of the tile, in its order.
+
+    `is_limited`: elements for which the predicate does not hold are lanes that the mask leaves out. `is_wide`: elements
+    are picked in 32 bits, of which a row of the tile fills whole blocks of the Unified Buffer; of their own type it
+    does not.
+    """
+
+    index: sympy.Expr
+    axes: AxisNames
+    span: Span
+    part: Part
+    predicate: Bounds | None
+    is_limited: bool
+    is_wide: bool
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A load of the range `span`, `length` elements for each index along `rows`; `axes` are those of the tile."""
+
+    span: IndexedSpan
+    axes: AxisNames
+    rows: AxisNames
+    length: int
+
+
+Form = Direct | Strided | Indexed
+
+
+class AccessForms:
+    """Decides the forms of a kernel's accesses in the tile of `tiled`; `is_int32`: indices are of 32 bits;
+    `overwritten`: buffers of whose values at one address the last one stays, which are stored under conditions.
+    """
+
+    def __init__(self, tiled: TiledAxes, is_int32: bool, overwritten: Container[str] = ()) -> None:
+        self._tiled = tiled
+        self._is_int32 = is_int32
+        self._overwritten = overwritten
+
+    def of(self, access: Access) -> Form:
+        """The form of `access`."""
+        predicate = self.bounds(access.condition)
+        index = access.raw_index
+        if predicate is not None:
+            index = predicate.without_divisions(index, self._tiled.axes.lengths)
+        found: Form | None = None
+        if access.is_store:
+            found = self._strided_store(access, index)
+        elif access.loaded:
+            found = self._indexed(access, index)
+        else:
+            found = self._strided_load(access, index, predicate)
+        if found is not None:
+            return found
+        form = self.direct(
+            index, self._prefixes(access.indirect), self._prefixes(access.masked), predicate, _size(access)
+        )
+        return form if access.is_store else replace(form, predicate=self._from_row_start(access, form))
+
+    def bounds(self, condition: Condition | None) -> Bounds | None:
+        """The bounds of the tile's axes that `condition` is or implies; None if there are none."""
+        if condition is None:
+            return None
+        if condition.parts:
+            first, second = (self.bounds(part) or Bounds({}, {}, exact=False) for part in condition.parts)
+            both = first.and_(second)
+            return both if both.symbols else None
+        lengths = self._tiled.axes.lengths
+        bounds = bounds_where(condition.difference, condition.equality, list(self._tiled.lengths), lengths)
+        if bounds is None or not self._is_int32:
+            return bounds
+        ends = [*bounds.low.values(), *bounds.high.values()]
+        return bounds if all(end.is_Integer or fits_int32(end, lengths) for end in ends) else None
+
+    # -- the elements themselves --------------------------------------------------------------------------------------
+
+    def direct(
+        self,
+        index: sympy.Expr,
+        depends: AxisNames,
+        masked: AxisNames,
+        predicate: Bounds | None,
+        size: sympy.Expr,
+    ) -> Direct:
+        """The form of an access of the elements themselves at `index` of a buffer with `size` elements. Loaded indices
+        in it differ along the axes `depends`, the condition under which it is made along `masked`.
+        """
+        tiled = self._tiled
+        own = {axis.prefix for axis in tiled.axes.all if axis.symbol in index.free_symbols}
+        axes = tiled.in_order({*own, *depends})
+        strides = affine(index, list(tiled.lengths)).strides
+        for axis in axes:
+            if strides.get(tiled.axis_of[axis].symbol) == 1:
+                axes = (*(other for other in axes if other != axis), axis)
+                break
+        is_exact = predicate is not None and predicate.exact
+        guarded = bool(masked) and not is_exact and not stays_inside(index, tiled.axes.lengths, size, predicate)
+        if guarded:
+            axes = (*tiled.in_order({*masked} - {*axes}), *axes)
+        return Direct(index, axes, predicate, guarded)
+
+    def _prefixes(self, symbols: Iterable[sympy.Symbol]) -> AxisNames:
+        """Those of the axes `symbols` that are dimensions of the tile."""
+        return self._tiled.in_order(set(map(self._prefix, symbols)))
+
+    def _from_row_start(self, access: Access, form: Direct) -> Bounds | None:
+        """The predicate of a load, without a bound that would have it begin within a block of the Unified Buffer, if it
+        may as well begin with the row.
+        """
+        index, predicate = form.index, form.predicate
+        if predicate is None or not form.axes:
+            return predicate
+        row = self._tiled.axis_of[form.axes[-1]].symbol
+        start = predicate.low.get(row)
+        if not isinstance(start, sympy.Integer) or affine(index, [row]).strides.get(row) != 1:
+            return predicate
+        rest = replace(predicate, low={symbol: low for symbol, low in predicate.low.items() if symbol != row})
+        from_row_start = begins_in_a_block(int(start), access.item_size)
+        return rest if from_row_start and self._stays_inside(access, index, rest) else predicate
+
+    # -- ranges of memory ---------------------------------------------------------------------------------------------
+
+    def _strided_load(self, access: Access, index: sympy.Expr, predicate: Bounds | None) -> Strided | None:
+        lengths, item_size = self._tiled.lengths, access.item_size
+        is_kept = predicate is not None and (predicate.exact or bool(affine(index, lengths).nonlinear))
+        part = part_of(lengths, predicate) if predicate is not None and is_kept else None
+        span = None if part is None else load_span_of_part(index, part, item_size)
+        is_limited = part is not None and span is not None and self._may_be_limited(index, predicate, part, span)
+        if not is_limited and self._is_free_of_mask(access, index, predicate):
+            part, span = Part(lengths), load_span(index, lengths, item_size)
+        if part is None or span is None:
+            return None
+        is_wide = not self._is_in_tile(span, item_size)
+        if is_wide and affine(index, lengths).nonlinear:  # then each row by itself
+            span = replace(span, major=None, step=0)
+            is_wide = not self._is_in_tile(span, item_size)
+        if is_wide and (not self._is_in_tile(span, _computed_size(access)) or self._lies_in_memory(span, index)):
+            return None
+        if span.major is None:
+            is_part = bool(part.starts or part.ends)
+            span = self._widened(access, part.moved(index, span.axes), span, predicate if is_part else None)
+            is_short = span.rest < shortest_row(item_size) and len(self._tiled.axes_in(index)) > len(span.minor)
+            if is_short and not is_part and not affine(index, span.minor).nonlinear:
+                return None  # rows that are too short, and cannot be read longer
+        index, span = self._aligned(access, index, span)
+        blocks = {symbol: self._tiled.tile.blocks[self._prefix(symbol)] for symbol in span.minor}
+        if span.minor and not is_vector_text(span.place, blocks):
+            return None
+        return Strided(index, self._tiled.axes_in(index), span, part, predicate, is_limited, is_wide)
+
+    def _strided_store(self, access: Access, index: sympy.Expr) -> Strided | None:
+        if access.loaded or access.is_conditional or access.buffer in self._overwritten:
+            return None
+        span = store_span(index, self._tiled.lengths, access.item_size)
+        if span is None:
+            return None
+        is_wide = not self._is_in_tile(span, access.item_size)
+        if is_wide:
+            assert span.major is not None
+            # A condition on an index keeps rows apart on chip.
+            is_predicated = any(self.bounds(condition) is not None for condition in access.conditions_before)
+            is_masked = is_predicated or self._tiled.needs_mask(self._prefix(span.major))
+            is_plain = self._lies_in_memory(span, index) and not is_masked
+            if is_plain or not self._is_in_tile(span, max(access.item_size, 4)):
+                return None
+        axes, whole = self._tiled.axes_in(index), Part(self._tiled.lengths)
+        return Strided(index, axes, span, whole, None, False, is_wide)
+
+    def _prefix(self, symbol: sympy.Symbol) -> str:
+        return self._tiled.axis_with[symbol].prefix
+
+    def _stays_inside(self, access: Access, index: sympy.Expr, within: Bounds | None = None) -> bool:
+        return stays_inside(index, self._tiled.axes.lengths, _size(access), within)
+
+    def _may_be_limited(self, index: sympy.Expr, predicate: Bounds | None, part: Part, span: Span) -> bool:
+        """Whether a load of the `part` can give the filling everywhere else: in a range that is read as a whole there
+        is room for it behind the last element, where the gather takes it from.
+        """
+        assert predicate is not None, "a part of the axes is left by bounds"
+        if span.minor or span.major is None or not index.free_symbols.issuperset(predicate.symbols):
+            return False
+        assert predicate.exact, "a range with a major axis has a linear address"
+        return not part.cuts(span.major) or self._tiled.is_whole(self._prefix(span.major))
+
+    def _is_free_of_mask(self, access: Access, index: sympy.Expr, predicate: Bounds | None) -> bool:
+        """Whether the address is inside the buffer wherever the tile is, whatever condition holds."""
+        if not self._prefixes(access.masked):
+            return True
+        is_exact = predicate is not None and predicate.exact
+        if is_exact and not index.free_symbols.intersection(predicate.symbols if predicate else ()):
+            return True
+        return self._stays_inside(access, index)
+
+    def _is_in_tile(self, span: Span, item_size: int) -> bool:
+        """Whether the tile has what the range needs: its minor axes as a whole, and as the innermost none whose block
+        is no whole bursts of items of so many bytes.
+        """
+        tiled = self._tiled
+        if not all(tiled.is_whole(self._prefix(symbol)) for symbol in span.minor):
+            return False
+        inner = tiled.tile.order[-1]
+        is_main = inner == self._prefix(span.main_axis)
+        return is_main or span.major is None or not span.minor or fills_bursts(tiled.block(inner), item_size)
+
+    def _lies_in_memory(self, span: Span, index: sympy.Expr) -> bool:
+        """Whether the elements of the tile lie in memory as they do on chip, row after row."""
+        tiled = self._tiled
+        steps = affine(index, span.axes).strides
+        if not span.axes <= steps.keys():
+            return False
+        inwards = [self._prefix(s) for s in sorted(span.axes, key=lambda s: -abs(int(steps[s])))]
+        is_filled = all(tiled.block(self._prefix(s)) == tiled.axis_with[s].length for s in span.minor)
+        return is_filled and tiled.axes_in(index)[-len(inwards) :] == tuple(inwards)
+
+    def _aligned(self, access: Access, index: sympy.Expr, span: Span) -> tuple[sympy.Expr, Span]:
+        """The load, beginning at a multiple of its step, where the buffer reaches so far: then loads of elements that
+        lie between each other's, as the even and the odd ones, are one.
+        """
+        offset = affine(index, self._tiled.axis_with).offset
+        if span.minor or span.step < 2 or access.is_conditional or not isinstance(offset, sympy.Integer):
+            return index, span
+        behind = int(offset) % span.step
+        if offset < 0 or not self._stays_inside(access, index - behind + span.step - 1):
+            return index, span
+        return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
+
+    def _widened(self, access: Access, index: sympy.Expr, span: Span, within: Bounds | None) -> Span:
+        """`span`, as long as a burst where the buffer reaches so far `within` these bounds."""
+        missing = shortest_row(access.item_size) - span.rest
+        taken = affine(index, self._tiled.axis_with)
+        rows = [symbol for symbol in taken.strides if symbol not in span.minor]
+        first = taken.offset + sympy.Add(*(symbol * taken.strides[symbol] for symbol in rows)) + span.lowest
+        for before in (0, missing) if missing > 0 else ():
+            start = first - before
+            ends = start, start + span.rest + missing - 1
+            if all(self._stays_inside(access, end, within) for end in ends):
+                place, lowest = span.place + before, span.lowest - before
+                return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
+        return span
+
+    # -- loaded indices -----------------------------------------------------------------------------------------------
+
+    def _indexed(self, access: Access, index: sympy.Expr) -> Indexed | None:
+        """The load of all that the loaded indices in `index` may lead to; None if elements are loaded one by one."""
+        tiled = self._tiled
+        depends = self._prefixes(access.indirect)
+        if not depends:
+            return None
+        lengths, loaded = tiled.axes.lengths, access.loaded
+        if access.is_conditional and not stays_inside(index, {**lengths, **loaded}, _size(access)):
+            return None
+        symbols = frozenset(tiled.axis_of[axis].symbol for axis in depends)
+        span = indexed_span(index, lengths, loaded, symbols, access.item_size)
+        if span is None:
+            return None
+        own = {axis.prefix for axis in tiled.axes.all if axis.symbol in index.free_symbols}
+        axes = tiled.in_order({*own, *depends})
+        rows = tuple(axis for axis in axes if tiled.axis_of[axis].symbol in span.rows)
+        length = span.length(access.item_size)
+        items = length * math.prod(tiled.tile.blocks[axis] for axis in rows)
+        return None if items * access.item_size > limits.LARGEST_SPAN else Indexed(span, axes, rows, length)
+
+
+def _size(access: Access) -> sympy.Expr:
+    """Elements of the buffer's storage."""
+    return V.graph.get_buffer(access.buffer).get_layout().storage_size()
+
+
+def _computed_size(access: Access) -> int:
+    """Bytes of an item of what is loaded, in the type in which it is computed."""
+    dtype = V.graph.get_dtype(access.buffer)
+    is_widened = dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32
+    return 4 if is_widened or dtype == torch.bool else dtype.itemsize
+
+
+def renamed(form: Form, names: Mapping[sympy.Symbol, sympy.Expr]) -> Form:
+    """`form` with other names for loaded indices."""
+    if isinstance(form, Indexed):
+        return replace(form, span=replace(form.span, place=form.span.place.xreplace(names)))
+    return replace(form, index=form.index.xreplace(names)) if isinstance(form, Direct) else form

@@ -1,0 +1,71 @@
+"""Tiles that reach beyond the end of a row: masks of what exists, and what stands in the other lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.simd import constant_repr
+
+from inductor_npu.codegen.emit.addresses import Address, Addresses
+from inductor_npu.codegen.emit.tile_kernel import TileKernel
+from inductor_npu.tiling import limits
+
+
+class Rows:
+    """The lanes of a tile of `kernel` inside and beyond its reduced axes."""
+
+    def __init__(self, kernel: TileKernel, addresses: Addresses) -> None:
+        self.kernel, self.addresses = kernel, addresses
+
+    def reduced_axes(self, value: CSEVariable) -> tuple[str, ...]:
+        """The axes of `value` and all reduced axes of the tile."""
+        reduced = {axis for axis in self.kernel.tile.order if self.kernel.axis_of[axis].is_reduction}
+        return self.kernel.in_tile_order({*self.kernel.axes_of(value.shape), *reduced})
+
+    def reduced_mask(self, value: CSEVariable) -> str:
+        """The part of a tile inside the reduced axes; empty if that is all of it."""
+        axes = [
+            axis
+            for axis in self.kernel.axes_of(value.shape)
+            if self.kernel.axis_of[axis].is_reduction and self.kernel.needs_mask(axis)
+        ]
+        return " & ".join(self._mask_of_reduced(axis, value) for axis in axes)
+
+    def _mask_of_reduced(self, axis: str, value: CSEVariable) -> str:
+        """The part of `axis` that exists, as a condition for selections in a tile with the shape of `value`.
+
+        The indices of a short axis are fewer than Ascend's compiler compares at once, and it compares before it
+        broadcasts: the positions of all the tile are compared then.
+        """
+        axes = self.kernel.axes_of(value.shape)
+        if len(axes) == 1 or self.kernel.max_block(axis) >= limits.WHOLE_COMPARISON // 2:
+            return self.addresses.mask_text_of(axis, axes)
+        inner = " * ".join(self.kernel.shape_of(axes[axes.index(axis) + 1 :])) or "1"
+        count = f"{axis}numel - {axis}offset" if axis in self.kernel.tile.loops else f"{axis}numel"
+        return f"device_functions.first_along({value}, {count}, {self.kernel.block(axis)}, {inner})"
+
+    def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
+        """`value`, with `identity` beyond the end of the reduced axes."""
+        mask = self.reduced_mask(value)
+        if not mask or self.kernel.fillings.fill(value, identity):
+            return value
+        return self.kernel.generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
+
+    def padded_later(self, line: str, address: Address, has_other: bool) -> Any:
+        """A load whose filling beyond the row is chosen by the first reduction that wants one.
+
+        One that knows only some of the reduced axes has its own values beyond the end of the others: no filling.
+        """
+        reduced = {
+            axis
+            for axis in self.kernel.tile.order
+            if self.kernel.axis_of[axis].is_reduction and self.kernel.needs_mask(axis)
+        }
+        fillable = reduced and reduced <= set(address.axes) and not has_other
+        return self.kernel.fillings.load(line) if fillable else line
+
+    def within(self, updated: Any, old: Any, value: CSEVariable) -> str:
+        """`updated` inside the reduced axes, `old` beyond their end."""
+        mask = self.reduced_mask(value)
+        return f"tl.where({mask}, {updated}, {old})" if mask else str(updated)
