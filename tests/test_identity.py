@@ -68,7 +68,7 @@ def test_another_directory_has_the_same_hashes(copied: Path) -> None:
         ("tiling/plan.py", ["code generation"]),
         ("runtime/launcher.py", ["code generation", "launching"]),
         ("runtime/device_functions/__init__.py", ["code generation", "device functions"]),
-        ("simulator/triton_backend/codegen/lanes.py", ["compiler"]),
+        ("simulator/triton_backend/codegen/emit/lanes.py", ["compiler"]),
         ("cache/kernels.py", ["launching"]),
         ("cache/store.py", []),
         ("ascend/checking.py", []),

@@ -7,14 +7,26 @@ from dataclasses import dataclass
 KIB = 1024
 GIB = 1024**3
 
+# Of the 910B3: 1.6e12 bytes a second, by 40 vector cores of 1.8 GHz.
+_DEVICE_BYTES_PER_CYCLE = 22.0
+
 
 @dataclass(frozen=True, slots=True)
 class NpuTarget:
-    """One chip. Sizes are in bytes, bandwidths in bytes a second; all per device.
+    """One chip. Sizes are in bytes, bandwidths in bytes a second, per device; cycles are those of one vector core.
 
-    `name` is what the Triton target's `arch` and Ascend's `--target` are called. `memory` and `memory_bandwidth` are
-    None where no source says them. `alignment`, `max_grid` and `vector_bytes` are what Ascend's documentation says of
-    the 910B.
+    `name` is what the Triton target's `arch` and Ascend's `--target` are called. `cube_cores` is 0 for a chip without a
+    matrix unit. `memory` and `memory_bandwidth` are None where no source says them.
+
+    `burst_bytes` is the shortest burst between memory and Unified Buffer, and the block in which rows begin there;
+    `vector_bytes` what one vector instruction takes, a comparison included. Both, and `max_grid`, are what Ascend's
+    documentation says of the 910B.
+
+    The rest are the numbers of the cost model and of the planner, with what they come from (docs/ascend.md, "Cost
+    model"): `clock` is cube_freq in CANN's platform_config of the 910B; `scalar_access_cycles` is one element that the
+    scalar core reads or writes in memory; `transfer_cycles` and `instruction_cycles` are what it takes to start a
+    transfer and a vector instruction (chosen: no source says them). `few_comparisons` single comparisons cost no more
+    than reading a kernel's argument. `smallest_tile`, in elements, is the least that is worth a program of its own.
     """
 
     name: str
@@ -27,14 +39,50 @@ class NpuTarget:
     l0c: int
     memory: int | None = None
     memory_bandwidth: float | None = None
-    alignment: int = 32
+    burst_bytes: int = 32
     max_grid: int = 65535
     vector_bytes: int = 256
+    clock: float = 1.8e9
+    scalar_access_cycles: int = 64
+    transfer_cycles: int = 16
+    instruction_cycles: int = 4
+    few_comparisons: int = 8
+    smallest_tile: int = 1024
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")
 
     def __post_init__(self) -> None:
-        positive = ("cube_cores", "vector_cores", "unified_buffer", "memory", "alignment", "max_grid", "vector_bytes")
+        positive = ("vector_cores", "unified_buffer", "memory", "burst_bytes", "max_grid", "vector_bytes", "clock")
         for field in positive:
             value = getattr(self, field)
             if value is not None and value <= 0:
                 raise ValueError(f"NpuTarget {self.name!r}: {field} must be positive, got {value}")
+
+    @property
+    def device_bytes_per_cycle(self) -> float:
+        """Bytes that one vector core moves from or to memory in a cycle, while all of them do. A chip of which no
+        source says the bandwidth is taken to have the share for a core that the 910B3 has.
+        """
+        if self.memory_bandwidth is None:
+            return _DEVICE_BYTES_PER_CYCLE
+        return self.memory_bandwidth / (self.vector_cores * self.clock)
+
+    @property
+    def indirect_access_cycles(self) -> int:
+        """Cycles of an element whose address is loaded: its own access, and that of its address."""
+        return 2 * self.scalar_access_cycles
+
+    @property
+    def shortest_row(self) -> int:
+        """Elements of 32 bits of a row that is worth a transfer of its own: a burst."""
+        return self.burst_bytes // 4
+
+    @property
+    def largest_range(self) -> int:
+        """Bytes of what loaded indices may lead to that are read as a whole for a tile: a sixth of the Unified Buffer,
+        as it is there twice beside the places, the elements, and the rest of the kernel.
+        """
+        return self.unified_buffer // 6
+
+    def compared_at_once(self, item_bytes: int) -> int:
+        """Elements of so many bytes that one instruction compares; what is left is compared one by one."""
+        return self.vector_bytes // item_bytes

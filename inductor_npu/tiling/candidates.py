@@ -13,15 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
-from inductor_npu.tiling import limits
 from inductor_npu.tiling.cost import cost
 from inductor_npu.tiling.plan import TilePlan, Work, footprint
 
 # How far a candidate is from the default: blocks up to so many times as long or short.
 _FARTHEST = 4
-
-# A scanned tile is turned, so that its rows lie side by side: fewer than fill a block of 32 bytes cost a whole one.
-_SCANNED_ROWS = 8
 
 
 def candidates(work: Work, default: TilePlan, chip: NpuTarget, share: float, most: int) -> list[TilePlan]:
@@ -30,7 +26,7 @@ def candidates(work: Work, default: TilePlan, chip: NpuTarget, share: float, mos
     """
     room = max(chip.unified_buffer * share, footprint(default.blocks, work))
     others: dict[tuple[object, ...], TilePlan] = {}
-    for tile in _around(work, default):
+    for tile in _around(work, default, chip):
         if footprint(tile.blocks, work) <= room:
             others.setdefault(_key(tile), tile)
     others.pop(_key(default), None)
@@ -42,7 +38,7 @@ def _key(tile: TilePlan) -> tuple[object, ...]:
     return tile.order, tuple(sorted(tile.blocks.items())), tile.loops
 
 
-def _around(work: Work, default: TilePlan) -> Iterator[TilePlan]:
+def _around(work: Work, default: TilePlan, chip: NpuTarget) -> Iterator[TilePlan]:
     """Tiles with other blocks along the same dimensions, from the nearest to the default outwards."""
     dimensions = default.order
     factors = [2**power for power in range(_FARTHEST.bit_length())]
@@ -52,12 +48,12 @@ def _around(work: Work, default: TilePlan) -> Iterator[TilePlan]:
         key=lambda change: (sum(max(factor, 1 / factor) for factor in change), change),
     )
     for change in changes:
-        tile = _changed(work, default, dict(zip(dimensions, change, strict=True)))
+        tile = _changed(work, default, dict(zip(dimensions, change, strict=True)), chip)
         if tile is not None:
             yield tile
 
 
-def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePlan | None:
+def _changed(work: Work, default: TilePlan, factors: dict[str, float], chip: NpuTarget) -> TilePlan | None:
     """`default` with each block times its factor; None if there is no such tile."""
     axes = {axis.name: axis for axis in work.axes}
     blocks: dict[str, int] = {}
@@ -78,12 +74,13 @@ def _changed(work: Work, default: TilePlan, factors: dict[str, float]) -> TilePl
         else:
             loops.add(name)
     rows = math.prod(block for name, block in blocks.items() if not axes[name].is_reduction)
-    if work.scans and blocks != default.blocks and rows < _SCANNED_ROWS:
+    # A scanned tile is turned, so that its rows lie side by side: fewer than fill a block cost a whole one.
+    if work.scans and blocks != default.blocks and rows < chip.shortest_row:
         return None
-    if math.prod(blocks.values()) < min(limits.WHOLE_COMPARISON, math.prod(default.blocks.values())):
+    if math.prod(blocks.values()) < min(chip.compared_at_once(2), math.prod(default.blocks.values())):
         return None
     lengths = [(_length(blocks, own), _length(default.blocks, own)) for own in work.compared]
-    if any(length < min(limits.WHOLE_COMPARISON_32, before) for length, before in lengths):
+    if any(length < min(chip.compared_at_once(4), before) for length, before in lengths):
         return None
     return TilePlan(default.order, blocks, tuple(name for name in axes if name in loops), default.whole)
 

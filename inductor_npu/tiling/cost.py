@@ -13,12 +13,6 @@ from dataclasses import dataclass
 from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.plan import PlannedAccess, TilePlan, Work
 
-CLOCK_HZ = 1.8e9  # docs/ascend.md: cube_freq of the 910B
-SCALAR_DEVICE_CYCLES = 64  # one element that the scalar core reads or writes in device memory
-INDIRECT_CYCLES = 2 * SCALAR_DEVICE_CYCLES  # an element whose address is loaded: it, and its address
-TRANSFER_CYCLES = 16  # to start a transfer; chosen
-INSTRUCTION_CYCLES = 4  # to start a vector instruction; chosen
-
 # Passes of the vector core over a tile for the operators that need several (counted in the library's own code);
 # TURN: a transpose on chip.
 PASSES = {
@@ -26,10 +20,8 @@ PASSES = {
     "where": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "remainder": 4, "fmod": 4, "maximum": 2, "minimum": 2,
 }  # fmt: skip
 REDUCTION_PASSES = 2
+INDIRECT_CYCLES = 128
 TURN_PASSES = 4
-
-# A chip of which no source says the bandwidth is taken to have the default one's share for a core.
-DEVICE_BYTES_PER_CYCLE = 22.0
 
 
 @dataclass(frozen=True)
@@ -60,10 +52,6 @@ class _Estimate:
     def __init__(self, work: Work, plan: TilePlan, chip: NpuTarget) -> None:
         self.work, self.plan, self.chip = work, plan, chip
         self.lengths = {axis.name: axis.length for axis in work.axes}
-        bandwidth = chip.memory_bandwidth
-        self.device_bytes_per_cycle = (
-            DEVICE_BYTES_PER_CYCLE if bandwidth is None else bandwidth / (chip.vector_cores * CLOCK_HZ)
-        )
 
     def steps(self, axis: str) -> int:
         """Tiles, or rounds of a loop, along an axis."""
@@ -88,15 +76,15 @@ class _Estimate:
         if access.axes.intersection(self.plan.loops):
             rounds *= max(1, access.passes)
         if access.indirect.intersection(dimensions):
-            return rounds * items * access.item_size, 0.0, rounds * items * INDIRECT_CYCLES
+            return rounds * items * access.item_size, 0.0, rounds * items * self.chip.indirect_access_cycles
         if access.span:
-            cycles = items * access.item_size / self.device_bytes_per_cycle + TRANSFER_CYCLES
+            cycles = items * access.item_size / self.chip.device_bytes_per_cycle + self.chip.transfer_cycles
             return rounds * items * access.item_size, rounds * cycles, 0.0
         if not dimensions:
-            return rounds * access.item_size, 0.0, rounds * float(SCALAR_DEVICE_CYCLES)
+            return rounds * access.item_size, 0.0, rounds * float(self.chip.scalar_access_cycles)
         row = self.items([access.contiguous], padded=False) if access.contiguous in dimensions else 1.0
-        burst = math.ceil(row * access.item_size / self.chip.alignment) * self.chip.alignment
-        cycles = items / row * burst / self.device_bytes_per_cycle + TRANSFER_CYCLES
+        burst = math.ceil(row * access.item_size / self.chip.burst_bytes) * self.chip.burst_bytes
+        cycles = items / row * burst / self.chip.device_bytes_per_cycle + self.chip.transfer_cycles
         return rounds * items * access.item_size, rounds * cycles, 0.0
 
     def turned(self, access: PlannedAccess) -> bool:
@@ -108,7 +96,7 @@ class _Estimate:
 
         def cycles(axes: frozenset[str], size: int, passes: float) -> float:
             repeats = math.ceil(self.items(axes & {*self.plan.order}, padded=True) * size / self.chip.vector_bytes)
-            return self.rounds(axes) * passes * (repeats + INSTRUCTION_CYCLES)
+            return self.rounds(axes) * passes * (repeats + self.chip.instruction_cycles)
 
         turns = sum(cycles(access.axes, 4, TURN_PASSES) for access in self.work.accesses if self.turned(access))
         return turns + sum(cycles(axes, size, passes) for (axes, size), passes in self.work.operations.items())

@@ -17,18 +17,8 @@ LARGEST_DIVIDED = 1 << 22
 # int64 has a remainder in vector instructions for divisors up to this: `device_functions.remainder_int64`.
 LARGEST_DIVISOR_OF_INT64 = (1 << 19) - 1
 
-# The smallest tile worth a program of its own.
-SMALLEST_TILE = 1024
-
 # Ascend's compiler compares 256 bytes at a time, 128 elements of the narrowest type, and what is left one by one.
 WHOLE_COMPARISON = 128
 
 # The same of numbers of 32 bits; and how many single comparisons cost no more than reading an argument.
 WHOLE_COMPARISON_32 = 64
-FEW_COMPARISONS = 8
-
-# Bytes of what loaded indices may lead to, read as a whole for a tile: a sixth of the Unified Buffer of an Ascend 910B.
-LARGEST_SPAN = 32 * 1024
-
-# A loop for which the cost of a launch no longer counts: a tile of 4096 on each of 40 cores, several times.
-LARGE_LOOP = 1 << 19

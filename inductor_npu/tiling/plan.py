@@ -26,19 +26,12 @@ from dataclasses import dataclass, field
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
-from inductor_npu.tiling import limits
-
-# A transposing tile reads along one axis and writes along another: both see whole bursts.
-_TRANSPOSE_SIDE = 64
 
 # Rows that a reduction takes together, so that row results are vectors rather than single values.
 _LEAST_ROWS = 2
 
 # How much of the Unified Buffer a tile may fill, as estimated: the compiler's own temporaries need the rest.
 FILLED = 0.8
-
-# No axis is cut shorter than this for the sake of another: bursts of 64 bytes in 32 bits.
-_SHORTEST_BURST = 16
 
 # More dimensions than this cost compile time and padding without making bursts longer.
 _MOST_DIMENSIONS = 3
@@ -157,7 +150,7 @@ class _Planner:
 
     def fits(self, **changed: int) -> bool:
         blocks = {**self.blocks, **changed}
-        if any(access.span_bytes(blocks) > limits.LARGEST_SPAN for access in self.work.accesses):
+        if any(access.span_bytes(blocks) > self.chip.largest_range for access in self.work.accesses):
             return False
         return math.prod(blocks.values()) <= self.largest_tile and footprint(blocks, self.work) <= self.room
 
@@ -173,19 +166,21 @@ class _Planner:
         while self.blocks[axis] < min(self.lengths[axis], most or self.lengths[axis]):
             if not self.fits(**{axis: self.blocks[axis] * 2}):
                 return
-            is_worth_a_program = math.prod(self.blocks.values()) >= limits.SMALLEST_TILE
+            is_worth_a_program = math.prod(self.blocks.values()) >= self.chip.smallest_tile
             if for_cores and is_worth_a_program and self.tiles() < 2 * self.chip.vector_cores:
                 return
             self.blocks[axis] *= 2
 
 
-def rows_by_index(work: Work) -> frozenset[str]:
-    """The axes that only say which row is meant, by way of a loaded index: each row is read by itself."""
+def rows_by_index(work: Work, shortest_row: int) -> frozenset[str]:
+    """The axes that only say which row is meant, by way of a loaded index: each row of at least `shortest_row` elements
+    is read by itself.
+    """
     lengths = {axis.name: axis.length for axis in work.axes}
     walked: set[str] = set()
     for access in work.accesses:
         row = access.contiguous
-        if access.indirect and row is not None and row not in access.indirect and lengths[row] >= limits.SHORTEST_ROW:
+        if access.indirect and row is not None and row not in access.indirect and lengths[row] >= shortest_row:
             walked |= access.indirect
     return frozenset(walked)
 
@@ -206,7 +201,7 @@ def plan_tile(work: Work, chip: NpuTarget, largest_tile: int, share: float = FIL
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """
-    walked = _in_order(work, work.walked | rows_by_index(work).difference(work.whole))
+    walked = _in_order(work, work.walked | rows_by_index(work, chip.shortest_row).difference(work.whole))
     pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in walked]
     reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in walked]
     walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in walked]
@@ -214,18 +209,20 @@ def plan_tile(work: Work, chip: NpuTarget, largest_tile: int, share: float = FIL
     if inner is None:
         return TilePlan((), {}, tuple(walked_reductions))
     planner = _Planner(work, chip, largest_tile, share)
+    # A transposing tile reads along one axis and writes along another: along both a vector instruction fills up.
+    side = chip.compared_at_once(4)
     contiguous = {access.contiguous for access in work.accesses if len(access.axes) > 1}
     crossed = [axis for axis in reversed(pointwise) if axis in contiguous and axis != inner]
 
     for axis in (name for name in planner.lengths if name in work.whole):
         planner.grow(axis)
     if inner in pointwise:  # rows side by side are read as wide as a burst
-        planner.grow(inner, most=_TRANSPOSE_SIDE if reduction or crossed else None, for_cores=not reduction)
+        planner.grow(inner, most=side if reduction or crossed else None, for_cores=not reduction)
     loops = _reduced(planner, pointwise[-1] if pointwise and inner in reduction else None, reduction)
     loops += walked_reductions
     # Rules 4 and 5.
     for axis in crossed:
-        planner.grow(axis, most=_TRANSPOSE_SIDE)
+        planner.grow(axis, most=side)
     for axis in [inner, *crossed, *reversed(pointwise)]:
         dimensions = {name for name, block in planner.blocks.items() if block > 1}
         if axis in pointwise and (axis in dimensions or len(dimensions) < _MOST_DIMENSIONS):
@@ -277,9 +274,9 @@ def _arranged(
         indices = (sorted(access.indirect) for access in _gathers(planner) if access.contiguous == inner)
         longer = next((axis for among in indices for axis in among if axis in blocks), inner)
         others = math.prod(block for axis, block in blocks.items() if axis != longer)
-        blocks[longer] = max(blocks[longer], limits.WHOLE_COMPARISON // others)
+        blocks[longer] = max(blocks[longer], planner.chip.compared_at_once(2) // others)
     if inner in blocks and inner in pointwise and len(blocks) > 1 and _needs_whole_rows(planner.work, inner):  # rule 8
-        blocks[inner] = max(blocks[inner], limits.BURST // 4)  # in 32 bits
+        blocks[inner] = max(blocks[inner], planner.chip.shortest_row)
     outer, last = (pointwise, reduction) if inner in reduction else (reduction, pointwise)
     dimensions = [axis for axis in (*outer, *last) if axis in blocks and axis != inner]
     if inner in blocks:
@@ -323,17 +320,18 @@ def _compare_at_once(
     """
     own = [axis for axis in dimensions if axis in compared]
     count = math.prod(planner.blocks[axis] for axis in own)
-    if not limits.FEW_COMPARISONS < count < limits.WHOLE_COMPARISON_32:
+    whole = planner.chip.compared_at_once(4)
+    if not planner.chip.few_comparisons < count < whole:
         return
     if any((access.indirect | {access.contiguous}) & compared for access in _gathers(planner)):
         return  # a row is loaded for each index, also for those that do not exist
     before = dict(planner.blocks)
     longer = max(own, key=lambda axis: (axis in pointwise, dimensions.index(axis)))
-    block = before[longer] * limits.WHOLE_COMPARISON_32 // count
+    block = before[longer] * whole // count
     others = [axis for axis in pointwise if axis in dimensions and axis not in compared | planner.work.whole]
     while not planner.fits(**{longer: block}):
         longest = max(others, key=lambda axis: planner.blocks[axis], default=None)
-        if longest is None or planner.blocks[longest] <= _SHORTEST_BURST:
+        if longest is None or planner.blocks[longest] <= 2 * planner.chip.shortest_row:
             planner.blocks = before
             return
         planner.blocks[longest] //= 2

@@ -20,7 +20,7 @@ def test_the_default_chip_is_the_one_of_the_documentation() -> None:
     chip = get_target("Ascend910B3")
     assert (chip.cube_cores, chip.vector_cores, chip.unified_buffer) == (20, 40, 192 * KIB)
     assert (chip.l1, chip.l0a, chip.l0b, chip.l0c) == (512 * KIB, 64 * KIB, 64 * KIB, 128 * KIB)
-    assert (chip.memory, chip.alignment, chip.max_grid) == (64 * GIB, 32, 65535)
+    assert (chip.memory, chip.burst_bytes, chip.max_grid) == (64 * GIB, 32, 65535)
 
 
 @pytest.mark.usefixtures("own_registry")
@@ -38,7 +38,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         get_target("Ascend1")
 
 
-@pytest.mark.parametrize("fact", ["cube_cores", "vector_cores", "unified_buffer", "alignment", "max_grid"])
+@pytest.mark.parametrize("fact", ["vector_cores", "unified_buffer", "burst_bytes", "max_grid"])
 def test_a_chip_without_something_essential_is_refused(fact: str) -> None:
     with pytest.raises(ValueError, match=f"{fact} must be positive, got 0"):
         dataclasses.replace(get_target("Ascend910B3"), **{fact: 0})

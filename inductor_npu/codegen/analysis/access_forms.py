@@ -37,7 +37,7 @@ from inductor_npu.codegen.index.bounds import Bounds, bounds_where
 from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.vector_text import is_vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
-from inductor_npu.tiling import limits
+from inductor_npu.providers import current_target
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class AccessForms:
         rows = tuple(axis for axis in axes if tiled.axis_of[axis].symbol in span.rows)
         length = span.length(access.item_size)
         items = length * math.prod(tiled.tile.blocks[axis] for axis in rows)
-        return None if items * access.item_size > limits.LARGEST_SPAN else Indexed(span, axes, rows, length)
+        return None if items * access.item_size > current_target().largest_range else Indexed(span, axes, rows, length)
 
 
 def _size(access: Access) -> sympy.Expr:

@@ -16,8 +16,7 @@ import sympy
 
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.tiling import limits
-from inductor_npu.tiling.cost import DEVICE_BYTES_PER_CYCLE, INDIRECT_CYCLES
+from inductor_npu.providers import current_target
 
 # Elements of one tile, more or less, among which the cost of a span is shared.
 _TILE = 4096
@@ -38,7 +37,7 @@ class IndexedSpan:
 
     def length(self, item_size: int) -> int:
         """Elements of `item_size` bytes of the tile for one row: a power of two, and whole bursts."""
-        return max(1 << (self.rest - 1).bit_length(), limits.BURST // item_size)
+        return max(1 << (self.rest - 1).bit_length(), current_target().burst_bytes // item_size)
 
 
 def indexed_span(
@@ -54,6 +53,7 @@ def indexed_span(
     `lengths` are those of all axes; `loaded` says below what each of the loaded indices is, which differ along the axes
     `depends`.
     """
+    chip = current_target()
     taken = affine(address, [*loaded, *lengths])
     indices = [symbol for symbol in loaded if symbol in taken.strides]
     if taken.nonlinear or not indices:
@@ -64,20 +64,20 @@ def indexed_span(
     )
     for symbol in [*indices, *axes]:
         step, length = taken.strides[symbol], loaded.get(symbol, lengths.get(symbol))
-        is_row = symbol in axes and _size(step) >= rest and rest * item_size >= limits.BURST
+        is_row = symbol in axes and _size(step) >= rest and rest * item_size >= chip.burst_bytes
         if is_row:
             start, rows = start + symbol * step, rows | {symbol}
             continue
         if not (isinstance(step, sympy.Integer) and isinstance(length, (int, sympy.Integer))):
             return None
-        if step == 1 and symbol in axes and symbol not in depends and length >= limits.SHORTEST_ROW:
+        if step == 1 and symbol in axes and symbol not in depends and length >= chip.shortest_row:
             return None  # rows, to be read one by one
         reach = int(step) * (int(length) - 1)
         place, rest, lowest = place + symbol * step, rest + abs(reach), lowest + min(reach, 0)
     wanted = math.prod(hint(lengths[symbol]) for symbol in depends.union(axes) - rows)
     span = IndexedSpan(start + lowest, place - lowest, rest, frozenset(rows))
-    is_dearer = rest * item_size > INDIRECT_CYCLES * DEVICE_BYTES_PER_CYCLE * min(wanted, _TILE)
-    return None if is_dearer or span.length(item_size) * item_size > limits.LARGEST_SPAN else span
+    is_dearer = rest * item_size > chip.indirect_access_cycles * chip.device_bytes_per_cycle * min(wanted, _TILE)
+    return None if is_dearer or span.length(item_size) * item_size > chip.largest_range else span
 
 
 def _size(step: sympy.Expr) -> float:

@@ -18,9 +18,10 @@ from torch._inductor.virtualized import V
 from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.trace import Access
 from inductor_npu.codegen.index.inside import stays_inside
+from inductor_npu.providers import current_target
 
-# Elements of a row that may be kept on chip as a whole.
-_LONGEST_ROW = 4096
+# A row that is kept on chip as a whole takes at most this part of the Unified Buffer, with elements of 32 bits.
+_PART_FOR_A_ROW = 12
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def spans_of(cuts: Sequence[int], length: int, shortest: int) -> list[Span]:
 
     Spans shorter than `shortest` are widened: towards the end of the row, or from its end.
     """
-    if not shortest <= length <= _LONGEST_ROW:
+    if not shortest <= length <= current_target().unified_buffer // (4 * _PART_FOR_A_ROW):
         return []
     ends = [0, *sorted(cuts), length]
     forwards, backwards, whole = [], [], []

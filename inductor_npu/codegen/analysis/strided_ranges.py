@@ -21,7 +21,7 @@ from torch._inductor.utils import sympy_subs
 from inductor_npu.codegen.index.affine import Affine, affine
 from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.value_range import value_range
-from inductor_npu.tiling.limits import BURST, SHORTEST_ROW
+from inductor_npu.providers import current_target
 
 Lengths = Mapping[sympy.Symbol, sympy.Expr]
 
@@ -103,14 +103,19 @@ def part_of(lengths: Lengths, bounds: Bounds) -> Part | None:
     return Part(left, starts, ends)
 
 
+def _burst() -> int:
+    """Bytes of the shortest burst."""
+    return current_target().burst_bytes
+
+
 def fills_bursts(block: int, item_size: int) -> bool:
     """Whether rows of `block` elements lie side by side in the Unified Buffer, where rows begin with a block of it."""
-    return block * item_size % BURST == 0
+    return block * item_size % _burst() == 0
 
 
 def shortest_row(item_size: int) -> int:
     """Items of so many bytes in a burst."""
-    return BURST // item_size
+    return _burst() // item_size
 
 
 def _power_of_two(number: int) -> int:
@@ -125,7 +130,7 @@ def begins_in_a_block(start: int, item_size: int) -> bool:
     """Whether an access along a row from element `start` on of the tile begins within a block of the Unified Buffer,
     where Ascend's compiler copies element by element.
     """
-    return start * item_size % BURST != 0
+    return start * item_size % _burst() != 0
 
 
 def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span | None:
@@ -189,12 +194,12 @@ def _span_of_short_rows(
         if minor and not rest <= size <= (_MOST_WASTE * rest if gaps else rest):
             return _rows_apart(minor, lowest, rest) if gaps and size > rest else None
         length = _known(lengths[symbol])
-        if length is None or length * size * item_size >= BURST or symbol == steps[-1][0]:
+        if length is None or length * size * item_size >= _burst() or symbol == steps[-1][0]:
             break
         minor[symbol] = step
         lowest += min(0, step * (length - 1))
         rest += size * (length - 1)
-    if not minor or rest * item_size >= BURST:
+    if not minor or rest * item_size >= _burst():
         return None
     return replace(_rows_apart(minor, lowest, rest), major=symbol, step=step, main_axis=symbol)
 
@@ -225,7 +230,7 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, ite
         if outer or abs(step) > highest - lowest:
             outer.append((symbol, step))
             continue
-        if length is None or (step == 1 and length >= SHORTEST_ROW):
+        if length is None or (step == 1 and length >= current_target().shortest_row):
             return None  # rows, to be read one by one
         minor[symbol] = length
         place += symbol * step
@@ -233,9 +238,9 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, ite
     rest = highest - lowest + 1
     if rest > _MOST_WASTE * math.prod(minor.values()):
         return None
-    long = [symbol for symbol, length in minor.items() if length >= SHORTEST_ROW] or minor
+    long = [symbol for symbol, length in minor.items() if length >= current_target().shortest_row] or minor
     inner = max(long, key=list(lengths).index)
     span = Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
-    if not outer or rest * item_size >= BURST or outer[0][1] < 0 or outer[0][1] > _MOST_WASTE * rest:
+    if not outer or rest * item_size >= _burst() or outer[0][1] < 0 or outer[0][1] > _MOST_WASTE * rest:
         return span
     return replace(span, major=outer[0][0], step=outer[0][1], main_axis=outer[0][0])

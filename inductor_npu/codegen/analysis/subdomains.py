@@ -24,7 +24,7 @@ from inductor_npu.codegen.analysis.strided_ranges import LARGEST_STEP
 from inductor_npu.codegen.analysis.trace import Access, Trace, trace
 from inductor_npu.codegen.index.affine import Affine, affine, on_one_axis
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.tiling.limits import BURST
+from inductor_npu.providers import current_target
 
 # More pieces than this, or more operators in all of them, are too much text for what they save.
 _MOST_SECTIONS = 9
@@ -186,7 +186,7 @@ def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: T
     if not sizes:
         return None
     parts = []
-    for span in edges.spans_of(sorted(numbers), int(along.length), -(-BURST // min(sizes))):
+    for span in edges.spans_of(sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
         left: list[Cut] = []
         inside = trace_of_section(nodes, Section(wide, known), left)
@@ -246,11 +246,11 @@ def _makes_short_rows(cut: Cut, traced: Trace, lengths: Mapping[sympy.Symbol, sy
     shortest = min(hint(at), hint(axis.length - at))
     for access in traced.accesses:
         neighbours = _neighbours(access, axis, lengths)
-        if neighbours > 1 and access.item_size * neighbours * shortest < BURST:
+        if neighbours > 1 and access.item_size * neighbours * shortest < current_target().burst_bytes:
             return True
     rows = ((access.item_size, access.row()) for access in traced.accesses)
     return any(
-        row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < BURST
+        row[0] == axis.symbol and row[1] <= LARGEST_STEP and size * shortest * row[1] < current_target().burst_bytes
         for size, row in rows
         if row is not None
     )

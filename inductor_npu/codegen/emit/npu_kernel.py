@@ -43,7 +43,7 @@ from inductor_npu.codegen.emit.tile_kernel import AxisNames, TileKernel
 from inductor_npu.codegen.emit.tile_ops import TileOps
 from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.index.vector_text import CannotEmit
-from inductor_npu.tiling import limits
+from inductor_npu.providers import current_target
 
 
 class NpuKernel(TileKernel):
@@ -157,7 +157,7 @@ class NpuKernel(TileKernel):
         if dtype == torch.bool:  # a load from a pointer to int1 gives int8
             # which Ascend's compiler compares with 0 in 16 bits, 128 elements at a time: short tiles in 32 bits
             axes = self.axes_of(value.shape)
-            is_short = 1 < math.prod(map(self.max_block, axes)) < limits.WHOLE_COMPARISON
+            is_short = 1 < math.prod(map(self.max_block, axes)) < current_target().compared_at_once(2)
             text = f"{value}.to(tl.float32) != 0.0" if is_short else f"{value}.to(tl.int1)"
             return self.cse.generate(buffer, text, dtype=torch.bool, shape=value.shape)
         return value

@@ -12,7 +12,7 @@ from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
 from inductor_npu.codegen.emit.tile_kernel import TileKernel, subscript
 from inductor_npu.codegen.index.bounds import Bounds
-from inductor_npu.tiling import limits
+from inductor_npu.providers import current_target
 
 
 class Positions:
@@ -41,7 +41,7 @@ class Positions:
             return mask
         all_of_them = math.prod(map(self.kernel.max_block, axes))
         few = [self.kernel.axis_with(symbol).prefix for symbol in bounds.symbols]
-        if all_of_them < limits.WHOLE_COMPARISON_32 or not any(
+        if all_of_them < current_target().compared_at_once(4) or not any(
             self._compares_few(axis, axes, all_of_them) for axis in few
         ):
             return mask
@@ -56,9 +56,9 @@ class Positions:
         """
         # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own; repeated
         # at all, conditions are compared once more, in 16 bits.
-        is_dear = axis == axes[-1] or all_of_them < limits.WHOLE_COMPARISON
-        least = 1 if is_dear else limits.FEW_COMPARISONS
-        return least < self.kernel.max_block(axis) < limits.WHOLE_COMPARISON_32
+        is_dear = axis == axes[-1] or all_of_them < current_target().compared_at_once(2)
+        least = 1 if is_dear else current_target().few_comparisons
+        return least < self.kernel.max_block(axis) < current_target().compared_at_once(4)
 
     def _bounds_on_numbers(self, bounds: Bounds, symbol: sympy.Symbol, axes: Sequence[str]) -> str:
         """The bounds of one axis, as a condition on the numbers of the elements of a tile with dimensions `axes`."""

@@ -9,7 +9,7 @@ from torch._inductor.codegen.simd import constant_repr
 
 from inductor_npu.codegen.emit.addresses import Address, Addresses
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
-from inductor_npu.tiling import limits
+from inductor_npu.providers import current_target
 
 
 class Rows:
@@ -39,7 +39,7 @@ class Rows:
         broadcasts: the positions of all the tile are compared then.
         """
         axes = self.kernel.axes_of(value.shape)
-        if len(axes) == 1 or self.kernel.max_block(axis) >= limits.WHOLE_COMPARISON // 2:
+        if len(axes) == 1 or self.kernel.max_block(axis) >= current_target().compared_at_once(4):
             return self.addresses.mask_text_of(axis, axes)
         inner = " * ".join(self.kernel.shape_of(axes[axes.index(axis) + 1 :])) or "1"
         count = f"{axis}numel - {axis}offset" if axis in self.kernel.tile.loops else f"{axis}numel"

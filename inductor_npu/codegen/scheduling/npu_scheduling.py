@@ -39,10 +39,12 @@ from inductor_npu.codegen.scheduling.kernel_reuse import Loops, WrittenKernels, 
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process
-from inductor_npu.tiling import limits
 from inductor_npu.tiling.plan import FILLED, TilePlan
 
 log = logging.getLogger(__name__)
+
+# Elements for each core of a loop whose launch no longer counts: three tiles of 4096, and a bit.
+_LARGE_LOOP = 13_107
 
 
 class _WriteAgain(Exception):
@@ -359,4 +361,6 @@ class NpuScheduling(CompilesAhead):
 def _is_large(features: SIMDKernelFeatures) -> bool:
     """Whether loops have so many elements that joining them with others saves nothing."""
     elements = V.graph.sizevars.simplify(features.numel * features.reduction_numel)
-    return isinstance(elements, (int, sympy.Integer)) and elements >= limits.LARGE_LOOP
+    return (
+        isinstance(elements, (int, sympy.Integer)) and elements >= _LARGE_LOOP * providers.current_target().vector_cores
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import MemoryFaultError, OutOfBoundsError, RaceError, UnwrittenReadError
-from .codegen.checks import Access
+from .codegen.emit.checks import Access
 from .errors import excerpt
 from .launcher import run_time_arguments
 from .observer import GRID_AXES

@@ -13,8 +13,6 @@ import re
 from dataclasses import dataclass
 
 SORT = "npu.sort"
-PLACED = "npu.placed"  # see codegen/placed.py
-CHOSEN = "npu.chosen"  # see codegen/chosen.py
 
 _SORT = re.compile(
     r"inductor_npu\.runtime\.device_functions\.scans\.sort_with_index__(?P<types>.+?)__(?P<constants>.+)"
@@ -56,4 +54,4 @@ def sort_of(function: str) -> Sort | None:
     return Sort(kind, int(constants["3"]), constants["4"] == "True", length)
 
 
-__all__ = ["CHOSEN", "PLACED", "SORT", "Sort", "sort_of"]
+__all__ = ["SORT", "Sort", "sort_of"]

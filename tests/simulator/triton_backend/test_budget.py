@@ -115,7 +115,7 @@ def test_sizes_are_rounded_up_to_the_alignment() -> None:
 %at = tt.addptr %p_tile, %range : tensor<2x!tt.ptr<f32>>, tensor<2xi32>
 %a = tt.load %at : tensor<2x!tt.ptr<f32>>
 tt.store %at, %a : tensor<2x!tt.ptr<f32>>"""
-    assert measure(text).unified_buffer == TARGET.alignment
+    assert measure(text).unified_buffer == TARGET.burst_bytes
 
 
 def reduce_rows(combine: str, tile: str) -> str:

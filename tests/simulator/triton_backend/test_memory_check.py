@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inductor_npu.simulator.triton_backend.codegen import CodegenOptions
-from inductor_npu.simulator.triton_backend.codegen.kernel import generate_kernel
+from inductor_npu.simulator.triton_backend.codegen.kernel.function import generate_kernel
 from inductor_npu.simulator.triton_backend.compiler import NpuBackend
 from inductor_npu.simulator.triton_backend.ttir import parser
 from tests.simulator.triton_backend import planted_faults

@@ -31,9 +31,9 @@ void allocation_written(const void* memory);
 
 // --- Kernels ---------------------------------------------------------------------------------------------------------
 
-// What a compiled kernel says before it touches memory (see codegen/checks.py): program `program` accesses `lanes` times
-// `bytes` bytes, at `addresses`, where `active` (null: everywhere) is not 0. `access` numbers the access in the kernel;
-// `kind` is one of AccessKind, with kUnordered added where programs of the launch are not ordered by atomics.
+// What a compiled kernel says before it touches memory (see codegen/emit/checks.py): program `program` accesses `lanes`
+// times `bytes` bytes, at `addresses`, where `active` (null: everywhere) is not 0. `access` numbers the access in the
+// kernel; `kind` is one of AccessKind, with kUnordered added where programs of the launch are not ordered by atomics.
 // `argument` is the pointer that the addresses were derived from, 0 if that is not known. Does not return where it finds
 // a fault: the launch ends there.
 enum AccessKind : int32_t { kLoad = 0, kStore = 1, kAtomic = 2, kUnordered = 8 };

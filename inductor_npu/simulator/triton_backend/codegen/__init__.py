@@ -1,4 +1,17 @@
-"""TTIR to vector LLVM IR. `generate` is the way in; docs/architecture.md, section 5, tells the design."""
+"""TTIR to vector LLVM IR. `generate` is the way in; docs/architecture.md, section 5, tells the design.
+
+The rooms, from top to bottom; a module imports from its own room and from those below it:
+
+- `kernel`: the LLVM function: arguments, loop over programs, blocks, control flow;
+- `variants`: operations with code of their own;
+- `nests`: loop nests over tiles;
+- `evaluation`: the value of a tile at a chunk of lanes;
+- `emit`: instructions, and `emit/context.py`, what all that is written for one kernel shares;
+- `planning`: what is decided before a line is written;
+- `rewriting`: changes of the kernel's operations before that;
+- `analysis`: facts about its operations and values;
+- `forms`: how a value is held.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +20,8 @@ from typing import Any
 
 from ..mathlib import HostVectors
 from ..ttir.ir import Module
-from .errors import UnsupportedOperation
-from .kernel import CodegenOptions, GeneratedKernel, generate_kernel
+from .kernel.function import GeneratedKernel, generate_kernel
+from .options import CodegenOptions
 
 __all__ = ["CodegenOptions", "GeneratedKernel", "UnsupportedOperation", "generate", "host_options"]
 

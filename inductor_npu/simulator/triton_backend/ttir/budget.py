@@ -93,7 +93,7 @@ class _Planner:
 
     def __init__(self, kernel: Function, target: NpuTarget, forms: Forms, accumulators: set[Value]) -> None:
         self.footprint = Footprint()
-        self._alignment = target.alignment
+        self._alignment = target.burst_bytes
         self._forms = forms
         self._elsewhere = accumulators
         self._spread = _spread_shapes(kernel, forms)

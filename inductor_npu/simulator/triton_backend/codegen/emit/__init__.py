@@ -1,0 +1,1 @@
+"""Instructions: what each operation is for lanes of any form."""

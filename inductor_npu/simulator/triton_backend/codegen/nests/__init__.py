@@ -1,0 +1,1 @@
+"""Loop nests over tiles: what the roots of a group do, chunk by chunk."""

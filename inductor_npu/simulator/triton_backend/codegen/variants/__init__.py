@@ -1,0 +1,1 @@
+"""Operations with code of their own, beside the ordinary loop nest."""
