@@ -22,12 +22,13 @@ from inductor_npu.codegen.analysis.access_forms import Form, renamed
 from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames
+from inductor_npu.codegen.analysis.trace import Condition
 from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.masked_lanes import Fillings, take_filling
 from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.emit.values import TileValue, copy_of
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds, bounds_where
+from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.wide_indices import fits_int32
 
 
@@ -186,11 +187,8 @@ class TileKernel(EmittedKernel):
         return not affine(self.prepare_indexing(index), [axis.symbol for axis in self.axis_of.values()]).nonlinear
 
     def bounds_where(self, difference: sympy.Expr, equality: bool) -> Bounds | None:
-        bounds = bounds_where(difference, equality, self.tile_symbols(), self.axes.lengths)
-        if bounds is None or self.index_dtype != "tl.int32":
-            return bounds
-        ends = [*bounds.low.values(), *bounds.high.values()]
-        return bounds if all(end.is_Integer or fits_int32(end, self.axes.lengths) for end in ends) else None
+        """The bounds of the tile's axes where `difference` is at least 0, or with `equality` 0."""
+        return self.plan.access_forms.bounds(Condition(difference, equality))
 
     def note_predicate(self, mask: TileValue, bounds: Bounds) -> None:
         """The condition `mask` is `bounds`, or implies them."""
