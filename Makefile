@@ -51,7 +51,7 @@ ASCEND_DEVICE := $(ASCEND_VENV)/.device-torch-$(TORCH)
 ASCEND_TEST := $(STRICT) $(ASCEND_PY) $(PYTEST)
 # What depends on which Triton is installed. That kernels are written alike with both is said by the golden ones.
 TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py tests/compile/test_user_kernels.py \
-	tests/programs/test_kernels_in_programs.py tests/tiling/test_launcher.py tests/models tests/test_triton_features.py
+	tests/programs/test_kernels_in_programs.py tests/runtime/test_launcher.py tests/models tests/test_triton_features.py
 
 # What depends on the processor for which the embedded NPU's compiler makes code.
 AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
@@ -163,6 +163,7 @@ lint: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) tools/lint_house_rules.py
+	$(PY) tools/lint_rooms.py
 
 # What Ascend's compiler makes of every kernel of the corpus, compared with the table in git; ARGS=--accept writes that.
 corpus: setup ascend-env

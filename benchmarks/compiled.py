@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.operators import OPERATIONS
-from tests.models.zoo import MODELS, SMALL, Built
+from models.zoo import MODELS, SMALL, Built
 
 Run = Callable[[], Any]
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.operators import OPERATIONS, Operation
 from benchmarks.timing import Side, median_seconds
-from tests.models.zoo import MODELS, SMALL, build
+from models.zoo import MODELS, SMALL, build
 
 
 @dataclass(frozen=True)

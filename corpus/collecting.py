@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 _SOURCES = (
     "corpus/programs",
     "examples",
-    "tests/models/zoo.py",
+    "models",
     "inductor_npu/ascend/collect",
     "inductor_npu/ascend/kernel.py",
 )

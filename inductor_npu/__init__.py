@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from inductor_npu.diagnostics.compile_time.record import (
-    CompileTimes,
-    GraphTime,
-    PhaseTime,
-    compile_times,
-    record_compile_times,
-)
+from inductor_npu.diagnostics.compile_time.record import CompileTimes, compile_times, record_compile_times
+from inductor_npu.diagnostics.compile_time.times import GraphTime, PhaseTime
+from inductor_npu.version import __version__
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from inductor_npu.cache.warmup import Warmup
-    from inductor_npu.diagnostics.explanation.data import Explanation
+    from inductor_npu.diagnostics.explanation.explanation import Explanation
     from inductor_npu.diagnostics.explanation.recorder import Recorded
 
-__version__ = "0.1.0"
 __all__ = [
     "CompileTimes",
     "GraphTime",
@@ -90,7 +85,7 @@ def explain(function: Callable[..., Any], *examples: Any, backward: bool = False
     """Calls `torch.compile(function)(*examples, **keywords)` once and says what torch.compile did: graphs; graph breaks
     with reason and line; recompiles with the guards that failed; kernels with their operators, lines and bytes; what
     ran in eager, and why; caches; compile time by phase. `print` shows it as tables, and it is plain data
-    (inductor_npu.diagnostics.explanation.data.Explanation).
+    (inductor_npu.diagnostics.explanation.explanation.Explanation).
 
     function: a function or module, or what torch.compile returned for one. What an earlier call compiled is not
         compiled again, and not explained; `torch.compiler.reset()` before makes this one the first. Give a compiled

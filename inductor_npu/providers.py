@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import pkgutil
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inductor_npu.errors import ProviderMissingError, UnknownChipError, UnknownProviderError, UnknownTargetError
@@ -22,17 +24,24 @@ DEFAULT_TARGET = "Ascend910B3"
 
 @dataclass(frozen=True)
 class Provider:
-    """One way to get a device `npu`.
+    """One way to get a device `npu`. What belongs to the provider is named, as "module:function" or "module:class", so
+    that nothing above has to import it; None where a provider has no such thing.
 
-    `package` is the module that must be importable; `raw_stream` names the function `(device index) -> int` that
-    gives the handle of the current stream and `empty_strided` the function `(sizes, strides, dtype) -> Tensor` that
-    allocates on the current device with the least overhead (None: use torch.empty_strided). Both as
-    "module:function", so that generated code can import them directly. `interface` names the class that Dynamo and
-    Inductor ask about the device. `compile_only_driver` names, as "module:class", a driver of Triton with a class
-    method `activate` that makes it the driver of a forked process, which compiles but never touches the device (None:
-    processes that compile are not forked; see codegen/scheduling/ahead_of_time.py), `most_children` how many of such processes are of
-    use. `asserts` says whether kernels are compiled with their asserts of indices, `float64` whether they may compute
-    in that type.
+    package: the module that must be importable.
+    raw_stream: `(device index) -> int`, the handle of the current stream. Generated code imports it.
+    interface: the class that Dynamo and Inductor ask about the device.
+    empty_strided: `(sizes, strides, dtype) -> Tensor`, allocates on the current device with the least overhead (None:
+        torch.empty_strided does). Generated code imports it.
+    compile_only_driver: a driver of Triton with a class method `activate` that makes it the driver of a forked process,
+        which compiles but never touches the device (None: codegen/scheduling/ahead_of_time.py forks none).
+    most_children: how many of such processes are of use.
+    compile_modes: `() -> dict[str, str]`, the modes of this process that change compiled kernels, by name.
+    is_observed: `() -> bool`, whether each launch of a kernel that is loaded now is observed.
+    known_error: `(error, kernel name) -> Exception | None`, what to raise in place of an error of the provider's
+        compiler.
+    module_lines: `() -> Sequence[str]`, lines of the provider's own in the header of each generated module.
+    asserts: whether kernels are compiled with their asserts of indices.
+    float64: whether kernels may compute in that type.
     """
 
     name: str
@@ -42,6 +51,10 @@ class Provider:
     empty_strided: str | None = None
     compile_only_driver: str | None = None
     most_children: int = 0
+    compile_modes: str | None = None
+    is_observed: str | None = None
+    known_error: str | None = None
+    module_lines: str | None = None
     asserts: bool = True
     float64: bool = True
 
@@ -61,6 +74,8 @@ ASCEND = Provider(
     "inductor_npu.ascend_chip.interface:AscendInterface",
     compile_only_driver="inductor_npu.ascend_chip.compile_only:CompileOnlyDriver",
     most_children=8,  # a kernel takes seconds, nearly all of them in programs of Ascend's
+    known_error="inductor_npu.ascend_chip.refusals:known_error",
+    module_lines="inductor_npu.ascend_chip.other_backends:module_lines",
     # The option that keeps them has Ascend's Triton print, and write a folder, for each kernel.
     asserts=False,
     float64=False,
@@ -74,6 +89,8 @@ SIMULATOR = Provider(
     "inductor_npu.simulator.triton_backend.compile_only:CompileOnlyDriver",
     # A ResNet's training step, whose compile takes 25.5 s, took 22.7 with one child, 19.9 with two and 19.7 with three.
     most_children=2,
+    compile_modes="inductor_npu.simulator.triton_backend.modes:compile_modes",
+    is_observed="inductor_npu.simulator.triton_backend.observer:is_observing",
 )
 PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR)}
 NO_PROVIDER = "none"
@@ -121,6 +138,30 @@ def current_provider() -> Provider:
     explicitly.
     """
     return select_provider() or SIMULATOR
+
+
+def compile_modes() -> Mapping[str, str]:
+    """The modes of this process that change the kernels which it compiles, by name."""
+    named = current_provider().compile_modes
+    return {} if named is None else pkgutil.resolve_name(named)()
+
+
+def is_observed() -> bool:
+    """Whether each launch of a kernel that is loaded now is observed."""
+    named = current_provider().is_observed
+    return named is not None and pkgutil.resolve_name(named)()
+
+
+def known_error(error: Exception, kernel: str) -> Exception | None:
+    """What to raise in place of `error`, with which `kernel` did not compile; None if the provider does not know it."""
+    named = current_provider().known_error
+    return None if named is None else pkgutil.resolve_name(named)(error, kernel)
+
+
+def module_lines() -> Sequence[str]:
+    """Lines of the provider's own in the header of the module that is generated now."""
+    named = current_provider().module_lines
+    return () if named is None else pkgutil.resolve_name(named)()
 
 
 def current_target() -> NpuTarget:

@@ -15,6 +15,7 @@ import pytest
 
 import inductor_npu
 from inductor_npu import identity, providers
+from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 from inductor_npu.support import versions
 from tests.processes import run_forked
 
@@ -94,6 +95,11 @@ def test_sources_that_cannot_be_read_are_never_found_again(tmp_path: Path) -> No
     assert identity.hash_files(tmp_path, missing) != identity.hash_files(tmp_path, missing)
 
 
+def test_graph_passes_have_sources_that_can_be_read() -> None:
+    """Inductor keys its graphs by this: were it another text in each process, none would ever be found."""
+    assert NpuGraphPasses().uuid() == identity.source_hash(["lowering/graph_passes"])
+
+
 # What the code generator imports of this package beside what is hashed, and why no generated code follows it.
 DECIDES_NO_CODE = {
     "ascend_chip": "drives the device; what it takes for too large a kernel is in the hash",
@@ -104,6 +110,8 @@ DECIDES_NO_CODE = {
     "setup/__init__.py": "has no code",
     "setup/arrival.py": "decides when something is registered, not what",
     "setup/garbage.py": "decides when memory is freed",
+    "simulator/__init__.py": "has no code",
+    "simulator/memory_check.py": "says whether kernels get checks, which is in their keys",
     "support": "reads variables that are in the keys; decides when something is registered, not what",
 }
 

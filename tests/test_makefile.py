@@ -44,9 +44,16 @@ def test_each_target_sets_up_what_it_needs_first(target: str, work: str, tmp_pat
     assert f"{tmp_path / 'venv'}/bin/python {work}" in plan
 
 
-def test_lint_runs_linter_formatter_type_checker_and_house_rules(tmp_path: Path) -> None:
+def test_lint_runs_linter_formatter_type_checker_house_rules_and_rules_of_imports(tmp_path: Path) -> None:
     plan = plan_of("lint", tmp_path / "venv")
-    for step in ("-r requirements.txt", "ruff check", "ruff format --check", "-m mypy", "lint_house_rules.py"):
+    for step in (
+        "-r requirements.txt",
+        "ruff check",
+        "ruff format --check",
+        "-m mypy",
+        "lint_house_rules.py",
+        "lint_rooms.py",
+    ):
         assert step in plan
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from inductor_npu import providers
-from inductor_npu.errors import ProviderMissingError, UnknownProviderError, UnknownTargetError
+from inductor_npu.errors import NpuWarning, ProviderMissingError, UnknownProviderError, UnknownTargetError
+from inductor_npu.simulator.triton_backend import observer
 
 
 def test_none_leaves_torch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +65,57 @@ def test_unknown_target_names_the_known_ones(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("INDUCTOR_NPU_TARGET", "Ascend999")
     with pytest.raises(UnknownTargetError, match=r"'Ascend999'.*Ascend910B3"):
         providers.current_target()
+
+
+# ---- what a provider names, and nothing above imports
+
+
+@pytest.fixture
+def on_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose device torch_npu provides. It need not be installed."""
+    monkeypatch.setattr(providers, "select_provider", lambda: providers.ASCEND)
+
+
+def test_modes_that_change_kernels_are_the_embedded_npus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDUCTOR_NPU_CHECKED", "0")
+    monkeypatch.setenv("INDUCTOR_NPU_RECORD", "1")
+    assert providers.compile_modes() == {"INDUCTOR_NPU_CHECKED": "0", "INDUCTOR_NPU_RECORD": "1"}
+
+
+@pytest.mark.usefixtures("on_ascend")
+def test_on_ascend_no_mode_changes_kernels_and_nobody_observes() -> None:
+    assert providers.compile_modes() == {} and not providers.is_observed()
+
+
+def test_launches_are_observed_while_somebody_does() -> None:
+    assert not providers.is_observed()
+    with observer.observe(lambda source, grid, arguments, launch: launch()):
+        assert providers.is_observed()
+
+
+def test_the_embedded_npus_errors_stay_what_they_are() -> None:
+    assert providers.known_error(ValueError("a reason"), "f") is None
+
+
+def _as_one_line(error: Exception, kernel: str) -> Exception:
+    return RuntimeError(f"{kernel}: {error}")
+
+
+def test_a_provider_knows_the_errors_of_its_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = dataclasses.replace(providers.SIMULATOR, known_error=f"{__name__}:{_as_one_line.__name__}")
+    monkeypatch.setattr(providers, "select_provider", lambda: provider)
+    assert str(providers.known_error(ValueError("a reason"), "f")) == "f: a reason"
+
+
+@pytest.mark.usefixtures("on_ascend")
+def test_on_ascend_a_module_warns_of_another_backend_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._inductor, "config", SimpleNamespace(npu_backend="mlir"))
+    with pytest.warns(NpuWarning, match="'mlir'"):
+        exec("\n".join(providers.module_lines()))
+
+    monkeypatch.setattr(torch._inductor, "config", SimpleNamespace(npu_backend="default"))
+    assert providers.module_lines() == ()
+
+
+def test_without_torch_npu_a_module_has_no_lines_of_the_provider() -> None:
+    assert providers.module_lines() == ()

@@ -18,7 +18,7 @@ import pytest
 from tests.part import Part
 
 # Tests of these folders compile whole graphs, seconds for each case; elsewhere a case costs next to nothing.
-COMPILING = ("codegen", "compile", "explanation", "fuzz", "graph_passes", "models", "precision", "programs")
+COMPILING = ("codegen", "compile", "diagnostics/explanation", "fuzz", "lowering", "models", "precision", "programs")
 
 _TRIED_LATER = ("slow", "sweep", "budget", "ascend")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 SUITE: dict[str, tuple[str, ...]] = {
     # What is compared with no compile: signatures, patches, versions, hooks.
     "tests/test_signatures.py": (),
-    "tests/test_compat.py": (),
-    "tests/test_versions.py": (),
-    "tests/test_registration.py": (),
+    "tests/setup/test_compat.py": (),
+    "tests/support/test_versions.py": (),
+    "tests/setup/test_registration.py": (),
     # DeviceInterface, DeviceOpOverrides, the benchmarker; grids and launchers (GridExpr, TritonCompileResult).
     "tests/device_interface/test_interface.py": (),
-    "tests/tiling/test_grid.py": (),
-    "tests/tiling/test_launcher.py": (),
+    "tests/runtime/test_grid.py": (),
+    "tests/runtime/test_launcher.py": (),
     "tests/tiling/test_candidates.py": (),
     # TritonScheduling, TritonKernel, its overrides, CSE, wrapper: kernels letter by letter, then values.
     "tests/codegen/test_golden.py": (),
@@ -39,7 +39,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     ),
     "tests/compile/test_user_kernels.py": ("test_user_kernel_between_generated_ones", "test_autotuned_user_kernel"),
     "tests/compile/test_accuracy_mode.py": ("test_the_first_kernel_that_differs_is_named",),
-    "tests/codegen/test_lookahead.py": ("test_the_code_is_the_same_as_without_a_child",),
+    "tests/codegen/scheduling/test_ahead_of_time.py": ("test_the_code_is_the_same_as_without_a_child",),
     "tests/cache/test_warmup.py": ("test_a_later_process_compiles_nothing",),
     # Dynamo: sizes, guards, the log of compile times; what is explained.
     "tests/compile/test_dynamic_shapes.py": (
@@ -47,16 +47,16 @@ SUITE: dict[str, tuple[str, ...]] = {
         "test_dynamic_batch_with_gradients",
         "test_a_tensor_and_a_row_that_was_taken_from_it_between_two_graphs",
     ),
-    "tests/compile_time/test_record.py": ("test_a_cold_training_step_goes_through_all_phases",),
-    "tests/explanation/test_explain.py": (
+    "tests/diagnostics/compile_time/test_record.py": ("test_a_cold_training_step_goes_through_all_phases",),
+    "tests/diagnostics/explanation/test_explain.py": (
         "test_one_graph_of_one_kernel",
         "test_a_graph_break_has_a_reason_and_the_users_line",
         "test_a_branch_of_cond_computes_its_operators_and_not_cond",
         "test_seeds_of_random_numbers_are_no_library_call",
     ),
     # The device pass, AOTAutograd, random numbers, checkpoints, donated buffers.
-    "tests/graph_passes/test_inductor_passes.py": ("test_convolutions_take_their_operands_as_they_lie",),
-    "tests/graph_passes/test_passes.py": (
+    "tests/lowering/graph_passes/test_inductor_passes.py": ("test_convolutions_take_their_operands_as_they_lie",),
+    "tests/lowering/graph_passes/test_passes.py": (
         "test_all_run_by_default_in_their_order",
         "test_the_switch_is_part_of_the_cache_key",
         "test_passes_of_the_user_run_as_ever_and_see_the_graph_before_ours",

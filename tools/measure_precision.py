@@ -42,7 +42,7 @@ OPERATORS_HEADER = """
 
 `torch.compile` on npu, float32, against PyTorch in float64 on the CPU; beside it eager PyTorch in float32 on the CPU.
 Where Ascend's compiler has no vector code for a function, compiled code has a form of its own of operations that it
-vectorises (`inductor_npu/codegen/device_functions`), a few units less exact than the C library. *Other kind*: how many
+vectorises (`inductor_npu/runtime/device_functions`), a few units less exact than the C library. *Other kind*: how many
 elements are infinite, NaN or of another sign where the exact result is not. What PyTorch decomposes (sigmoid, gelu,
 ...) loses what its formula loses, in eager as well. Reductions of half types accumulate in float32.
 `tests/precision` holds the bounds.

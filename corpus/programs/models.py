@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from corpus.programs.program import Program, differentiate, family
-from tests.models import zoo
+from models import zoo
 
 OPTIMIZERS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
     "sgd momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-4),

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import inductor_npu
 from inductor_npu.ascend.collect.afresh import compiled_afresh
 from inductor_npu.ascend.collect.collection import Collection
 from inductor_npu.ascend.collect.collector import collecting
@@ -20,10 +19,13 @@ from inductor_npu.ascend.collect.program import DATA_LIMIT, run_program
 from inductor_npu.ascend.compilation import compile_kernels
 from inductor_npu.ascend.environment import AscendEnvironment, find_environment
 from inductor_npu.ascend.report.build import make_row
-from inductor_npu.ascend.report.model import Report, sorted_by_cost
+from inductor_npu.ascend.report.model import sorted_by_cost
+from inductor_npu.ascend.report.report import Report
 from inductor_npu.errors import OtherTargetError
 from inductor_npu.providers import DEFAULT_TARGET, current_target
+from inductor_npu.setup import autoload
 from inductor_npu.target import get_target
+from inductor_npu.version import __version__
 
 OnDone = Callable[[str, int, int], None]  # (what is done to the kernels, how many are done, of how many)
 
@@ -54,7 +56,7 @@ def check(
         raise OtherTargetError(target=target, own=own)
     environment = find_environment()
     environment.check_target(own)
-    inductor_npu.enable("simulator")
+    autoload.enable("simulator")
     from inductor_npu import config  # imports torch
 
     with tempfile.TemporaryDirectory(prefix="inductor-npu-check-") as name:
@@ -172,7 +174,7 @@ def _versions(environment: AscendEnvironment) -> dict[str, str]:
 
     compiler = {name: environment.versions[name] for name in ("triton-ascend", "ascendnpu-ir")}
     return {
-        "inductor-npu": inductor_npu.__version__,
+        "inductor-npu": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         **compiler,

@@ -7,17 +7,22 @@ import os
 import warnings
 
 from inductor_npu.errors import NpuWarning
-from inductor_npu.providers import ASCEND, NO_PROVIDER, PROVIDER_VARIABLE, current_provider
+from inductor_npu.providers import NO_PROVIDER, PROVIDER_VARIABLE
 
 _VARIABLE = "TORCHINDUCTOR_NPU_BACKEND"
 
 
-def other_backend() -> str:
-    """The backend of torch_npu's that `options={"npu_backend": ...}` asks for in this compile; "" for none."""
+def module_lines() -> tuple[str, ...]:
+    """What a generated module does where `options={"npu_backend": ...}` asks for a backend of torch_npu's in this
+    compile: it warns when it is loaded. Nothing where none is asked for.
+    """
     from torch._inductor import config
 
-    name = getattr(config, "npu_backend", "") if current_provider() is ASCEND else ""
-    return "" if name == "default" else name
+    name = getattr(config, "npu_backend", "")
+    if name in ("", "default"):
+        return ()
+    warn = warn_that_it_is_not_used.__name__
+    return f"from {__name__} import {warn}", f"{warn}({name!r})"
 
 
 def answer_the_variable() -> None:

@@ -3,8 +3,8 @@
 Both are kept (`library_hashes`) for the next process. Torch's, of thousands of small files, is given to torch when the
 first compile begins. Where nobody has kept it, it is taken there and then: another thread would gain nothing, as it and
 the one that traces would wait for each other at each file. Triton's, of a library of 400 MB, comes from its own
-function (setup/compat.py has that look here first), which another thread calls beside Dynamo's tracing: torch 2.13 can do so
-(`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
+function (setup/compat.py has that look here first), which another thread calls beside Dynamo's tracing: torch 2.13 can
+do so (`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu import config, identity
+from inductor_npu import config, identity, providers
 from inductor_npu.cache.entry import Key
 
 KIND = "kernel"
@@ -93,17 +93,13 @@ def _torch_runtime() -> str:
 
 
 def _settings() -> dict[str, str]:
-    """What Triton's compilers look at in this process's environment."""
+    """What compilers look at in this process's environment: Triton's, and the provider's."""
     from triton._C.libtriton import get_cache_invalidating_env_vars
-
-    from inductor_npu.simulator import memory_check
-    from inductor_npu.simulator.triton_backend import launch_record
 
     return {
         **get_cache_invalidating_env_vars(),
         "TRITON_DEFAULT_FP_FUSION": os.environ.get("TRITON_DEFAULT_FP_FUSION", "1"),
-        launch_record.RECORD_VARIABLE: str(int(launch_record.is_counting())),
-        memory_check.CHECKED_VARIABLE: str(int(memory_check.is_checked())),
+        **providers.compile_modes(),
     }
 
 

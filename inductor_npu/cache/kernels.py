@@ -21,7 +21,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.virtualized import V
 
-from inductor_npu import config
+from inductor_npu import config, providers
 from inductor_npu.cache import artifact, misses
 from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import device_index, generated_with, key_of, shown_name
@@ -141,13 +141,11 @@ def mode() -> str:
 
 def why_not_used() -> str | None:
     """Why compiled kernels are neither kept nor looked for now; None if they are."""
-    from inductor_npu.simulator.triton_backend import observer
-
     if mode() == OFF:
         return "INDUCTOR_NPU_CACHE=off"
     if inductor_config.force_disable_caches:
         return "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"
-    if observer.is_observing():
+    if providers.is_observed():
         return "kernels are being collected for a check"
     for variable in ("TRITON_INTERPRET", "TRITON_KERNEL_OVERRIDE", "TRITON_KERNEL_DUMP", "TRITON_ALWAYS_COMPILE"):
         if is_on(variable):

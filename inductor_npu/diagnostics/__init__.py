@@ -1,1 +1,1 @@
-"""What the package says about itself: compile times, explanations of what torch.compile did, what is off on a machine."""
+"""What the package says of itself: compile times, what torch.compile did, what is off on a machine."""

@@ -22,14 +22,6 @@ from inductor_npu.runtime.grid import written_out
 log = logging.getLogger(__name__)
 
 
-def _known_error(error: Exception, kernel: str) -> Exception | None:
-    if providers.current_provider() is not providers.ASCEND:
-        return None
-    from inductor_npu.ascend_chip.refusals import known_error
-
-    return known_error(error, kernel)
-
-
 class NpuAutotuner(stock.CachingAutotuner):
     """CachingAutotuner for `npu`: a kernel that does not fit gets other blocks instead of an error.
 
@@ -55,7 +47,7 @@ class NpuAutotuner(stock.CachingAutotuner):
         try:
             result = super()._precompile_config(cfg, **named)
         except Exception as error:
-            if refused := _known_error(error, self.fn.__name__):
+            if refused := providers.known_error(error, self.fn.__name__):
                 raise refused from error
             raise
         return launcher.NpuCompileResult(result.kernel, result.config, result.compile_meta, result.inductor_meta)

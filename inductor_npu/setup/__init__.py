@@ -1,1 +1,1 @@
-"""Start-up: what `import torch` runs, what is registered with Dynamo and Inductor, and every touch of their private state."""
+"""Start-up: what `import torch` runs, what is registered with Dynamo and Inductor, touches of their private state."""

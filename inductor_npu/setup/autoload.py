@@ -21,6 +21,7 @@ from inductor_npu.providers import (
     Provider,
     select_provider,
 )
+from inductor_npu.setup import stand_in
 from inductor_npu.support.import_hooks import after_import, if_it_fails
 
 _active: Provider | None = None
@@ -55,9 +56,7 @@ def before_torch_npu() -> ModuleSpec | None:
     """
     wanted = os.environ.get(PROVIDER_VARIABLE, "").strip().lower()
     if wanted == SIMULATOR.name:
-        from inductor_npu.setup import stand_in
-
-        return stand_in.install()
+        return stand_in.install(activate=run)
     if wanted == NO_PROVIDER:
         return None
     if_it_fails(ASCEND.package, _leave_torch_usable)
@@ -120,13 +119,12 @@ def _activate(provider: Provider) -> None:
 
 
 def _install_simulator() -> None:
-    from inductor_npu.setup import stand_in
     from inductor_npu.simulator.device import npu
     from inductor_npu.simulator.triton_backend import selection
 
     npu.install()
     selection.install()
-    stand_in.install_if_wanted()
+    stand_in.install_if_wanted(activate=run)
 
 
 def _another_backend_is_installed() -> bool:

@@ -1,6 +1,6 @@
 """Every touch of torch's and Triton's private state that no official hook covers, in one list.
 
-Each entry names the symbol, why it has to be touched, and the versions that need it; `tests/test_compat.py`
+Each entry names the symbol, why it has to be touched, and the versions that need it; `tests/setup/test_compat.py`
 counts the entries and fails when one of them is no longer needed. Nothing here imports Dynamo, Inductor or Triton at
 module level.
 """

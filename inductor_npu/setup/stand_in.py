@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -44,7 +44,10 @@ def npu_fusion_attention(*args: object, **kwargs: object) -> None:
 
 
 class _StandInFinder(MetaPathFinder, Loader):
-    """Finds the stand-in where Python looks for torch_npu."""
+    """Finds the stand-in where Python looks for torch_npu. `activate` brings torch.npu, once torch is there."""
+
+    def __init__(self, activate: Callable[[], None]) -> None:
+        self._activate = activate
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -60,28 +63,28 @@ class _StandInFinder(MetaPathFinder, Loader):
         module._autoload = lambda: None  # type: ignore[attr-defined]
         import torch
 
-        from inductor_npu.setup import autoload
-
-        autoload.run()
+        self._activate()
         module.npu = sys.modules[f"{NAME}.npu"] = torch.npu  # type: ignore[attr-defined]
         module.npu_fusion_attention = npu_fusion_attention  # type: ignore[attr-defined]
         module.__version__ = torch.__version__.partition("+")[0]  # type: ignore[attr-defined]
 
 
-def install_if_wanted() -> None:
+def install_if_wanted(activate: Callable[[], None]) -> None:
     """Installs the stand-in where INDUCTOR_NPU_AS_TORCH_NPU is on, or the package whose place it takes is installed,
     too: its device would be a second `npu`. Else, where the variable is not set, accelerate's import says so.
     """
     if is_on(VARIABLE) or ASCEND.is_installed():
-        install()
+        install(activate)
     elif VARIABLE not in os.environ:
         after_import("accelerate.state", _say_that_the_cpu_is_chosen)
 
 
 @functools.cache
-def install() -> ModuleSpec | None:
-    """Makes `import torch_npu` find the stand-in, whose spec is returned. Calling it again changes nothing."""
-    finder = _StandInFinder()
+def install(activate: Callable[[], None]) -> ModuleSpec | None:
+    """Makes `import torch_npu` find the stand-in, whose spec is returned. `activate` is called when it is imported, and
+    activates the provider of this process. Calling it again changes nothing.
+    """
+    finder = _StandInFinder(activate)
     sys.meta_path.insert(0, finder)
     return finder.find_spec(NAME)
 

@@ -1,1 +1,1 @@
-"""What any part may use and nothing here knows a device: files, switches, units, the terminal, other software's versions."""
+"""What any part may use, and what knows no device: files, switches, units, the terminal, versions of other software."""

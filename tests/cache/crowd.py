@@ -39,7 +39,7 @@ from tests.cache.findings import Findings, as_if_later
 
 
 def _network(x: torch.Tensor) -> torch.Tensor:
-    """As many kernels as make processes that compile ahead worth their while (inductor_npu/codegen/scheduling/ahead_of_time.py)."""
+    """As many kernels as make processes that compile ahead worth their while (codegen/scheduling/ahead_of_time.py)."""
     functions = torch.nn.functional
     between = (torch.sin, functions.gelu, functions.normalize, functions.silu, torch.tanh, functions.softplus)
     for compute in between:

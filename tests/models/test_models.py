@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from tests.models.zoo import MODELS, build
+from models.zoo import MODELS, build
 
 pytestmark = pytest.mark.slow
 

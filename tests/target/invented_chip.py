@@ -62,7 +62,7 @@ def _golden() -> None:
 def _model(name: str) -> None:
     import torch
 
-    from tests.models import zoo
+    from models import zoo
 
     model, inputs, call = zoo.build(name)
     with torch.no_grad():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.models import zoo
+from models import zoo
 from tests.processes import run_python
 
 pytestmark = pytest.mark.compiled

@@ -24,6 +24,7 @@ BAD = {
 GOOD = {
     "assignment onto our own object": "import torch\nclass A: ...\na = A()\na.dtype = torch.float32\n",
     "a public knob": "from triton import knobs\nknobs.cache.manager_class = None\n",
+    "a field of the graph that is compiled": "from torch._inductor.virtualized import V\nV.graph.x = 'a reason'\n",
     "a handler that names its exception": "try:\n    f()\nexcept KeyError:\n    pass\n",
     "an address with slashes": "'https://example.org/a/optimal/b'\n",
 }

@@ -1,15 +1,9 @@
-"""Linting TTIR, and files of kernels."""
+"""What the rules find in a kernel's TTIR."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
-
-from inductor_npu.errors import LintFileError
-from inductor_npu.simulator.triton_backend.ttir.lexer import ParseError
-from inductor_npu.simulator.triton_backend.ttir.passes import RecursionNotSupportedError
 
 from .checks import hits
 from .kernel import Kernel
@@ -50,10 +44,11 @@ class LintedKernel:
 
 def lint_ttir(text: str) -> tuple[LintFinding, ...]:
     """What the rules find in the kernel of a TTIR module, worst first. Raises ParseError, ValueError."""
-    return _sorted(Kernel(text))
+    return lint_kernel(Kernel(text))
 
 
-def _sorted(kernel: Kernel) -> tuple[LintFinding, ...]:
+def lint_kernel(kernel: Kernel) -> tuple[LintFinding, ...]:
+    """What the rules find in `kernel`, worst first."""
     found = []
     for hit in hits(kernel):
         file, line = (None, None) if hit.line is None else (hit.line.file, hit.line.line)
@@ -61,32 +56,3 @@ def _sorted(kernel: Kernel) -> tuple[LintFinding, ...]:
     return tuple(
         sorted(found, key=lambda finding: (SEVERITIES.index(finding.about.severity), finding.line or 0, finding.rule))
     )
-
-
-def lint_file(path: Path, arguments: Mapping[str, str] | None = None) -> list[LintedKernel]:
-    """Lints the kernels of a Python file, or the kernel of a `.ttir` file.
-
-    arguments: types and values of kernels' arguments by name, as texts: "*bf16", "i64", "128". Of the others they are
-    guessed; each guess is an assumption of the result. The file is not run: docs/ascend.md says what of it is.
-
-    Raises LintFileError for a file that is not there, cannot be read or parsed, or holds no kernel.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise LintFileError(file=path, reason="there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LintFileError(file=path, reason=f"it cannot be read: {error}") from error
-    if path.suffix == ".ttir":
-        return [_linted_ttir(path, text)]
-    from .source import lint_source
-
-    return lint_source(path, text, dict(arguments or {}))
-
-
-def _linted_ttir(path: Path, text: str) -> LintedKernel:
-    try:
-        kernel = Kernel(text)
-    except (ParseError, RecursionNotSupportedError, ValueError) as error:
-        raise LintFileError(file=path, reason=f"it is no TTIR that can be read: {error}") from error
-    return LintedKernel(kernel.name, _sorted(kernel))

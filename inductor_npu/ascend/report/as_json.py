@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from inductor_npu.ascend.report.model import Report, Row
+from inductor_npu.ascend.report.model import CheckedProgram, Row
 
 SCHEMA = 1  # counts up when a field changes its meaning or goes; fields may be added
 
 
-def as_json(report: Report) -> str:
+def as_json(report: CheckedProgram) -> str:
     """One object; docs/ascend.md describes its fields."""
     data = {
         "schema": SCHEMA,

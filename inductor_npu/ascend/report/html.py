@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from inductor_npu.ascend.report import advice
-from inductor_npu.ascend.report.model import UNKNOWN, Report, Row
+from inductor_npu.ascend.report.model import UNKNOWN, CheckedProgram, Row
 from inductor_npu.ascend.report.table import PIPES, agreement_text, finding_text, warning_text
 from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
 
@@ -28,7 +28,7 @@ _MOST_RANKED = 12  # kernels in the overview; all are below it
 _SHOWN_FINDINGS = 3  # of one kernel, beside those with other advice; the rest is folded away
 
 
-def as_html(report: Report) -> str:
+def as_html(report: CheckedProgram) -> str:
     """The whole page."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     body = [_header(report), _tiles(report), _ranking(report), _kernels(report), _omissions(report), _footer(report)]
@@ -49,7 +49,7 @@ def as_html(report: Report) -> str:
 """
 
 
-def _header(report: Report) -> str:
+def _header(report: CheckedProgram) -> str:
     alerts = ""
     if report.status:
         how = f"signal {-report.status}" if report.status < 0 else f"exit status {report.status}"
@@ -64,7 +64,7 @@ def _header(report: Report) -> str:
     )
 
 
-def _tiles(report: Report) -> str:
+def _tiles(report: CheckedProgram) -> str:
     if not report.rows:
         return ""
     shown = {verdict: count for verdict, count in report.counts.items() if count}
@@ -101,7 +101,7 @@ def _tile(label: str, big: str, note: str) -> str:
     )
 
 
-def _ranking(report: Report) -> str:
+def _ranking(report: CheckedProgram) -> str:
     rows = report.rows[:_MOST_RANKED]
     if len(report.rows) < 2:
         return ""
@@ -138,7 +138,7 @@ def _first_reason(row: Row) -> str:
     return escape(row.refusal.message if row.refusal is not None else "no estimate")
 
 
-def _kernels(report: Report) -> str:
+def _kernels(report: CheckedProgram) -> str:
     if not report.rows:
         return ""
     return "<h2>Kernels</h2>\n" + "".join(_kernel(row, report.unified_buffer) for row in report.rows)
@@ -288,14 +288,14 @@ def _assumptions(row: Row) -> str:
     return f'<details><summary>{title}</summary><ul class="assumptions">{items}</ul></details>\n'
 
 
-def _omissions(report: Report) -> str:
+def _omissions(report: CheckedProgram) -> str:
     items = "".join(
         f"<li><code>{escape(omission.kernel)}</code>: {escape(omission.reason)}</li>" for omission in report.omissions
     )
     return f'<h2>Not checked</h2>\n<section class="panel ranking"><ul>{items}</ul></section>\n' if items else ""
 
 
-def _footer(report: Report) -> str:
+def _footer(report: CheckedProgram) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     return (
         "<footer>Cycles are estimates from the compiled kernel for its busiest core, not measurements; the pipes run "

@@ -1,4 +1,4 @@
-"""The result of a check as plain data."""
+"""What a check found, as plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from inductor_npu.ascend.collect.collection import Omission
 from inductor_npu.ascend.hivm import Cycles, Finding, Verdict
 from inductor_npu.ascend.report.least import Repeat
-from inductor_npu.support import terminal
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement
@@ -106,7 +105,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckedProgram:
     """A checked program: its kernels, what costs most first (refused ones before all others).
 
     `status` is the program's exit status, None where it ran in this process; `advice` says why there are no kernels, if
@@ -131,24 +130,6 @@ class Report:
         """The sum of a row's number over all launches of the program; None if it is unknown for one of the compiled."""
         known = [(getattr(row, name), row.launches) for row in self.rows if row.refusal is None]
         return None if any(value is None for value, _ in known) else sum(value * count for value, count in known)
-
-    def table(self, width: int | None = None) -> str:
-        """The report as text, `width` characters wide (default: the terminal's)."""
-        from inductor_npu.ascend.report.table import render
-
-        return terminal.as_text(render(self), width)
-
-    def to_json(self) -> str:
-        """The report as JSON; the field "schema" counts up when a field changes its meaning or goes."""
-        from inductor_npu.ascend.report.as_json import as_json
-
-        return as_json(self)
-
-    def to_html(self) -> str:
-        """The report as one HTML page that needs nothing else."""
-        from inductor_npu.ascend.report.html import as_html
-
-        return as_html(self)
 
 
 def sorted_by_cost(rows: Sequence[Row]) -> tuple[Row, ...]:

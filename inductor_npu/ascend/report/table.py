@@ -13,7 +13,7 @@ from rich.text import Text
 
 from inductor_npu.ascend.hivm import Finding
 from inductor_npu.ascend.report import advice
-from inductor_npu.ascend.report.model import UNKNOWN, Report, Row
+from inductor_npu.ascend.report.model import UNKNOWN, CheckedProgram, Row
 from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"kernel\.py:(\d+): ")  # what the toolchain calls the file 
 PIPES = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar", "cube": "cube"}
 
 
-def render(report: Report) -> RenderableType:
+def render(report: CheckedProgram) -> RenderableType:
     """The report for rich's console: summary, table, what to write instead, what is not in it."""
     parts: list[RenderableType] = [_summary(report)]
     if report.rows:
@@ -41,7 +41,7 @@ def render(report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def _summary(report: Report) -> Text:
+def _summary(report: CheckedProgram) -> Text:
     counts = [f"[{COLOURS[name]}]{count} {name}[/]" for name, count in report.counts.items() if count]
     moved, least = report.total("bytes_moved"), report.total("bytes_least")
     launches = sum(row.launches for row in report.rows)
@@ -55,7 +55,7 @@ def _summary(report: Report) -> Text:
     return Text.from_markup(text)
 
 
-def _table(report: Report, notes: list[str]) -> Table:
+def _table(report: CheckedProgram, notes: list[str]) -> Table:
     """A row a kernel. `notes` gets what to write instead, which the rows refer to by number."""
     table = Table(box=box.HORIZONTALS, pad_edge=False, expand=True, show_lines=True)
     table.add_column("Kernel, launches\nOperators\nSource", ratio=5, overflow="fold")

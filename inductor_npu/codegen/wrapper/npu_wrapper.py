@@ -9,7 +9,6 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.ascend_chip.other_backends import other_backend
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.emitted import EmittedKernel
@@ -135,9 +134,7 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
                 "from inductor_npu.runtime.graph_capture import warn_missing as warn_graph_capture_missing"
             )
             self.header.writeline("warn_graph_capture_missing()")
-        if other := other_backend():
-            self.imports.writeline("from inductor_npu.ascend_chip.other_backends import warn_that_it_is_not_used")
-            self.header.writeline(f"warn_that_it_is_not_used({other!r})")
+        self.header.writelines(providers.module_lines())
 
 
 class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):

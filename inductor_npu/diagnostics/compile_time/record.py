@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from inductor_npu.diagnostics.compile_time.phases import Phase
+from inductor_npu.diagnostics.compile_time.times import GraphTime, PhaseTime
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,38 +18,6 @@ if TYPE_CHECKING:
 # In place of a compile id.
 OUTSIDE = "outside torch.compile"
 _NANOSECONDS = 1e9
-
-
-@dataclass(frozen=True)
-class PhaseTime:
-    """Time in one phase, without the phases inside it: seconds on the clock, seconds of the processor that its thread
-    took, and how many spans were timed.
-    """
-
-    phase: Phase
-    seconds: float
-    processor_seconds: float
-    spans: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "phase": self.phase.value,
-            "seconds": self.seconds,
-            "processor_seconds": self.processor_seconds,
-            "spans": self.spans,
-        }
-
-
-@dataclass(frozen=True)
-class GraphTime:
-    """What one graph took: `compile_id` is torch's, such as 0/0; its backward, compiled later, counts with it."""
-
-    compile_id: str
-    phases: tuple[PhaseTime, ...]
-
-    @property
-    def seconds(self) -> float:
-        return sum(phase.seconds for phase in self.phases)
 
 
 @dataclass
@@ -105,8 +74,11 @@ class CompileTimes:
 
     def __rich__(self) -> RenderableType:
         from inductor_npu.diagnostics.compile_time.table import table
+        from inductor_npu.support.units import plural
 
-        return table(self)
+        compiles = plural(len(self.graphs), "compile")
+        kernels = f"{self.kernels_compiled} compiled, {self.kernels_found} found"
+        return table(f"Compile time: {compiles}; kernels: {kernels}", self.phases)
 
     def __str__(self) -> str:
         from inductor_npu.support import terminal

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inductor_npu import __version__
 from inductor_npu.cache.location import kernel_store, user_store
 from inductor_npu.diagnostics.doctor import machine, probe
 from inductor_npu.providers import (
@@ -19,6 +18,7 @@ from inductor_npu.providers import (
     Provider,
 )
 from inductor_npu.support import cann, host_compiler, versions
+from inductor_npu.version import __version__
 
 OURS = "inductor_npu."
 

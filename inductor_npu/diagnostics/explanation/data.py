@@ -1,4 +1,4 @@
-"""An explanation as plain data: frozen, comparable, printable, and JSON."""
+"""What torch.compile did, as plain data: frozen, comparable, and JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.compile_time.record import CompileTimes
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 class Pass(str, Enum):
@@ -159,8 +156,8 @@ class CacheLookups:
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """What torch.compile did while it was observed. `print` shows it as tables.
+class Observed:
+    """What torch.compile did while it was observed.
 
     Only what was compiled, or loaded from a cache, was seen: a call that runs what an earlier call compiled gives an
     explanation without graphs.
@@ -212,16 +209,6 @@ class Explanation:
         fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "times"}
         plain = {name: [dataclasses.asdict(entry) for entry in entries] for name, entries in fields.items()}
         return {**plain, "times": self.times.to_json()}
-
-    def __rich__(self) -> RenderableType:
-        from inductor_npu.diagnostics.explanation.tables import shown
-
-        return shown(self)
-
-    def __str__(self) -> str:
-        from inductor_npu.support import terminal
-
-        return terminal.as_text(self)
 
 
 def grouped(values: list[Any], key: Callable[[Any], Any]) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.diagnostics.explanation.data import Explanation
+from inductor_npu.diagnostics.explanation.explanation import Explanation
 from inductor_npu.diagnostics.explanation.recorder import Recorder, record_explanation, so_far
 from inductor_npu.support import one_call
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from inductor_npu.codegen.annotations.launch_comments import Traffic, read_in_eager, read_traffic
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.explanation.data import Kernel, LeftToEager, LibraryCall, Pass, grouped
-from inductor_npu.simulator.triton_backend.comments import comments_above
+from inductor_npu.support.comments import comments_above
 
 _AOT_ID = re.compile(r"^# AOT ID: .*_(?P<name>inference|forward|backward)'", re.MULTILINE)
 _USERS_LINE = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<text>.*)$")

@@ -18,7 +18,8 @@ from inductor_npu.cache import misses
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.compile_time.record import CompileTimes, compile_times, record_compile_times
 from inductor_npu.diagnostics.explanation import dynamo, generated
-from inductor_npu.diagnostics.explanation.data import CacheLookups, EagerFunction, Explanation, Graph, Pass, Recompile
+from inductor_npu.diagnostics.explanation.data import CacheLookups, EagerFunction, Graph, Pass, Recompile
+from inductor_npu.diagnostics.explanation.explanation import Explanation
 
 # The logger is torch's own; torch tells it nothing while it has no handlers.
 _TRACE = "torch.__trace"

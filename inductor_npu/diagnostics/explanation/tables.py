@@ -15,13 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from inductor_npu.codegen.annotations.provenance import Line
-from inductor_npu.diagnostics.compile_time.table import table as table_of_times
+from inductor_npu.diagnostics.explanation.data import Graph, Kernel, Observed
 from inductor_npu.support.units import bytes_text, plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from inductor_npu.diagnostics.explanation.data import Explanation, Graph, Kernel
 
 _MOST_KERNELS = 40
 _MOST_LINES = 3
@@ -31,37 +29,37 @@ _ON_CPU = "on CPU"
 _REST = re.compile(r"torch_dynamo_resume_in_(?P<function>.*)_at_\d+$")
 
 
-def shown(explanation: Explanation) -> RenderableType:
+def shown(observed: Observed) -> RenderableType:
     """One line with the counts, then the tables."""
-    if not explanation.happened:
+    if not observed.happened:
         return Text("Nothing was compiled or loaded: the call ran what an earlier call had compiled, or eager Python.")
-    tables = [
-        _graphs(explanation),
-        _breaks(explanation),
-        _recompiles(explanation),
-        _kernels(explanation),
-        _library_calls(explanation),
-        _left_to_eager(explanation),
-        _caches(explanation),
-        *([table_of_times(explanation.times)] if explanation.times.graphs else []),
+    tables: list[RenderableType | None] = [
+        _graphs(observed),
+        _breaks(observed),
+        _recompiles(observed),
+        _kernels(observed),
+        _library_calls(observed),
+        _left_to_eager(observed),
+        _caches(observed),
+        observed.times if observed.times.graphs else None,
     ]
     apart = [Padding(table, (1, 0, 0, 0), expand=False) for table in tables if table is not None]
-    return Group(Text(headline(explanation), style="bold"), *apart)
+    return Group(Text(headline(observed), style="bold"), *apart)
 
 
-def headline(explanation: Explanation) -> str:
+def headline(observed: Observed) -> str:
     """How many there are of each, and what the kernels move."""
-    in_eager = len(explanation.left_to_eager) + len(explanation.eager_functions)
-    on_cpu = sum(kernel.on_cpu for kernel in explanation.kernels)
-    least = "at least " if any(kernel.moves_unknown for kernel in explanation.kernels) else ""
+    in_eager = len(observed.left_to_eager) + len(observed.eager_functions)
+    on_cpu = sum(kernel.on_cpu for kernel in observed.kernels)
+    least = "at least " if any(kernel.moves_unknown for kernel in observed.kernels) else ""
     counts = (
-        plural(len(explanation.graphs), "graph"),
-        plural(sum(each.times for each in explanation.graph_breaks), "graph break"),
-        plural(len(explanation.recompiles), "recompile"),
-        plural(len(explanation.kernels), "kernel") + (f" ({on_cpu} on the CPU)" if on_cpu else ""),
-        plural(sum(call.calls for call in explanation.library_calls), "library call"),
+        plural(len(observed.graphs), "graph"),
+        plural(sum(each.times for each in observed.graph_breaks), "graph break"),
+        plural(len(observed.recompiles), "recompile"),
+        plural(len(observed.kernels), "kernel") + (f" ({on_cpu} on the CPU)" if on_cpu else ""),
+        plural(sum(call.calls for call in observed.library_calls), "library call"),
         f"{in_eager} left to eager",
-        f"{least}{_size(explanation.bytes_read)} read, {_size(explanation.bytes_written)} written",
+        f"{least}{_size(observed.bytes_read)} read, {_size(observed.bytes_written)} written",
     )
     return "; ".join(counts)
 
@@ -126,7 +124,7 @@ def _places(lines: Sequence[Line]) -> str:
     return _lines([Line(line.file, line.line, "") for line in lines])
 
 
-def _graphs(explanation: Explanation) -> Table | None:
+def _graphs(observed: Observed) -> Table | None:
     columns = ("Graph", "Function, and pass", ">Kernels", ">Library", ">Eager", ">Read", ">Written")
     return _table(
         "Graphs",
@@ -141,7 +139,7 @@ def _graphs(explanation: Explanation) -> Table | None:
                 _size(graph.bytes_read),
                 _size(graph.bytes_written),
             )
-            for graph in explanation.graphs
+            for graph in observed.graphs
         ),
     )
 
@@ -150,7 +148,7 @@ def _pass(graph: Graph) -> str:
     return graph.pass_.value + (", from a cache" if graph.found else "")
 
 
-def _breaks(explanation: Explanation) -> Table | None:
+def _breaks(observed: Observed) -> Table | None:
     return _table(
         "Graph breaks",
         ("Where", "Reason, and what to do", ">Times"),
@@ -160,19 +158,16 @@ def _breaks(explanation: Explanation) -> Table | None:
                 _indented(each.reason, [each.explanation, *(f"- {hint}" for hint in each.hints)]),
                 str(each.times),
             )
-            for each in explanation.graph_breaks
+            for each in observed.graph_breaks
         ),
     )
 
 
-def _recompiles(explanation: Explanation) -> Table | None:
+def _recompiles(observed: Observed) -> Table | None:
     return _table(
         "Recompiles",
         ("Graph", "Function", "Guards that failed"),
-        (
-            (each.compile_id, _function(each.function, each.line), _counted(each.guards))
-            for each in explanation.recompiles
-        ),
+        ((each.compile_id, _function(each.function, each.line), _counted(each.guards)) for each in observed.recompiles),
     )
 
 
@@ -181,8 +176,8 @@ def _counted(texts: Sequence[str]) -> str:
     return "\n".join(text + (f" ({times} times)" if times > 1 else "") for text, times in Counter(texts).items())
 
 
-def _kernels(explanation: Explanation) -> Table | None:
-    every = [(graph, kernel) for graph in explanation.graphs for kernel in graph.kernels]
+def _kernels(observed: Observed) -> Table | None:
+    every = [(graph, kernel) for graph in observed.graphs for kernel in graph.kernels]
     largest = sorted(every, key=lambda each: (not each[1].moves_unknown, -_moved(each[1])))[:_MOST_KERNELS]
     left_out = len(every) - len(largest)
     return _table(
@@ -209,19 +204,19 @@ def _kernel(graph: Graph, kernel: Kernel) -> tuple[str | RenderableType, ...]:
     )
 
 
-def _library_calls(explanation: Explanation) -> Table | None:
+def _library_calls(observed: Observed) -> Table | None:
     return _table(
         "Library calls",
         ("Graph", "Operator", "Source", ">Calls"),
         (
             (graph.compile_id, call.operator, _lines(call.lines), str(call.calls))
-            for graph in explanation.graphs
+            for graph in observed.graphs
             for call in graph.library_calls
         ),
     )
 
 
-def _left_to_eager(explanation: Explanation) -> Table | None:
+def _left_to_eager(observed: Observed) -> Table | None:
     functions = [
         (
             "",
@@ -229,7 +224,7 @@ def _left_to_eager(explanation: Explanation) -> Table | None:
             _lines([each.line] if each.line else []),
             "",
         )
-        for each in explanation.eager_functions
+        for each in observed.eager_functions
     ]
     operators = [
         (
@@ -238,19 +233,19 @@ def _left_to_eager(explanation: Explanation) -> Table | None:
             _lines(left.lines),
             str(left.calls),
         )
-        for graph in explanation.graphs
+        for graph in observed.graphs
         for left in graph.left_to_eager
     ]
     return _table("Left to eager", ("Graph", "Operators, and why", "Source", ">Calls"), [*functions, *operators])
 
 
-def _caches(explanation: Explanation) -> Table | None:
+def _caches(observed: Observed) -> Table | None:
     return _table(
         "Caches",
         ("Cache", ">Found", ">Missed", ">Not asked", "Why not"),
         (
             (each.cache, str(each.found), str(each.missed), str(each.bypassed), _counted(each.reasons))
-            for each in explanation.caches
+            for each in observed.caches
             if each.found or each.missed or each.bypassed
         ),
     )

@@ -35,7 +35,7 @@ from inductor_npu.lowering.graph_passes import (
 )
 
 # What decides the rewritten graph, as files and folders of the package.
-_SOURCES = ("graph_passes",)
+_SOURCES = ("lowering/graph_passes",)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import linecache
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 
-from .comments import comments_above
+from inductor_npu.support.comments import comments_above
+
 from .ttir.budget import LiveTile
 from .ttir.ir import SourceLine
 

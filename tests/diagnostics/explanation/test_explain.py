@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 
 import inductor_npu
-from inductor_npu.diagnostics.explanation.data import Explanation, Graph, Kernel, Pass
+from inductor_npu.diagnostics.explanation.data import Graph, Kernel, Pass
+from inductor_npu.diagnostics.explanation.explanation import Explanation
 from tests.cache.conftest import forget
 from tests.processes import run_forked
 

@@ -64,8 +64,8 @@ def test_each_launch_names_the_users_lines_without_their_folder():
 
     module = module_of(model, *(torch.randn(64, 64, device="npu") for _ in range(3)))
     lines = re.findall(r"# (\S+):\d+: (.*)", module[module.index("def call") :])
-    assert ("test_listing.py", "first = torch.relu(x @ a)") in lines
-    assert ("test_listing.py", "return torch.relu(first @ b) @ a") in lines
+    assert ("test_header.py", "first = torch.relu(x @ a)") in lines
+    assert ("test_header.py", "return torch.relu(first @ b) @ a") in lines
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -7,8 +7,6 @@ import torch
 
 from tests.compile.helpers import to_npu
 
-pytestmark = pytest.mark.usefixtures("every_graph_is_compiled")
-
 
 def _described(tensors: tuple[torch.Tensor, ...]) -> list[tuple[torch.Size, tuple[int, ...], torch.dtype]]:
     return [(tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors]

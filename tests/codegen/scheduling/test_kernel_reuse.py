@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from tests.codegen.written_anew import every_repetition_written_anew
+from models.zoo import MODELS, build
+from tests.codegen.scheduling.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
-from tests.models.zoo import MODELS, build
 
 pytestmark = pytest.mark.usefixtures("every_graph_is_compiled")
 

@@ -19,9 +19,9 @@ from inductor_npu import providers
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.scheduling import ahead_of_time as lookahead
 from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
-from tests.codegen.written_anew import every_repetition_written_anew
+from models.zoo import build
+from tests.codegen.scheduling.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
-from tests.models.zoo import build
 
 OPERATORS = (torch.sin, torch.softmax, torch.cos, torch.relu, torch.exp, torch.tanh, torch.sigmoid, torch.cumsum)
 
@@ -259,7 +259,7 @@ def test_sizes_that_vary_are_written_by_the_parent(children: Children, monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bert", "llama", "t5", "resnet"])  # without a child: all (test_repetition.py)
+@pytest.mark.parametrize("name", ["bert", "llama", "t5", "resnet"])  # without a child: all (test_kernel_reuse.py)
 def test_a_model_is_compiled_as_without_a_child(name: str, device: str, children: Children) -> None:
     model, examples, call = build(name)
     model = model.to(device).train()

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.codegen.test_listing import kernels_in
+from tests.codegen.emit.test_header import kernels_in
 from tests.codegen.texts import module_of
 
 pytestmark = pytest.mark.compiled

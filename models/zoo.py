@@ -1,4 +1,4 @@
-"""Models of transformers, from a configuration with random weights: nothing is downloaded. For tests and benchmarks."""
+"""Models of transformers, from a configuration with random weights: nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_named() -> None:
 def test_patches_are_made_until_torch_does_without() -> None:
     """Each is asked of the module that it would change, in a process where nothing is changed."""
     source = (
-        "import importlib\nfrom inductor_npu import compat\n"
+        "import importlib\nfrom inductor_npu.setup import compat\n"
         "patches = [patch for patch in compat.PATCHES if patch.until and 'GPU_TYPES' not in patch.symbol]\n"
         "for patch in patches: importlib.import_module(patch.when)\n"
         "print(*[patch.symbol for patch in patches if patch.is_needed()])"
@@ -181,7 +181,7 @@ def test_layouts_of_convolutions_are_still_decided_by_the_speed_of_gpus() -> Non
 def test_remainders_of_strides_still_have_no_bounds() -> None:
     """When no supported version compares strides by remainders, or those have bounds, the patch can go."""
     source = (
-        "import sympy; from inductor_npu import upstream\n"
+        "import sympy; from inductor_npu.setup import upstream\n"
         "from torch.utils._sympy.value_ranges import ValueRangeError, ValueRanges, bound_sympy, int_oo\n"
         "h, w, c = sizes = sympy.symbols('h w c', integer=True, positive=True)\n"
         "remainder = (h + 4) * (w + 4) % (c * (h + 4) * (w + 4))\n"

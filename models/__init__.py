@@ -1,0 +1,1 @@
+"""The models that tests, benchmarks and the corpus compile."""
