@@ -35,14 +35,14 @@ Finding = tuple[int, str]
 
 def main() -> int:
     """Checks every file that git tracks, and those that it would."""
-    listed = subprocess.run(
+    with_header = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     )
-    files = sorted({ROOT / name for name in listed.stdout.splitlines()})
+    files = sorted({ROOT / name for name in with_header.stdout.splitlines()})
     files = [path for path in files if path.is_file() and path.suffix in TEXT]
     trees = {path: ast.parse(path.read_text()) for path in files if path.suffix == ".py"}
     checking = _functions_that_check([tree for path, tree in trees.items() if _relative(path).startswith("tests/")])

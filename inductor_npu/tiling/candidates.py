@@ -14,13 +14,13 @@ from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.cost import cost
-from inductor_npu.tiling.plan import TilePlan, Work, footprint
+from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint
 
 # How far a candidate is from the default: blocks up to so many times as long or short.
 _FARTHEST = 4
 
 
-def candidates(work: Work, default: TilePlan, chip: NpuTarget, share: float, most: int) -> list[TilePlan]:
+def candidates(work: KernelSummary, default: TilePlan, chip: NpuTarget, share: float, most: int) -> list[TilePlan]:
     """`default` and up to `most - 1` other tiles, the cheapest by the cost model first; of equals the one nearest to
     the default. Every tile fills at most `share` of the Unified Buffer, as estimated.
     """
@@ -38,7 +38,7 @@ def _key(tile: TilePlan) -> tuple[object, ...]:
     return tile.order, tuple(sorted(tile.blocks.items())), tile.loops
 
 
-def _around(work: Work, default: TilePlan, chip: NpuTarget) -> Iterator[TilePlan]:
+def _around(work: KernelSummary, default: TilePlan, chip: NpuTarget) -> Iterator[TilePlan]:
     """Tiles with other blocks along the same dimensions, from the nearest to the default outwards."""
     dimensions = default.order
     factors = [2**power for power in range(_FARTHEST.bit_length())]
@@ -53,7 +53,7 @@ def _around(work: Work, default: TilePlan, chip: NpuTarget) -> Iterator[TilePlan
             yield tile
 
 
-def _changed(work: Work, default: TilePlan, factors: dict[str, float], chip: NpuTarget) -> TilePlan | None:
+def _changed(work: KernelSummary, default: TilePlan, factors: dict[str, float], chip: NpuTarget) -> TilePlan | None:
     """`default` with each block times its factor; None if there is no such tile."""
     axes = {axis.name: axis for axis in work.axes}
     blocks: dict[str, int] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from inductor_npu.target import NpuTarget
-from inductor_npu.tiling.plan import PlannedAccess, TilePlan, Work
+from inductor_npu.tiling.plan import AccessSummary, KernelSummary, TilePlan
 
 # Passes of the vector core over a tile for the operators that need several (counted in the library's own code);
 # TURN: a transpose on chip.
@@ -49,7 +49,7 @@ class Cost:
 
 
 class _Estimate:
-    def __init__(self, work: Work, plan: TilePlan, chip: NpuTarget) -> None:
+    def __init__(self, work: KernelSummary, plan: TilePlan, chip: NpuTarget) -> None:
         self.work, self.plan, self.chip = work, plan, chip
         self.lengths = {axis.name: axis.length for axis in work.axes}
 
@@ -69,7 +69,7 @@ class _Estimate:
         inside = [axis for axis in loops if axis in axes]
         return math.prod(self.steps(axis) for axis in loops[: loops.index(inside[-1]) + 1]) if inside else 1
 
-    def transfer(self, access: PlannedAccess) -> tuple[float, float, float]:
+    def transfer(self, access: AccessSummary) -> tuple[float, float, float]:
         """Bytes, cycles of its pipe and of the scalar core, for one tile."""
         dimensions = [axis for axis in self.plan.order if axis in (access.rows if access.span else access.axes)]
         items, rounds = self.items(dimensions, padded=False) * max(1, access.span), self.rounds(access.axes)
@@ -87,7 +87,7 @@ class _Estimate:
         cycles = items / row * burst / self.chip.device_bytes_per_cycle + self.chip.transfer_cycles
         return rounds * items * access.item_size, rounds * cycles, 0.0
 
-    def turned(self, access: PlannedAccess) -> bool:
+    def turned(self, access: AccessSummary) -> bool:
         dimensions = [axis for axis in self.plan.order if axis in access.axes]
         return access.contiguous in dimensions and dimensions[-1] != access.contiguous
 
@@ -118,6 +118,6 @@ class _Estimate:
         return Cost(most * mte2, most * vector, most * mte3, most * scalar, fill, tiles * (read + written))
 
 
-def cost(work: Work, plan: TilePlan, chip: NpuTarget) -> Cost:
+def cost(work: KernelSummary, plan: TilePlan, chip: NpuTarget) -> Cost:
     """What one launch of a kernel costs whose tile is `plan`."""
     return _Estimate(work, plan, chip).launch()

@@ -38,7 +38,7 @@ _MOST_DIMENSIONS = 3
 
 
 @dataclass(frozen=True)
-class PlannedAxis:
+class AxisSummary:
     """An axis as the planner sees it: `name` is unique, `length` is what a dynamic size is expected to be."""
 
     name: str
@@ -48,7 +48,7 @@ class PlannedAxis:
 
 
 @dataclass(frozen=True)
-class PlannedAccess:
+class AccessSummary:
     """One load or store: `axes` it depends on, the axis of stride one, the axes that reach it by loaded indices; in how
     many loops it stands where reduced axes are looped over.
 
@@ -85,7 +85,7 @@ Live = Counter[tuple[frozenset[str], int]]
 
 
 @dataclass(frozen=True)
-class Work:
+class KernelSummary:
     """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards.
 
     `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
@@ -95,10 +95,10 @@ class Work:
     along them that are shorter than a burst.
     """
 
-    axes: Sequence[PlannedAxis]
-    accesses: Sequence[PlannedAccess]
+    axes: Sequence[AxisSummary]
+    accesses: Sequence[AccessSummary]
     live: Sequence[Live]
-    walked: frozenset[str]
+    scalar_axes: frozenset[str]
     scans: bool = False
     sorts: bool = False
     operations: Live = field(default_factory=Counter)
@@ -124,7 +124,7 @@ class TilePlan:
         return not self.loops
 
 
-def footprint(blocks: dict[str, int], work: Work) -> int:
+def footprint(blocks: dict[str, int], work: KernelSummary) -> int:
     """Estimated bytes of Unified Buffer: each access twice (while one tile is computed the next is loaded and the last
     is stored), and the values alive at the worst moment once.
 
@@ -142,7 +142,7 @@ def footprint(blocks: dict[str, int], work: Work) -> int:
 
 
 class _Planner:
-    def __init__(self, work: Work, chip: NpuTarget, largest_tile: int, share: float) -> None:
+    def __init__(self, work: KernelSummary, chip: NpuTarget, largest_tile: int, share: float) -> None:
         self.work, self.chip, self.largest_tile = work, chip, largest_tile
         self.room = chip.unified_buffer * share
         self.lengths = {axis.name: axis.length for axis in work.axes}
@@ -172,20 +172,20 @@ class _Planner:
             self.blocks[axis] *= 2
 
 
-def rows_by_index(work: Work, shortest_row: int) -> frozenset[str]:
+def rows_by_index(work: KernelSummary, shortest_row: int) -> frozenset[str]:
     """The axes that only say which row is meant, by way of a loaded index: each row of at least `shortest_row` elements
     is read by itself.
     """
     lengths = {axis.name: axis.length for axis in work.axes}
-    walked: set[str] = set()
+    scalar_axes: set[str] = set()
     for access in work.accesses:
         row = access.contiguous
         if access.indirect and row is not None and row not in access.indirect and lengths[row] >= shortest_row:
-            walked |= access.indirect
-    return frozenset(walked)
+            scalar_axes |= access.indirect
+    return frozenset(scalar_axes)
 
 
-def innermost(work: Work, among: Sequence[str]) -> str | None:
+def innermost(work: KernelSummary, among: Sequence[str]) -> str | None:
     """Rule 2: the axis along which most bytes are contiguous; of equals the innermost."""
     lengths = {axis.name: axis.length for axis in work.axes}
     votes = dict.fromkeys(among, 0)
@@ -197,14 +197,14 @@ def innermost(work: Work, among: Sequence[str]) -> str | None:
     return max(votes, key=lambda axis: (votes[axis], among.index(axis)))
 
 
-def plan_tile(work: Work, chip: NpuTarget, largest_tile: int, share: float = FILLED) -> TilePlan:
+def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: float = FILLED) -> TilePlan:
     """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
     Buffer (the compiler's own temporaries need the rest).
     """
-    walked = _in_order(work, work.walked | rows_by_index(work, chip.shortest_row).difference(work.whole))
-    pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in walked]
-    reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in walked]
-    walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in walked]
+    scalar_axes = _in_order(work, work.scalar_axes | rows_by_index(work, chip.shortest_row).difference(work.whole))
+    pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in scalar_axes]
+    reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in scalar_axes]
+    walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in scalar_axes]
     inner = innermost(work, [*pointwise, *reduction])
     if inner is None:
         return TilePlan((), {}, tuple(walked_reductions))
@@ -230,7 +230,7 @@ def plan_tile(work: Work, chip: NpuTarget, largest_tile: int, share: float = FIL
     return _arranged(planner, inner, pointwise, reduction, loops, [axis.name for axis in work.axes])
 
 
-def _in_order(work: Work, walked: frozenset[str]) -> frozenset[str]:
+def _in_order(work: KernelSummary, scalar_axes: frozenset[str]) -> frozenset[str]:
     """The axes to be walked where rows are scanned or sorted.
 
     A scan goes through its reduced axes like a loop nest: no axis of the tile is outside of one that is walked, and one
@@ -238,8 +238,8 @@ def _in_order(work: Work, walked: frozenset[str]) -> frozenset[str]:
     """
     reduced = [axis.name for axis in work.axes if axis.is_reduction]
     if work.sorts:
-        return walked.difference(reduced)
-    return walked.union(reduced[:-1]) if work.scans else walked
+        return scalar_axes.difference(reduced)
+    return scalar_axes.union(reduced[:-1]) if work.scans else scalar_axes
 
 
 def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[str]:
@@ -293,7 +293,7 @@ def _arranged(
     return TilePlan(tuple(dimensions), blocks, tuple(axis for axis in order if axis in loops), whole)
 
 
-def _gathers(planner: _Planner) -> list[PlannedAccess]:
+def _gathers(planner: _Planner) -> list[AccessSummary]:
     """Loads of several rows of the tile at once, by loaded indices."""
     return [
         access
@@ -302,7 +302,7 @@ def _gathers(planner: _Planner) -> list[PlannedAccess]:
     ]
 
 
-def _needs_whole_rows(work: Work, inner: str) -> bool:
+def _needs_whole_rows(work: KernelSummary, inner: str) -> bool:
     """Rule 8: whether rows along `inner` that are shorter than a block of the Unified Buffer would have blocks of their
     own: what is picked by loaded indices, what is moved in less than 32 bits, and conditions on the index along them.
     """

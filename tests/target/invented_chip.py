@@ -1,4 +1,4 @@
-"""`python -m tests.target.invented_chip golden|MODEL ...`: compiles programs for a chip that nobody makes, and compares.
+"""`python -m tests.target.invented_chip golden|MODEL ...`: programs compiled for a chip that nobody makes, with values.
 
 A process of its own: the embedded NPU is one chip for as long as a process lives.
 """

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 
-from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, Work
+from inductor_npu.tiling.plan import AccessSummary, AxisSummary, KernelSummary
 
 
-def axes(**lengths: int) -> list[PlannedAxis]:
-    return [PlannedAxis(name, length, name.startswith("r")) for name, length in lengths.items()]
+def axes(**lengths: int) -> list[AxisSummary]:
+    return [AxisSummary(name, length, name.startswith("r")) for name, length in lengths.items()]
 
 
-def load(names: str, contiguous: str | None, indirect: str = "", size: int = 4, passes: int = 1) -> PlannedAccess:
-    return PlannedAccess(size, frozenset(names.split()), contiguous, frozenset(indirect.split()), False, passes)
+def load(names: str, contiguous: str | None, indirect: str = "", size: int = 4, passes: int = 1) -> AccessSummary:
+    return AccessSummary(size, frozenset(names.split()), contiguous, frozenset(indirect.split()), False, passes)
 
 
-def store(names: str, contiguous: str | None, size: int = 4) -> PlannedAccess:
-    return PlannedAccess(size, frozenset(names.split()), contiguous, frozenset(), True)
+def store(names: str, contiguous: str | None, size: int = 4) -> AccessSummary:
+    return AccessSummary(size, frozenset(names.split()), contiguous, frozenset(), True)
 
 
 def work(
-    planned: list[PlannedAxis],
-    *accesses: PlannedAccess,
+    planned: list[AxisSummary],
+    *accesses: AccessSummary,
     values: int = 1,
-    walked: str = "",
+    scalar_axes: str = "",
     scans: bool = False,
     compared: str | None = None,
-) -> Work:
+) -> KernelSummary:
     every = frozenset(axis.name for axis in planned)
     of_every = Counter({(every, 4): values})
-    return Work(
+    return KernelSummary(
         planned,
         accesses,
         [of_every],
-        frozenset(walked.split()),
+        frozenset(scalar_axes.split()),
         scans,
         operations=of_every,
         compared=frozenset() if compared is None else frozenset([frozenset(compared.split())]),

@@ -6,15 +6,15 @@ import pytest
 
 from inductor_npu.target import get_target
 from inductor_npu.tiling.candidates import candidates
-from inductor_npu.tiling.plan import TilePlan, Work, footprint, plan_tile
+from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint, plan_tile
 from tests.tiling import examples
 
 CHIP = get_target("Ascend910B3")
-ALL = {name: value for name, value in vars(examples).items() if isinstance(value, Work)}
+ALL = {name: value for name, value in vars(examples).items() if isinstance(value, KernelSummary)}
 EVERY = 1000
 
 
-def of(work: Work, most: int = EVERY) -> list[TilePlan]:
+def of(work: KernelSummary, most: int = EVERY) -> list[TilePlan]:
     return candidates(work, plan_tile(work, CHIP, 8192), CHIP, 0.8, most)
 
 
@@ -30,7 +30,7 @@ def test_a_tile_that_does_not_fit_is_no_candidate(name: str) -> None:
     work = ALL[name]
     room = 0.8 * CHIP.unified_buffer
     assert all(footprint(tile.blocks, work) <= room for tile in of(work))
-    crowded = [Work(work.axes, [*work.accesses] * 4, work.live, work.walked)]
+    crowded = [KernelSummary(work.axes, [*work.accesses] * 4, work.live, work.scalar_axes)]
     assert all(footprint(tile.blocks, crowded[0]) <= room for tile in of(crowded[0]))
 
 

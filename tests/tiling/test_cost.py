@@ -6,13 +6,13 @@ import pytest
 
 from inductor_npu.target import get_target
 from inductor_npu.tiling.cost import Cost, cost
-from inductor_npu.tiling.plan import TilePlan, Work
+from inductor_npu.tiling.plan import KernelSummary, TilePlan
 from tests.tiling import examples
 
 CHIP = get_target("Ascend910B3")
 
 
-def of(work: Work, *loops: str, **blocks: int) -> Cost:
+def of(work: KernelSummary, *loops: str, **blocks: int) -> Cost:
     return cost(work, TilePlan(tuple(blocks), blocks, loops), CHIP)
 
 

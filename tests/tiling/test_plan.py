@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inductor_npu.target import get_target
-from inductor_npu.tiling.plan import PlannedAxis, TilePlan, footprint, plan_tile
+from inductor_npu.tiling.plan import AxisSummary, TilePlan, footprint, plan_tile
 from tests.tiling.examples import axes, load, store, work
 
 CHIP = get_target("Ascend910B3")
@@ -32,7 +32,7 @@ EXAMPLES = {
     "gather of single elements": work(
         axes(y=1000, x=200), load("y x", "x"), load("y x", None, indirect="y x"), store("y x", "x")
     ),
-    "an index with a // that stays": work(axes(y=64, x=512), load("y x", "x"), store("y x", "x"), walked="y"),
+    "an index with a // that stays": work(axes(y=64, x=512), load("y x", "x"), store("y x", "x"), scalar_axes="y"),
     "4096 rows of 256, each with a condition": work(
         axes(y=4096, x=256), load("y x", "x"), load("y", "y"), store("y x", "x"), compared="y"
     ),
@@ -74,7 +74,7 @@ def test_a_row_is_whole_while_it_fits_and_read_in_a_loop_otherwise() -> None:
 
 
 def test_a_row_of_unknown_length_is_read_in_a_loop() -> None:
-    planned = [PlannedAxis("x", 64, False), PlannedAxis("r0_", 512, True, is_static=False)]
+    planned = [AxisSummary("x", 64, False), AxisSummary("r0_", 512, True, is_static=False)]
     tiles = plan_tile(work(planned, load("x r0_", "r0_"), store("x", "x")), CHIP, TILE)
     assert tiles.loops == ("r0_",)
 
@@ -151,7 +151,7 @@ def test_rows_that_leave_no_room_for_a_whole_comparison_stay_as_they_are() -> No
 def test_rows_that_are_best_whole_are_so_where_their_length_is_known() -> None:
     """A dynamic axis is not: the next call may have more rows than the tile, whatever is expected of it."""
     for is_static in (True, False):
-        planned = [PlannedAxis("x", 5, False), PlannedAxis("y", 80, False, is_static)]
+        planned = [AxisSummary("x", 5, False), AxisSummary("y", 80, False, is_static)]
         kernel = replace(work(planned, load("x y", "y"), store("x y", "x")), limited=frozenset("y"))
         chosen = plan_tile(kernel, CHIP, 4096)
         assert chosen.blocks["y"] >= 80

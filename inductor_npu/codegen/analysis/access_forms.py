@@ -18,17 +18,17 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedRange, indexed_range
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
-    Span,
+    StridedRange,
     begins_in_a_block,
     fills_bursts,
-    load_span,
-    load_span_of_part,
+    load_range,
+    load_range_of_part,
     part_of,
     shortest_row,
-    store_span,
+    store_range,
 )
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames, TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Condition
@@ -65,7 +65,7 @@ class Strided:
 
     index: sympy.Expr
     axes: AxisNames
-    span: Span
+    span: StridedRange
     part: Part
     predicate: Bounds | None
     is_limited: bool
@@ -76,7 +76,7 @@ class Strided:
 class Indexed:
     """A load of the range `span`, `length` elements for each index along `rows`; `axes` are those of the tile."""
 
-    span: IndexedSpan
+    span: IndexedRange
     axes: AxisNames
     rows: AxisNames
     length: int
@@ -182,10 +182,10 @@ class AccessForms:
         lengths, item_size = self._tiled.lengths, access.item_size
         is_kept = predicate is not None and (predicate.exact or bool(affine(index, lengths).nonlinear))
         part = part_of(lengths, predicate) if predicate is not None and is_kept else None
-        span = None if part is None else load_span_of_part(index, part, item_size)
+        span = None if part is None else load_range_of_part(index, part, item_size)
         is_limited = part is not None and span is not None and self._may_be_limited(index, predicate, part, span)
         if not is_limited and self._is_free_of_mask(access, index, predicate):
-            part, span = Part(lengths), load_span(index, lengths, item_size)
+            part, span = Part(lengths), load_range(index, lengths, item_size)
         if part is None or span is None:
             return None
         is_wide = not self._is_in_tile(span, item_size)
@@ -209,7 +209,7 @@ class AccessForms:
     def _strided_store(self, access: Access, index: sympy.Expr) -> Strided | None:
         if access.loaded or access.is_conditional or access.buffer in self._overwritten:
             return None
-        span = store_span(index, self._tiled.lengths, access.item_size)
+        span = store_range(index, self._tiled.lengths, access.item_size)
         if span is None:
             return None
         is_wide = not self._is_in_tile(span, access.item_size)
@@ -230,7 +230,7 @@ class AccessForms:
     def _stays_inside(self, access: Access, index: sympy.Expr, within: Bounds | None = None) -> bool:
         return stays_inside(index, self._tiled.axes.lengths, _size(access), within)
 
-    def _may_be_limited(self, index: sympy.Expr, predicate: Bounds | None, part: Part, span: Span) -> bool:
+    def _may_be_limited(self, index: sympy.Expr, predicate: Bounds | None, part: Part, span: StridedRange) -> bool:
         """Whether a load of the `part` can give the filling everywhere else: in a range that is read as a whole there
         is room for it behind the last element, where the gather takes it from.
         """
@@ -249,7 +249,7 @@ class AccessForms:
             return True
         return self._stays_inside(access, index)
 
-    def _is_in_tile(self, span: Span, item_size: int) -> bool:
+    def _is_in_tile(self, span: StridedRange, item_size: int) -> bool:
         """Whether the tile has what the range needs: its minor axes as a whole, and as the innermost none whose block
         is no whole bursts of items of so many bytes.
         """
@@ -260,7 +260,7 @@ class AccessForms:
         is_main = inner == self._prefix(span.main_axis)
         return is_main or span.major is None or not span.minor or fills_bursts(tiled.block(inner), item_size)
 
-    def _lies_in_memory(self, span: Span, index: sympy.Expr) -> bool:
+    def _lies_in_memory(self, span: StridedRange, index: sympy.Expr) -> bool:
         """Whether the elements of the tile lie in memory as they do on chip, row after row."""
         tiled = self._tiled
         steps = affine(index, span.axes).strides
@@ -270,7 +270,7 @@ class AccessForms:
         is_filled = all(tiled.block(self._prefix(s)) == tiled.axis_with[s].length for s in span.minor)
         return is_filled and tiled.axes_in(index)[-len(inwards) :] == tuple(inwards)
 
-    def _aligned(self, access: Access, index: sympy.Expr, span: Span) -> tuple[sympy.Expr, Span]:
+    def _aligned(self, access: Access, index: sympy.Expr, span: StridedRange) -> tuple[sympy.Expr, StridedRange]:
         """The load, beginning at a multiple of its step, where the buffer reaches so far: then loads of elements that
         lie between each other's, as the even and the odd ones, are one.
         """
@@ -282,7 +282,7 @@ class AccessForms:
             return index, span
         return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
 
-    def _widened(self, access: Access, index: sympy.Expr, span: Span, within: Bounds | None) -> Span:
+    def _widened(self, access: Access, index: sympy.Expr, span: StridedRange, within: Bounds | None) -> StridedRange:
         """`span`, as long as a burst where the buffer reaches so far `within` these bounds."""
         missing = shortest_row(access.item_size) - span.rest
         taken = affine(index, self._tiled.axis_with)
@@ -308,7 +308,7 @@ class AccessForms:
         if access.is_conditional and not stays_inside(index, {**lengths, **loaded}, _size(access)):
             return None
         symbols = frozenset(tiled.axis_of[axis].symbol for axis in depends)
-        span = indexed_span(index, lengths, loaded, symbols, access.item_size)
+        span = indexed_range(index, lengths, loaded, symbols, access.item_size)
         if span is None:
             return None
         own = {axis.prefix for axis in tiled.axes.all if axis.symbol in index.free_symbols}

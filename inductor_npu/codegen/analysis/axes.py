@@ -1,9 +1,9 @@
 """The axes of a kernel: its loop variables, split and merged until every address is affine in them.
 
-The loops of a kernel start and end their dimensions at *cuts* (split_points.py); a `//` or `%` in an address asks for a cut of
-its own. What lies between two cuts is an axis; neighbours that every address crosses without a gap become one again.
-A loop that asks for a cut which does not fit the others gets its indices by `//` and `%`, which cost an axis its place
-in the tile: Inductor is kept from fusing such loops (fusion.py).
+The dimensions of a kernel's loops start and end at *split points* (split_points.py); a `//` or `%` in an address asks
+for one of its own. What lies between two split points is an axis; neighbouring axes that every address crosses without
+a gap become one again. A loop that asks for a split point which does not fit the others gets its indices by `//` and
+`%`, which cost an axis its place in the tile: Inductor is kept from fusing such loops (fusion.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
 
 from inductor_npu.codegen.index.affine import Affine, affine
 from inductor_npu.codegen.index.size_terms import written_out
-from inductor_npu.codegen.index.split_points import Cuts, equal, is_multiple, product, quotient
+from inductor_npu.codegen.index.split_points import SplitPoints, equal, is_multiple, product, quotient
 
 # Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
 _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
@@ -67,7 +67,7 @@ class Axes:
         self.elements = numel * reduction_numel
         self._part = "" if part is None else f"{part}_"
         self._simplified: dict[sympy.Expr, sympy.Expr] = {}
-        self._cuts = Cuts(numel, reduction_numel, whole_rows)
+        self._cuts = SplitPoints(numel, reduction_numel, whole_rows)
         self._cuts.add_all_of(nodes)
         self._set_parts()
         for _ in range(_ROUNDS):

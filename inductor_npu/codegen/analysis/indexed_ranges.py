@@ -25,7 +25,7 @@ Symbols = frozenset[sympy.Symbol]
 
 
 @dataclass(frozen=True)
-class IndexedSpan:
+class IndexedRange:
     """What loaded indices lead to: `rest` elements from address `start` on, in which an element has the place `place`,
     a function of the loaded indices and of axes. `rows` are the other axes, on which `start` depends.
     """
@@ -40,13 +40,13 @@ class IndexedSpan:
         return max(1 << (self.rest - 1).bit_length(), current_target().burst_bytes // item_size)
 
 
-def indexed_span(
+def indexed_range(
     address: sympy.Expr,
     lengths: Mapping[sympy.Symbol, sympy.Expr],
     loaded: Mapping[sympy.Symbol, sympy.Expr],
     depends: Symbols,
     item_size: int,
-) -> IndexedSpan | None:
+) -> IndexedRange | None:
     """The span of a load of items of `item_size` bytes from `address`; None if there is none, or elements one by one
     are cheaper.
 
@@ -75,7 +75,7 @@ def indexed_span(
         reach = int(step) * (int(length) - 1)
         place, rest, lowest = place + symbol * step, rest + abs(reach), lowest + min(reach, 0)
     wanted = math.prod(hint(lengths[symbol]) for symbol in depends.union(axes) - rows)
-    span = IndexedSpan(start + lowest, place - lowest, rest, frozenset(rows))
+    span = IndexedRange(start + lowest, place - lowest, rest, frozenset(rows))
     is_dearer = rest * item_size > chip.indirect_access_cycles * chip.device_bytes_per_cycle * min(wanted, _TILE)
     return None if is_dearer or span.length(item_size) * item_size > chip.largest_range else span
 

@@ -14,13 +14,13 @@ from inductor_npu import config, providers
 from inductor_npu.codegen.analysis import predicates as conditions
 from inductor_npu.codegen.analysis.access_forms import AccessForms, Form
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.predicates import Conditions
-from inductor_npu.codegen.analysis.subdomains import Section, sections_of, trace_of_section
+from inductor_npu.codegen.analysis.kernel_summary import summary_of
+from inductor_npu.codegen.analysis.predicates import PredicateFolding
+from inductor_npu.codegen.analysis.subdomains import SubdomainLoop, subdomain_loops, trace_of_subdomain
 from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
-from inductor_npu.codegen.analysis.work import work_of
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
-from inductor_npu.tiling.plan import TilePlan, Work, footprint, plan_tile
+from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint, plan_tile
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class KernelPlan:
     """
 
     axes: Axes
-    work: Work
+    work: KernelSummary
     tile: TilePlan
     calls: tuple[Access, ...]
     is_int32: bool
@@ -61,12 +61,12 @@ class KernelPlan:
 
 
 @dataclass(frozen=True)
-class Loop:
+class TileLoop:
     """A loop over the tiles of one section of a kernel. `follows`: each of its tiles is to be written after that tile
     of the loop before, whose tiles have the same rows, and so by the same program.
     """
 
-    section: Section
+    section: SubdomainLoop
     plan: KernelPlan
     follows: bool
 
@@ -79,31 +79,35 @@ def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = N
         nodes = features.scheduler_nodes()
         axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
         has_conditions = conditions.are_in(features)
-        traced = trace(nodes, axes, lambda tracer: Conditions(tracer, axes) if has_conditions else tracer)
+        traced = trace(nodes, axes, lambda tracer: PredicateFolding(tracer, axes) if has_conditions else tracer)
         work, tile = _plan(traced, axes, share)
         return KernelPlan(axes, work, tile, tuple(traced.calls), _is_int32(features), traced.overwritten)
 
 
-def loops_of(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> list[Loop]:
+def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> list[TileLoop]:
     """The loops over tiles of the kernel of `features` where it is cut into pieces; none if it is not."""
     if plan.axes.reduction or plan.overwritten:
         return []
     nodes = features.scheduler_nodes()
     loops = []
-    for section in sections_of(nodes, plan.axes):
-        traced = trace_of_section(nodes, section)
+    for section in subdomain_loops(nodes, plan.axes):
+        traced = trace_of_subdomain(nodes, section)
         work, tile = _plan(traced, section.axes, share)
         if section.along is None or not _holds_rows(tile, section.along):
-            loops.append(Loop(section, KernelPlan(section.axes, work, tile, tuple(traced.calls), plan.is_int32), False))
+            loops.append(
+                TileLoop(section, KernelPlan(section.axes, work, tile, tuple(traced.calls), plan.is_int32), False)
+            )
             continue
         for number, part in enumerate(section.parts):
             (length,) = (axis.length for axis in part.axes.pointwise if axis.symbol == section.along.symbol)
             blocks = {**tile.blocks, section.along.prefix: next_power_of_2(int(length))}
-            inside = trace_of_section(nodes, part)
-            choices = (work_of(inside, part.axes, walked) for walked in _choices_of_walked(inside, part.axes))
+            inside = trace_of_subdomain(nodes, part)
+            choices = (
+                summary_of(inside, part.axes, scalar_axes) for scalar_axes in _choices_of_walked(inside, part.axes)
+            )
             work = next(work for work in choices if work is not None)
             of_part = KernelPlan(part.axes, work, replace(tile, blocks=blocks), tuple(inside.calls), plan.is_int32)
-            loops.append(Loop(part, of_part, number > 0))
+            loops.append(TileLoop(part, of_part, number > 0))
     return loops if len(loops) > 1 else []
 
 
@@ -115,19 +119,19 @@ def _holds_rows(tile: TilePlan, axis: Axis) -> bool:
     return tile.order[-1:] == (axis.prefix,) and tile.blocks[axis.prefix] >= int(axis.length)
 
 
-def _plan(traced: Trace, axes: Axes, share: float) -> tuple[Work, TilePlan]:
+def _plan(traced: Trace, axes: Axes, share: float) -> tuple[KernelSummary, TilePlan]:
     """What the loops do, with gathers on chip where the tile has what they need and fits, and the tile."""
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
     chip = providers.current_target()
-    for walked in _choices_of_walked(traced, axes):
-        work = work_of(traced, axes, walked)
+    for scalar_axes in _choices_of_walked(traced, axes):
+        work = summary_of(traced, axes, scalar_axes)
         if work is None:
             continue
         planned = plan_tile(work, chip, largest, share)
         if not _has_whole(work, planned):
             continue
         # A row that is sorted is in the tile whether it fits or not; what a gather needs is there besides.
-        if walked is None or not work.whole or footprint(planned.blocks, work) <= chip.unified_buffer * share:
+        if scalar_axes is None or not work.whole or footprint(planned.blocks, work) <= chip.unified_buffer * share:
             return work, planned
     raise AssertionError("a kernel whose axes are walked needs none of them whole")
 
@@ -137,16 +141,16 @@ def _choices_of_walked(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
     fits the tile as a whole; else the axis is walked. None: no gathers at all.
     """
     order = [axis.symbol for axis in axes.all]
-    walked = frozenset(traced.nonlinear)
-    gathered = frozenset().union(*(access.address.nonlinear for access in traced.accesses)) - walked
+    scalar_axes = frozenset(traced.nonlinear)
+    gathered = frozenset().union(*(access.address.nonlinear for access in traced.accesses)) - scalar_axes
     if gathered:
-        yield walked
+        yield scalar_axes
     if len(gathered) > 1:
-        yield walked | (gathered - {max(gathered, key=order.index)})
-    yield walked | gathered
+        yield scalar_axes | (gathered - {max(gathered, key=order.index)})
+    yield scalar_axes | gathered
     yield None
 
 
-def _has_whole(work: Work, planned: TilePlan) -> bool:
+def _has_whole(work: KernelSummary, planned: TilePlan) -> bool:
     lengths = {axis.name: axis.length for axis in work.axes}
     return all(planned.blocks.get(axis, 1) >= lengths[axis] and axis not in planned.loops for axis in work.whole)

@@ -67,7 +67,7 @@ class _At:
 OnUnknown = Callable[[sympy.Expr, bool], None]
 
 
-class Conditions(WrapperHandler):
+class PredicateFolding(WrapperHandler):
     """Hands `inner` the operators of loops over `axes`, without what a known condition leaves out."""
 
     def __init__(self, inner: Any, axes: Axes, on_unknown: OnUnknown | None = None) -> None:

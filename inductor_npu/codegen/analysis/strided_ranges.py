@@ -33,7 +33,7 @@ _MOST_WASTE = 4
 
 
 @dataclass(frozen=True)
-class Span:
+class StridedRange:
     """Axes whose elements lie in one span of memory.
 
     The `minor` ones are in the tile from their first to their last element; they reach `rest` elements from the least
@@ -133,10 +133,10 @@ def begins_in_a_block(start: int, item_size: int) -> bool:
     return start * item_size % _burst() != 0
 
 
-def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span | None:
-    """As `load_span`, for the `part` of the axes; in its places, indices count from the start of the part."""
+def load_range_of_part(address: sympy.Expr, part: Part, item_size: int) -> StridedRange | None:
+    """As `load_range`, for the `part` of the axes; in its places, indices count from the start of the part."""
     moved = part.moved(address, part.starts)
-    span = load_span(moved, part.lengths, item_size)
+    span = load_range(moved, part.lengths, item_size)
     if affine(moved, part.lengths).nonlinear:
         return span
     steps = _steps(affine(moved, part.lengths), part.lengths)
@@ -145,10 +145,10 @@ def load_span_of_part(address: sympy.Expr, part: Part, item_size: int) -> Span |
     row = steps[0][0]
     if not begins_in_a_block(part.starts.get(row, 0), item_size):
         return None
-    return Span(frozenset(), sympy.S.Zero, 0, 1, row, 1, row)
+    return StridedRange(frozenset(), sympy.S.Zero, 0, 1, row, 1, row)
 
 
-def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
+def load_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> StridedRange | None:
     """How a load from `address` is one of a span along some of the axes with these `lengths`; None if it need not be,
     or cannot. All other axes are rows. `item_size` is in bytes.
     """
@@ -162,11 +162,11 @@ def load_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | N
     first, step = steps[0]
     if short is not None or step == 1 or abs(step) > LARGEST_STEP:
         return short
-    return Span(frozenset(), sympy.S.Zero, 0, 1, first, step, first)
+    return StridedRange(frozenset(), sympy.S.Zero, 0, 1, first, step, first)
 
 
-def store_span(address: sympy.Expr, lengths: Lengths, item_size: int) -> Span | None:
-    """As `load_span`, for a store: a span without gaps, because its last axes are shorter than a burst."""
+def store_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> StridedRange | None:
+    """As `load_range`, for a store: a span without gaps, because its last axes are shorter than a burst."""
     taken = affine(address, lengths)
     steps = _steps(taken, lengths)
     if taken.nonlinear or not steps or steps[0][1] != 1:
@@ -183,7 +183,7 @@ def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
 
 def _span_of_short_rows(
     steps: list[tuple[sympy.Symbol, int]], lengths: Lengths, item_size: int, gaps: bool
-) -> Span | None:
+) -> StridedRange | None:
     """The innermost axes as long as they are shorter than a burst, and the next axis as the major one; the outermost
     where all of them are that short.
     """
@@ -204,13 +204,13 @@ def _span_of_short_rows(
     return replace(_rows_apart(minor, lowest, rest), major=symbol, step=step, main_axis=symbol)
 
 
-def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> Span:
+def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> StridedRange:
     """Short rows along `minor` axes with these steps, each by itself, to be read as long as a burst."""
     place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
-    return Span(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
+    return StridedRange(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
 
 
-def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> Span | None:
+def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> StridedRange | None:
     """All axes in which the address is no linear function, and those that lie between; the next axis as the major one
     where all these are shorter than a burst.
     """
@@ -240,7 +240,7 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, ite
         return None
     long = [symbol for symbol, length in minor.items() if length >= current_target().shortest_row] or minor
     inner = max(long, key=list(lengths).index)
-    span = Span(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
+    span = StridedRange(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
     if not outer or rest * item_size >= _burst() or outer[0][1] < 0 or outer[0][1] > _MOST_WASTE * rest:
         return span
     return replace(span, major=outer[0][0], step=outer[0][1], main_axis=outer[0][0])

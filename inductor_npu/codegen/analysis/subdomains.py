@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from inductor_npu.codegen.analysis import short_row_ends as edges
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.predicates import Conditions
+from inductor_npu.codegen.analysis.predicates import PredicateFolding
 from inductor_npu.codegen.analysis.strided_ranges import LARGEST_STEP
 from inductor_npu.codegen.analysis.trace import Access, Trace, trace
 from inductor_npu.codegen.index.affine import Affine, affine, on_one_axis
@@ -36,7 +36,7 @@ Ranges = dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]
 Cut = tuple[Axis, sympy.Expr]
 
 
-class Piece(Axes):
+class Subdomain(Axes):
     """The axes `whole` of a kernel, of which some go from a start for a length; all others from end to end.
 
     `ranges` has start and length by the axes' symbols. In what `simplify` gives an axis counts from the start of its
@@ -90,17 +90,17 @@ class Piece(Axes):
                 address = sympy_subs(address, dict(zip((outer.symbol, inner.symbol), parts, strict=True)))
         return address
 
-    def cut(self, axis: Axis, at: sympy.Expr) -> list[Piece]:
+    def cut(self, axis: Axis, at: sympy.Expr) -> list[Subdomain]:
         """The parts of this piece before and from index `at` of one of its axes."""
         return [self.part(axis, sympy.S.Zero, at), self.part(axis, at, axis.length)]
 
-    def part(self, axis: Axis, start: sympy.Expr, end: sympy.Expr) -> Piece:
+    def part(self, axis: Axis, start: sympy.Expr, end: sympy.Expr) -> Subdomain:
         """The part of this piece from index `start` to `end` of one of its axes."""
         before = self.ranges[axis.symbol][0] if axis.symbol in self.ranges else sympy.S.Zero
         span = (sympy.expand(before + start), sympy.expand(end - start))
-        return Piece(self.whole, {**self.ranges, axis.symbol: span})
+        return Subdomain(self.whole, {**self.ranges, axis.symbol: span})
 
-    def without_seams(self, addresses: Sequence[Affine]) -> Piece:
+    def without_seams(self, addresses: Sequence[Affine]) -> Subdomain:
         """This piece, with those axes joined which all of `addresses` cross without a gap."""
         joined: list[tuple[Axis, Axis]] = []
         inner = self.pointwise[-1] if self.pointwise else None
@@ -111,7 +111,7 @@ class Piece(Axes):
                 inner = _one(outer, inner)
             else:
                 inner = outer
-        return Piece(self.whole, self.ranges, joined) if joined else self
+        return Subdomain(self.whole, self.ranges, joined) if joined else self
 
 
 def _one(outer: Axis, inner: Axis) -> Axis:
@@ -126,31 +126,31 @@ def _is_seamless(address: Affine, outer: Axis, inner: Axis) -> bool:
 
 
 @dataclass(frozen=True)
-class Section:
+class SubdomainLoop:
     """What one loop over tiles computes: all of `axes`, with conditions as they are in `known`.
 
     A tile that holds whole rows along the axis `along` may be written as `parts` instead, one after the other by the
     same program.
     """
 
-    axes: Piece
-    known: Piece
-    parts: tuple[Section, ...] = ()
+    axes: Subdomain
+    known: Subdomain
+    parts: tuple[SubdomainLoop, ...] = ()
     along: Axis | None = None
 
 
-def sections_of(nodes: Sequence[Any], axes: Axes) -> list[Section]:
+def subdomain_loops(nodes: Sequence[Any], axes: Axes) -> list[SubdomainLoop]:
     """The pieces into which conditions cut the pointwise axes of a kernel made of `nodes`, in the order of its loops;
     none if there is nothing to cut.
     """
     if not any(node._body.has_op(name) for node in nodes for name in ("index_expr", "value_expr")):
         return []
     most = min(_MOST_SECTIONS, _MOST_OPERATORS // sum(_operators_of(node._body) for node in nodes))
-    uncut, sections = [Piece(axes, {})], list[Section]()
+    uncut, sections = [Subdomain(axes, {})], list[SubdomainLoop]()
     while uncut:
         piece = uncut.pop(0)
         cuts: list[Cut] = []
-        traced = trace_of_section(nodes, Section(piece, piece), cuts)
+        traced = trace_of_subdomain(nodes, SubdomainLoop(piece, piece), cuts)
         possible = [cut for cut in cuts if not _makes_short_rows(cut, traced, piece.lengths)]
         if possible:
             outermost = min(possible, key=lambda cut: piece.pointwise.index(cut[0]))
@@ -166,12 +166,12 @@ def _operators_of(body: Any) -> int:
     return sum(len(block.graph.nodes) for block in (body.root_block, *body.subblocks.values()))
 
 
-def _plain(piece: Piece, traced: Trace) -> Section:
+def _plain(piece: Subdomain, traced: Trace) -> SubdomainLoop:
     addresses = [access.address for access in traced.accesses]
-    return Section(piece.without_seams([*addresses, *traced.indices]), piece)
+    return SubdomainLoop(piece.without_seams([*addresses, *traced.indices]), piece)
 
 
-def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: Trace) -> Section | None:
+def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], traced: Trace) -> SubdomainLoop | None:
     """`row` in parts, cut along its memory into spans of which some are widened; None if that is not possible."""
     numbers = {int(at) for axis, at in cuts if isinstance(at, sympy.Integer)}
     if len({axis for axis, _ in cuts}) != 1 or len(numbers) < len({at for _, at in cuts}):
@@ -189,24 +189,24 @@ def _with_edges(nodes: Sequence[Any], row: Piece, cuts: Sequence[Cut], traced: T
     for span in edges.row_parts(sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
         left: list[Cut] = []
-        inside = trace_of_section(nodes, Section(wide, known), left)
+        inside = trace_of_subdomain(nodes, SubdomainLoop(wide, known), left)
         if left or (span.is_short and not edges.stay_inside(inside.accesses, wide.pointwise)):
             return None
-        parts.append(Section(Piece(wide.whole, wide.ranges, plain.axes.joined), known))
+        parts.append(SubdomainLoop(Subdomain(wide.whole, wide.ranges, plain.axes.joined), known))
     return replace(plain, parts=tuple(parts), along=along) if parts else None
 
 
-def trace_of_section(nodes: Sequence[Any], section: Section, cuts: list[Cut] | None = None) -> Trace:
+def trace_of_subdomain(nodes: Sequence[Any], section: SubdomainLoop, cuts: list[Cut] | None = None) -> Trace:
     """What a kernel made of `nodes` does in `section`; `cuts` gets those that conditions ask for."""
 
     def on_unknown(difference: sympy.Expr, equality: bool) -> None:
         if cuts is not None:
             cuts.extend(_cuts(difference, equality, section.known))
 
-    return trace(nodes, section.axes, lambda tracer: Conditions(tracer, section.known, on_unknown))
+    return trace(nodes, section.axes, lambda tracer: PredicateFolding(tracer, section.known, on_unknown))
 
 
-def _cuts(difference: sympy.Expr, equality: bool, piece: Piece) -> Iterator[Cut]:
+def _cuts(difference: sympy.Expr, equality: bool, piece: Subdomain) -> Iterator[Cut]:
     """Where `difference` begins or ceases to be at least 0, or 0, along the one axis that it depends on."""
     axes = {axis.symbol: axis for axis in piece.pointwise}
     lengths = piece.lengths

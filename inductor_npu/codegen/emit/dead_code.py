@@ -33,7 +33,7 @@ _SMALLEST_FLOAT32 = 2.0**-126
 _LARGEST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 
 
-def tidied(text: str, dtype_of: DtypeOf) -> str:
+def without_dead_code(text: str, dtype_of: DtypeOf) -> str:
     """`text`, the statements of a kernel, without what nothing uses; `dtype_of` says what it knows of a value's type.
 
     Results stay what they were to the last bit.

@@ -13,7 +13,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis.access_forms import Indexed
 from inductor_npu.codegen.emit.addresses import Addresses
-from inductor_npu.codegen.emit.on_chip_gather import SpanAccess
+from inductor_npu.codegen.emit.on_chip_gather import RangeAccess
 from inductor_npu.codegen.emit.positions import Positions
 from inductor_npu.codegen.emit.tile_kernel import TileKernel, subscript
 from inductor_npu.codegen.index.affine import affine
@@ -25,7 +25,7 @@ class IndexedGatherer:
     def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
         self.kernel, self.addresses, self.positions = kernel, addresses, positions
 
-    def indexed_load(self, form: Indexed) -> SpanAccess:
+    def indexed_load(self, form: Indexed) -> RangeAccess:
         """The load of all that the loaded indices may lead to."""
         span, rows, length = form.span, form.rows, form.length
         dims, shape = (*rows, "span"), (*self.kernel.shape_of(rows), str(length))
@@ -33,7 +33,7 @@ class IndexedGatherer:
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         if length != span.rest:
             masks.append(f"({positions}{subscript(('span',), dims)} < {span.rest})")
-        return SpanAccess(
+        return RangeAccess(
             self.addresses.row_address(self.kernel.prepare_indexing(span.start), rows, dims, positions),
             " & ".join(masks) or "None",
             rows,

@@ -28,15 +28,15 @@ from inductor_npu import providers
 from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.annotations import provenance
-from inductor_npu.codegen.emit.dead_code import tidied
-from inductor_npu.tiling.plan import PlannedAccess
+from inductor_npu.codegen.emit.dead_code import without_dead_code
+from inductor_npu.tiling.plan import AccessSummary
 
 _MOST_OPERATORS = 12
 _JIT = "@triton.jit\n"
 _KIB = 1024
 
 
-def listed(plan: KernelPlan, values: Mapping[str, CSEVariable], body: IndentedBuffer) -> IndentedBuffer:
+def with_header(plan: KernelPlan, values: Mapping[str, CSEVariable], body: IndentedBuffer) -> IndentedBuffer:
     """The statements of a kernel with these `values`, without dead code, below a header. Lines that were left open are
     settled: call it when no load or store of the kernel will change any more.
     """
@@ -45,7 +45,7 @@ def listed(plan: KernelPlan, values: Mapping[str, CSEVariable], body: IndentedBu
         value = values.get(name.lstrip("_"))  # "_tmp0" accumulates what "tmp0" was made for
         return None if value is None else value.dtype
 
-    text = tidied(body.getvalue(), dtype_of)
+    text = without_dead_code(body.getvalue(), dtype_of)
     result = IndentedBuffer()
     for line in header(plan):
         result.writeline(f"# {line}")
@@ -111,7 +111,7 @@ def _moved(plan: KernelPlan) -> str:
     return f"moves {_kib(moved)} KiB a tile" + ("" if known else " and round of its loops")
 
 
-def _items(plan: KernelPlan, access: PlannedAccess) -> int:
+def _items(plan: KernelPlan, access: AccessSummary) -> int:
     """Items that one tile moves by `access`."""
     items = max(1, access.stretch, access.span)
     for prefix in access.rows if access.span else access.axes:

@@ -16,8 +16,8 @@ from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames
 from inductor_npu.codegen.emit.addresses import Address, Addresses
 from inductor_npu.codegen.emit.gather_by_index import IndexedGatherer
-from inductor_npu.codegen.emit.masked_lanes import filling_text, take_filling
-from inductor_npu.codegen.emit.on_chip_gather import Gatherer, SpanAccess
+from inductor_npu.codegen.emit.masked_lanes import masked_value_text, take_masked_value
+from inductor_npu.codegen.emit.on_chip_gather import Gatherer, RangeAccess
 from inductor_npu.codegen.emit.positions import Positions
 from inductor_npu.codegen.emit.rows import Rows
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
@@ -57,39 +57,39 @@ class Loader:
         line = f"tl.load({pointer} + ({address.text}), {mask}"
         other = ""
         if mask != "None" and self.kernel._load_mask is not None:
-            other = f", other={filling_text(self.kernel._load_other, dtype)}"
+            other = f", other={masked_value_text(self.kernel._load_other, dtype)}"
         buffer = self._buffer_of(address, index)
         text = self.rows.padded_later(f"{line}{other})", address, bool(other))
         raw = self.kernel.cse.generate(buffer, text, dtype=dtype, shape=self.kernel.shape_of(address.axes))
-        self.kernel.fillings.loaded(raw)
+        self.kernel.masked_lanes.loaded(raw)
         value = self._computable(raw, dtype, buffer)
         value = self._to_tile_order(value, address.axes, buffer)
         if self.kernel._load_mask is not None and form.predicate == self.kernel.load_predicate:
             value.limited_to = self.kernel._load_mask
-        take_filling(value, raw)
+        take_masked_value(value, raw)
         if buffer is self.kernel.body or not self.kernel.inside_reduction:
             self.kernel.outside_loop_vars.update((raw, value))
         return value
 
-    def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: SpanAccess) -> TritonCSEVariable:
+    def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: RangeAccess) -> TritonCSEVariable:
         """A load of a span of memory, of which the tile's elements are picked on chip."""
         whole = Address(span.address, span.axes, indirect=span.indirect)
         buffer = self._buffer_of(whole, index)
-        other = f", other={filling_text(self.kernel._load_other, dtype)}" if span.is_limited else ""
+        other = f", other={masked_value_text(self.kernel._load_other, dtype)}" if span.is_limited else ""
         line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
         if span.fills and self.kernel._load_mask is None:
             line = self.rows.padded_later(line, whole, False)
         raw = self.kernel.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
-        self.kernel.fillings.loaded(raw)
+        self.kernel.masked_lanes.loaded(raw)
         shape = self.kernel.shape_of(span.axes)
         text = f"device_functions.gather({raw}{'.to(tl.float32)' if span.is_wide else ''}, {span.place})"
         text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
         text = f"{text} != 0.0" if span.is_wide and dtype == torch.bool else text
         is_computable = span.is_wide and dtype != torch.bool
         picked = self.kernel.cse.generate(buffer, text, dtype=torch.float32 if is_computable else dtype, shape=shape)
-        take_filling(picked, raw)
+        take_masked_value(picked, raw)
         value = picked if span.is_wide else self._computable(picked, dtype, buffer)
-        take_filling(value, picked)
+        take_masked_value(value, picked)
         if span.is_limited:
             value.limited_to = self.kernel._load_mask
         if buffer is self.kernel.body or not self.kernel.inside_reduction:

@@ -19,9 +19,9 @@ from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.utils import DelayReplaceLine
 
 from inductor_npu.codegen.emit.operands import FLOATS8
-from inductor_npu.codegen.emit.values import Filling, Load, Result, TileValue
+from inductor_npu.codegen.emit.values import Load, MaskedValue, Result, TileValue
 
-# Fillings that are tried where the identity itself does not come out as wanted.
+# MaskedLanes that are tried where the identity itself does not come out as wanted.
 _CANDIDATES = (0.0, -math.inf, math.inf, 1.0)
 
 # Whole numbers beyond this are not all floats.
@@ -45,14 +45,14 @@ _OPERATORS: dict[str, Callable[..., float | None]] = {
 }
 
 
-def _value(filling: Filling, trial: float | None) -> float | None:
-    """The number that `filling` comes to if all open loads are filled with `trial`."""
-    if isinstance(filling, Load):
-        return _held(trial if filling.filling is None else filling.filling, filling.dtype)
-    if isinstance(filling, Result):
-        operands = (_value(operand, trial) for operand in filling.operands)
-        return _held(_OPERATORS[filling.operator](*operands), filling.dtype)
-    return filling
+def _value(masked_value: MaskedValue, trial: float | None) -> float | None:
+    """The number that `masked_value` comes to if all open loads are filled with `trial`."""
+    if isinstance(masked_value, Load):
+        return _held(trial if masked_value.masked_value is None else masked_value.masked_value, masked_value.dtype)
+    if isinstance(masked_value, Result):
+        operands = (_value(operand, trial) for operand in masked_value.operands)
+        return _held(_OPERATORS[masked_value.operator](*operands), masked_value.dtype)
+    return masked_value
 
 
 def _held(number: float | None, dtype: torch.dtype | None) -> float | None:
@@ -71,15 +71,15 @@ def _held(number: float | None, dtype: torch.dtype | None) -> float | None:
     return number if steps.is_integer() and (not number or precision.tiny <= abs(number) <= precision.max) else None
 
 
-def _open_loads(filling: Filling) -> Iterable[Load]:
-    if isinstance(filling, Load) and filling.filling is None:
-        yield filling
-    if isinstance(filling, Result):
-        for operand in filling.operands:
+def _open_loads(masked_value: MaskedValue) -> Iterable[Load]:
+    if isinstance(masked_value, Load) and masked_value.masked_value is None:
+        yield masked_value
+    if isinstance(masked_value, Result):
+        for operand in masked_value.operands:
             yield from _open_loads(operand)
 
 
-def filling_text(number: float | None, dtype: torch.dtype | None) -> str:
+def masked_value_text(number: float | None, dtype: torch.dtype | None) -> str:
     """Text of what a load of elements of type `dtype` has where it loads none. Triton converts no integer to a float of
     8 bits.
     """
@@ -87,13 +87,13 @@ def filling_text(number: float | None, dtype: torch.dtype | None) -> str:
     return constant_repr(float(number) if dtype in FLOATS8 else number)
 
 
-def take_filling(value: TileValue, source: TileValue) -> None:
+def take_masked_value(value: TileValue, source: TileValue) -> None:
     """`value` is `source` in another type or order."""
-    if source.filling is not None:
-        value.filling = source.filling
+    if source.masked_value is not None:
+        value.masked_value = source.masked_value
 
 
-class Fillings:
+class MaskedLanes:
     """Chooses the fillings of a kernel's loads, and follows them through its values."""
 
     def __init__(self) -> None:
@@ -103,19 +103,19 @@ class Fillings:
         """The line of a load, ending in ")", whose filling is chosen later."""
         load = self._latest = Load()
 
-        def filling() -> str:
-            if load.filling is None:
+        def masked_value() -> str:
+            if load.masked_value is None:
                 return ""
-            is_whole = math.isfinite(load.filling) and load.filling.is_integer()
-            return f", other={filling_text(int(load.filling) if is_whole else load.filling, load.dtype)}"
+            is_whole = math.isfinite(load.masked_value) and load.masked_value.is_integer()
+            return f", other={masked_value_text(int(load.masked_value) if is_whole else load.masked_value, load.dtype)}"
 
-        return DelayReplaceLine(_PLACE, filling, f"{line[:-1]}{_PLACE})")
+        return DelayReplaceLine(_PLACE, masked_value, f"{line[:-1]}{_PLACE})")
 
     def loaded(self, value: TileValue) -> None:
         """`value` is what the latest line gave; one that was loaded before keeps its filling."""
         if self._latest is not None:
             self._latest.dtype = value.dtype
-            value.filling = value.filling or self._latest
+            value.masked_value = value.masked_value or self._latest
             self._latest = None
 
     def computed(self, operator: str, operands: Sequence[Any], value: Any) -> None:
@@ -124,17 +124,17 @@ class Fillings:
             return
         if operator == "sub" and operands[0] == getattr(operands[1], "maximum_of", None):
             operator, operands = "sub_own_maximum", operands[:1]
-        fillings = tuple(self._operand(operand) for operand in operands)
-        if any(isinstance(filling, (Load, Result)) for filling in fillings):
-            value.filling = value.filling or Result(operator, value.dtype, fillings)
+        values = tuple(self._operand(operand) for operand in operands)
+        if any(isinstance(masked_value, (Load, Result)) for masked_value in values):
+            value.masked_value = value.masked_value or Result(operator, value.dtype, values)
 
-    def _operand(self, operand: Any) -> Filling:
+    def _operand(self, operand: Any) -> MaskedValue:
         if isinstance(operand, (int, float)):
             return float(operand)
         if not isinstance(operand, CSEVariable):
             return None
-        if operand.filling is not None:
-            return operand.filling
+        if operand.masked_value is not None:
+            return operand.masked_value
         if operand.bounds.is_singleton() and not operand.bounds.is_bool and not operand.shape:
             return float(operand.bounds.lower)
         return None
@@ -143,11 +143,11 @@ class Fillings:
         """Whether `value` is `identity` beyond the row, by fillings of loads that were open until now if need be."""
         if abs(identity) > _EXACT and math.isfinite(identity):
             return False
-        filling = value.filling
-        open_loads = list(_open_loads(filling))
+        masked_value = value.masked_value
+        open_loads = list(_open_loads(masked_value))
         for trial in (float(identity), *_CANDIDATES) if open_loads else (None,):
-            if _value(filling, trial) == identity:
+            if _value(masked_value, trial) == identity:
                 for load in open_loads:
-                    load.filling = trial
+                    load.masked_value = trial
                 return True
         return False

@@ -21,7 +21,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis import predicates
 from inductor_npu.codegen.analysis.axes import Axis
-from inductor_npu.codegen.analysis.predicates import Conditions
+from inductor_npu.codegen.analysis.predicates import PredicateFolding
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.addresses import Addresses
@@ -65,7 +65,7 @@ class NpuKernel(TileKernel):
         if may_be_in(nodes):
             self.exit_stack.enter_context(V.set_ops_handler(WideAddresses(V.get_ops_handler(), nodes, self.axes)))
         if predicates.are_in(self.features):
-            self.exit_stack.enter_context(V.set_ops_handler(Conditions(V.get_ops_handler(), self.known)))
+            self.exit_stack.enter_context(V.set_ops_handler(PredicateFolding(V.get_ops_handler(), self.known)))
         return self
 
     # -- what others write --------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class NpuKernel(TileKernel):
         with body.indent(offset=int(bool(loop))):
             body.splice(indices)
             body.splice(self.body)
-        self.body = header.listed(self.plan, self.cse.varname_map, body)
+        self.body = header.with_header(self.plan, self.cse.varname_map, body)
 
     def write_lengths(self, before: IndentedBuffer) -> None:
         """Writes the lengths of axes and blocks that are no arguments."""

@@ -19,7 +19,7 @@ import sympy
 from inductor_npu.codegen.analysis.access_forms import Strided
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
-    Span,
+    StridedRange,
 )
 from inductor_npu.codegen.emit.addresses import Addresses
 from inductor_npu.codegen.emit.positions import Positions
@@ -30,7 +30,7 @@ from inductor_npu.codegen.index.vector_text import vector_text
 
 
 @dataclass(frozen=True)
-class SpanAccess:
+class RangeAccess:
     """A load or store of a span. `address` and `mask` are Triton expressions with a dimension for each of `rows` and a
     last one for the span; `shape` are its sizes; `place` is the name of the table for the gather; `axes` are those of
     the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`:
@@ -57,18 +57,18 @@ class Gatherer:
     def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
         self.kernel, self.addresses, self.positions = kernel, addresses, positions
 
-    def strided_load(self, form: Strided) -> SpanAccess:
+    def strided_load(self, form: Strided) -> RangeAccess:
         """The load of `form`; elements of the tile that are not in its part get any that are, or where it is limited
         the load's filling.
         """
         index = self.kernel.prepare_indexing(form.index)
         return replace(self._load(index, form), is_wide=form.is_wide)
 
-    def strided_store(self, form: Strided) -> SpanAccess:
+    def strided_store(self, form: Strided) -> RangeAccess:
         """The store of `form`, of a value that has all axes of the address in the tile's order."""
         return replace(self._store(self.kernel.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
 
-    def _load(self, index: sympy.Expr, form: Strided) -> SpanAccess:
+    def _load(self, index: sympy.Expr, form: Strided) -> RangeAccess:
         span, part = form.span, form.part
         axes = self.kernel.plan.tiled.axes_in(index)
         gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
@@ -98,7 +98,7 @@ class Gatherer:
                 else f"{self.positions.local(axis, axes)} * {inner}"
             )
         text = self.positions.flat(" + ".join(part for part in place if part), axes)
-        return SpanAccess(
+        return RangeAccess(
             self.addresses.row_address(start, rows, dims, positions),
             " & ".join(masks) or "None",
             rows,
@@ -109,7 +109,7 @@ class Gatherer:
             is_limited=form.is_limited,
         )
 
-    def _extent(self, index: sympy.Expr, span: Span, part: Part) -> tuple[str, list[str], sympy.Expr]:
+    def _extent(self, index: sympy.Expr, span: StridedRange, part: Part) -> tuple[str, list[str], sympy.Expr]:
         """Elements of the span, the conditions for those that exist, and the address of its first one. In `index`, axes
         of the span count from the start of the part.
         """
@@ -147,7 +147,7 @@ class Gatherer:
             conditions.append(f"< {end}")
         return in_span, conditions, start
 
-    def _start_and_count(self, axis: str, span: Span, part: Part) -> tuple[sympy.Expr, str]:
+    def _start_and_count(self, axis: str, span: StridedRange, part: Part) -> tuple[sympy.Expr, str]:
         """Which index of the `part` along the major `axis` the span begins with, and how many indices it has."""
         assert span.major is not None
         start, there = part.starts.get(span.major, 0), self._existing(axis, part.end_of(span.major))
@@ -182,7 +182,7 @@ class Gatherer:
         left = f"{axis}numel" if self.kernel.is_whole(axis) else f"({axis}numel - {self.positions.offset(axis)})"
         return f"tl.minimum({self.kernel.block(axis)}, {left})"
 
-    def _place_in_tile(self, place: str, span: Span, part: Part) -> str:
+    def _place_in_tile(self, place: str, span: StridedRange, part: Part) -> str:
         """The name of the table `place`, of a whole tile; for another than a whole tile its text."""
         if span.major is None:
             return self.positions.hoisted("place", place)
@@ -203,7 +203,7 @@ class Gatherer:
             return self.positions.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
         return f"tl.maximum({self.positions.hoisted('place', place)} - {missing}, 0)"
 
-    def _place_or_filling(self, span: Span, axes: Sequence[str], part: Part, in_span: str) -> str:
+    def _place_or_filling(self, span: StridedRange, axes: Sequence[str], part: Part, in_span: str) -> str:
         """Positions of the `part` of the major axis, which is whole in the tile; before it those at the end of the
         span, where there is no element, as there is none right behind the part.
         """
@@ -219,7 +219,7 @@ class Gatherer:
             return self.positions.hoisted("at", text)
         return f"{self.positions.hoisted('at', text)}{subscript((axis,), axes)}"
 
-    def _place_of_major(self, span: Span, axes: Sequence[str]) -> str:
+    def _place_of_major(self, span: StridedRange, axes: Sequence[str]) -> str:
         if span.major is None:
             return ""
         axis = self.kernel.axis_with(span.major).prefix
@@ -228,7 +228,7 @@ class Gatherer:
             local = f"({self.kernel.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
         return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
 
-    def _place_of_minor(self, span: Span, axes: Sequence[str], part: Part) -> str:
+    def _place_of_minor(self, span: StridedRange, axes: Sequence[str], part: Part) -> str:
         """Positions of the minor axes; lanes that are not in the part are at some position of the span."""
         if not span.minor:
             return str(span.place) if span.place != 0 else ""
@@ -246,7 +246,7 @@ class Gatherer:
             text = f"tl.minimum({text}, {span.rest - 1})"
         return f"tl.maximum({text}, 0)" if lowest < 0 else text
 
-    def _store(self, index: sympy.Expr, span: Span) -> SpanAccess:
+    def _store(self, index: sympy.Expr, span: StridedRange) -> RangeAccess:
         axes = self.kernel.plan.tiled.axes_in(index)
         assert span.major is not None
         major = self.kernel.axis_with(span.major).prefix
@@ -280,7 +280,7 @@ class Gatherer:
             text = f"tl.reshape({text}, [{' * '.join(shape)}])"
         address = self.addresses.row_address(start, rows, dims, positions)
         mask = " & ".join(masks) or "None"
-        return SpanAccess(address, mask, rows, shape, self.positions.hoisted("place", text), axes, fills=False)
+        return RangeAccess(address, mask, rows, shape, self.positions.hoisted("place", text), axes, fills=False)
 
     def _stride_in_tile(self, axis: str, axes: AxisNames) -> str:
         inner = self.kernel.shape_of(axes[axes.index(axis) + 1 :])

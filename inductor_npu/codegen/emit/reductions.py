@@ -181,7 +181,7 @@ class Reducer:
         if value.dtype != torch.int64:
             return self.rows.padded(value, 0)
         mask = self.rows.reduced_mask(value)
-        if not mask or self.kernel.fillings.fill(value, 0):
+        if not mask or self.kernel.masked_lanes.fill(value, 0):
             return value
         text = f"device_functions.where_int64({mask}, {value}, tl.full([], 0, tl.int64))"
         return self.kernel.generate(text, torch.int64, value.shape)

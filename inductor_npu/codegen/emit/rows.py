@@ -48,7 +48,7 @@ class Rows:
     def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
         """`value`, with `identity` beyond the end of the reduced axes."""
         mask = self.reduced_mask(value)
-        if not mask or self.kernel.fillings.fill(value, identity):
+        if not mask or self.kernel.masked_lanes.fill(value, identity):
             return value
         return self.kernel.generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
 
@@ -63,7 +63,7 @@ class Rows:
             if self.kernel.axis_of[axis].is_reduction and self.kernel.needs_mask(axis)
         }
         fillable = reduced and reduced <= set(address.axes) and not has_other
-        return self.kernel.fillings.load(line) if fillable else line
+        return self.kernel.masked_lanes.load(line) if fillable else line
 
     def within(self, updated: Any, old: Any, value: CSEVariable) -> str:
         """`updated` inside the reduced axes, `old` beyond their end."""

@@ -144,23 +144,23 @@ class Scanner:
         """
         each = range(count)
 
-        def listed(pattern: str) -> str:
+        def with_header(pattern: str) -> str:
             return ", ".join(pattern.replace("#", str(place)) for place in each)
 
         text = _SCAN.format(
             combine=combine,
-            parts=listed("part#"),
-            tiles=listed("tile#"),
-            carries=listed("carry#"),
-            combined=listed("combined#"),
-            chunks=listed("device_functions.in_chunks(part#, dim, chunk)"),
-            firsts=listed("device_functions.pick(tile#, n == 0.0, 1)"),
-            picked=listed("device_functions.pick(tile#, here, 1)"),
-            placed=listed("tl.where(here, tl.expand_dims(carry#, 1), tile#)"),
-            rows=listed("device_functions.in_rows(tile#, part#, dim)"),
-            lasts=listed("tl.expand_dims(device_functions.pick(tile#, before, axis), axis)"),
-            taken=listed("tl.where(here, combined#, tile#)"),
-            results=listed("tl.reshape(tile#, part#.shape)"),
+            parts=with_header("part#"),
+            tiles=with_header("tile#"),
+            carries=with_header("carry#"),
+            combined=with_header("combined#"),
+            chunks=with_header("device_functions.in_chunks(part#, dim, chunk)"),
+            firsts=with_header("device_functions.pick(tile#, n == 0.0, 1)"),
+            picked=with_header("device_functions.pick(tile#, here, 1)"),
+            placed=with_header("tl.where(here, tl.expand_dims(carry#, 1), tile#)"),
+            rows=with_header("device_functions.in_rows(tile#, part#, dim)"),
+            lasts=with_header("tl.expand_dims(device_functions.pick(tile#, before, axis), axis)"),
+            taken=with_header("tl.where(here, combined#, tile#)"),
+            results=with_header("tl.reshape(tile#, part#.shape)"),
         )
         return self.kernel.helper_functions.add(text, base_name="_npu_scan")
 
@@ -290,9 +290,10 @@ class Scanner:
                 " & ".join(self.addresses.mask_text_of(axis, around) for axis in own if self.kernel.needs_mask(axis))
                 or "None"
             )
+        numbers = f"{self.kernel.index_to_str(length)}, {self.kernel.index_to_str(stride)}"
         text = (
-            f"device_functions.bucketize({values}, {self.kernel.args.input(name)}, {first}, {mask}, "
-            f"{self.kernel.index_to_str(length)}, {self.kernel.index_to_str(stride)}, {triton_compute_type(indexing_dtype)}, {right})"
+            f"device_functions.bucketize({values}, {self.kernel.args.input(name)}, {first}, {mask}, {numbers}, "
+            f"{triton_compute_type(indexing_dtype)}, {right})"
         )
         return self.kernel.generate(text, indexing_dtype, self.kernel.shape_of(axes))
 

@@ -24,18 +24,18 @@ from torch._inductor.codegen.wrapper import pexpr
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.analysis.axes import Axes
-from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, Loop
-from inductor_npu.codegen.analysis.subdomains import Piece
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, TileLoop
+from inductor_npu.codegen.analysis.subdomains import Subdomain
 from inductor_npu.codegen.emit.emitted import Tiled, next_first
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.uncounted import Uncounted
 from inductor_npu.tiling.plan import TilePlan
 
 
-class PieceKernel(NpuKernel, Uncounted):
+class SubdomainKernel(NpuKernel, Uncounted):
     """One loop over tiles of `kernel`, the `number`th."""
 
-    def __init__(self, kernel: KernelInPieces, number: int, loop: Loop) -> None:
+    def __init__(self, kernel: KernelOfSubdomains, number: int, loop: TileLoop) -> None:
         self.number = number
         self.section, self.follows = loop.section, loop.follows
         lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
@@ -74,7 +74,7 @@ class PieceKernel(NpuKernel, Uncounted):
     def _title(self) -> str:
         """Where the piece lies, and what of the row is written besides."""
 
-        def ranges(piece: Piece) -> dict[str, str]:
+        def ranges(piece: Subdomain) -> dict[str, str]:
             return {
                 str(symbol): f"{self._in_python(start)} to {self._in_python(sympy.expand(start + length))}"
                 for symbol, (start, length) in piece.ranges.items()
@@ -101,7 +101,7 @@ class PieceKernel(NpuKernel, Uncounted):
         return [[(f"({self.lengths_in_python[axis.prefix]})", blocks.get(axis.prefix)) for axis in self.tiled_axes()]]
 
 
-class KernelInPieces(NpuKernel):
+class KernelOfSubdomains(NpuKernel):
     """A kernel of several `loops` over the tiles of pieces of `axes`."""
 
     num_load: int
@@ -113,17 +113,17 @@ class KernelInPieces(NpuKernel):
         *,
         features: SIMDKernelFeatures,
         plan: KernelPlan,
-        loops: Sequence[Loop],
+        loops: Sequence[TileLoop],
         **kwargs: Any,
     ) -> None:
         super().__init__(tiling, features=features, plan=replace(plan, tile=TilePlan((), {}, ())), **kwargs)
-        self.parts = [PieceKernel(self, number, loop) for number, loop in enumerate(loops)]
+        self.parts = [SubdomainKernel(self, number, loop) for number, loop in enumerate(loops)]
 
     def schedule(self, nodes: Sequence[Any]) -> list[Any]:
         """`nodes` for Inductor's walk over a schedule: what it decides of each is decided once, and once it comes to
         the last they are written for each piece.
         """
-        return [_NodeInPieces(self, nodes, node) for node in nodes]
+        return [_NodeOfSubdomains(self, nodes, node) for node in nodes]
 
     def write(self, nodes: Sequence[Any]) -> None:
         for part in self.parts:
@@ -153,10 +153,10 @@ class KernelInPieces(NpuKernel):
         return [loop for part in self.parts if not part.follows for loop in part.tiled()]
 
 
-class _NodeInPieces:
+class _NodeOfSubdomains:
     """A node of a schedule that is written with all others when the last one is."""
 
-    def __init__(self, kernel: KernelInPieces, nodes: Sequence[Any], node: Any) -> None:
+    def __init__(self, kernel: KernelOfSubdomains, nodes: Sequence[Any], node: Any) -> None:
         self._kernel, self._nodes, self._node = kernel, nodes, node
 
     def __getattr__(self, name: str) -> Any:

@@ -24,7 +24,7 @@ from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames
 from inductor_npu.codegen.analysis.trace import Condition
 from inductor_npu.codegen.emit.emitted import EmittedKernel
-from inductor_npu.codegen.emit.masked_lanes import Fillings, take_filling
+from inductor_npu.codegen.emit.masked_lanes import MaskedLanes, take_masked_value
 from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.emit.values import TileValue, copy_of
 from inductor_npu.codegen.index.affine import affine
@@ -61,7 +61,7 @@ class TileKernel(EmittedKernel):
         # Whether some condition on indices is a value of the kernel.
         self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
-        self.fillings = Fillings()
+        self.masked_lanes = MaskedLanes()
         self._accesses = itertools.count()
         # The kernel's names for loaded indices, by the plan's.
         self.loaded_indices: dict[sympy.Symbol, sympy.Symbol] = {}
@@ -238,7 +238,7 @@ class TileKernel(EmittedKernel):
         if value.dtype == dtype or source.dtype == dtype:
             return value if value.dtype == dtype else source
         result = self.generate(f"{source}.to({triton_compute_type(dtype)})", dtype, value.shape)
-        take_filling(result, value)
+        take_masked_value(result, value)
         return result
 
     def generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:

@@ -57,10 +57,9 @@ class TileOps(CSEProxy):
         self._note_truth(name, args, result)
         if name == "constant" and isinstance(args[0], int) and not isinstance(args[0], bool):
             result.index = sympy.Integer(args[0])
-        if name == "to_dtype" and isinstance(args[0], CSEVariable):
-            if result.dtype in (torch.int32, torch.int64) and args[0].index is not None:
-                result.index = args[0].index
-        self.kernel.fillings.computed(name, args, result)
+        if name == "to_dtype" and fact(args[0], "index") is not None and result.dtype in (torch.int32, torch.int64):
+            result.index = args[0].index
+        self.kernel.masked_lanes.computed(name, args, result)
         if name == "to_dtype" and getattr(args[0], "dtype", None) in _NARROW_INTEGERS and result.dtype == torch.int64:
             result.narrow = args[0]
         if name == "to_dtype" and result.dtype in (torch.int8, torch.uint8, torch.int16):

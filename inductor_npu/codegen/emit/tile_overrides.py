@@ -60,8 +60,8 @@ class TileOverrides(NpuKernelOverrides):
         if kernel.is_limited_to(result, within):
             return result
         dtype = result.dtype
-        filling = ops.constant(bool(other) if dtype == torch.bool else other, dtype)
-        selected = OpsWrapper._unwrap(ops.where(within, result, filling))
+        masked_value = ops.constant(bool(other) if dtype == torch.bool else other, dtype)
+        selected = OpsWrapper._unwrap(ops.where(within, result, masked_value))
         if within.predicate is not None:
             selected.selected = within.predicate, result
         return selected

@@ -16,10 +16,10 @@ from inductor_npu.codegen.index.bounds import Bounds
 
 @dataclass(eq=False)
 class Load:
-    """A load of elements of type `dtype` whose filling is `filling`, or still open."""
+    """A load of elements of type `dtype` whose filling is `masked_value`, or still open."""
 
     dtype: torch.dtype | None = None
-    filling: float | None = None
+    masked_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class Result:
 
     operator: str
     dtype: torch.dtype | None
-    operands: tuple[Filling, ...]
+    operands: tuple[MaskedValue, ...]
 
 
-Filling = Load | Result | float | None
+MaskedValue = Load | Result | float | None
 
 
 class TileValue(TritonCSEVariable):
     """A value whose `shape` names the blocks of the axes along which it differs. What is not known of it is None.
 
     `index`: the integer expression in the axes' symbols that it is. `predicate`: the bounds of axes that the condition
-    is, or, where these are not exact, implies. `filling`: what stands in its lanes beyond the end of a row;
+    is, or, where these are not exact, implies. `masked_value`: what stands in its lanes beyond the end of a row;
     `maximum_of`: the value of whose rows it is the maximum.
 
     `narrow`: the same integer before it was widened to int64; `wide`: what it was before it was narrowed to less than
@@ -51,7 +51,7 @@ class TileValue(TritonCSEVariable):
 
     index: sympy.Expr | None = None
     predicate: Bounds | None = None
-    filling: Filling = None
+    masked_value: MaskedValue = None
     maximum_of: CSEVariable | None = None
     narrow: CSEVariable | None = None
     wide: CSEVariable | None = None

@@ -18,7 +18,7 @@ _LONGEST = 256
 
 
 @dataclass(frozen=True)
-class Holding:
+class Solutions:
     """The `indices`, in ascending order, along the axis `symbol` of this length at which a comparison holds."""
 
     symbol: sympy.Symbol
@@ -30,7 +30,9 @@ class Holding:
         return len(self.indices) == self.length
 
 
-def indices_where(difference: sympy.Expr, equality: bool, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> Holding | None:
+def indices_where(
+    difference: sympy.Expr, equality: bool, lengths: Mapping[sympy.Symbol, sympy.Expr]
+) -> Solutions | None:
     """Where `difference` is at least 0, or with `equality` 0. None if it is a linear function, or depends on more than
     one axis, or that axis, of these `lengths`, is too long or of a length that is not known.
     """
@@ -45,9 +47,9 @@ def indices_where(difference: sympy.Expr, equality: bool, lengths: Mapping[sympy
 
 
 @lru_cache(maxsize=1024)
-def _tried(difference: sympy.Expr, equality: bool, symbol: sympy.Symbol, length: int) -> Holding | None:
+def _tried(difference: sympy.Expr, equality: bool, symbol: sympy.Symbol, length: int) -> Solutions | None:
     numbers = [difference.subs(symbol, index) for index in range(length)]
     if not all(isinstance(number, sympy.Integer) for number in numbers):
         return None
     holding = (index for index, number in enumerate(numbers) if (number == 0 if equality else number >= 0))
-    return Holding(symbol, length, tuple(holding))
+    return Solutions(symbol, length, tuple(holding))

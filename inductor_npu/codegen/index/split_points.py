@@ -52,7 +52,7 @@ def _are_numbers(*sizes: sympy.Expr) -> bool:
     return all(isinstance(size, sympy.Integer) for size in sizes)
 
 
-class Cuts:
+class SplitPoints:
     """The cuts of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`,
     in ascending order, each a multiple of the one before. With `whole_rows` there is none inside of a reduced row.
     """

@@ -42,7 +42,7 @@ from inductor_npu import config, providers
 from inductor_npu.cache import kernels
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.scheduling import tuning
-from inductor_npu.codegen.scheduling.kernel_reuse import Loops, PackedKernel, WrittenKernels
+from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, PackedKernel, ReusableKernels
 from inductor_npu.runtime.async_compile import compile_into_cache
 
 log = logging.getLogger(__name__)
@@ -55,13 +55,13 @@ class CompilesAhead(TritonScheduling):
     """A scheduling whose kernels processes that are forked from this one may compile before it comes to them."""
 
     def compile_for_others(
-        self, written: WrittenKernels, compile_kernel: Callable[[str, str], Exception | None]
+        self, written: ReusableKernels, compile_kernel: Callable[[str, str], Exception | None]
     ) -> None:
         """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not)."""
         raise NotImplementedError
 
 
-class Lookahead:
+class AheadOfTimeWorkers:
     """The children that compile the kernels of one graph, which `scheduling` writes; none where they are of no use."""
 
     def __init__(self, scheduling: CompilesAhead) -> None:
@@ -90,7 +90,7 @@ class Lookahead:
         if node is self._last:
             self._end()
 
-    def receive(self, written: WrittenKernels) -> None:
+    def receive(self, written: ReusableKernels) -> None:
         """Adds the kernels that children have written since the last call to `written`."""
         for child in self._children:
             for message in child.messages():
@@ -164,7 +164,7 @@ class _Child:
         writer.close()
         self.end = weakref.finalize(self, _end, pid, parent)
 
-    def messages(self) -> Iterator[tuple[Loops, PackedKernel] | str]:
+    def messages(self) -> Iterator[tuple[LoopsKey, PackedKernel] | str]:
         """What the child has sent since the last call: kernels, and why there is none of some loops."""
         try:
             while self._reader.poll():
@@ -224,7 +224,7 @@ def _begin_at(scheduler: Any, node: BaseSchedulerNode) -> None:
         scheduler.completed_operations.update(earlier.get_operation_names())
 
 
-class _SentKernels(WrittenKernels):
+class _SentKernels(ReusableKernels):
     """The kernels that a child has written: each is sent to its parent when it is compiled."""
 
     def __init__(self, writer: Connection) -> None:
@@ -238,7 +238,7 @@ class _SentKernels(WrittenKernels):
         self._is_compiled = failure is None
         return failure
 
-    def keep(self, loops: Loops, kernel: NpuKernel) -> bool:
+    def keep(self, loops: LoopsKey, kernel: NpuKernel) -> bool:
         is_new = super().keep(loops, kernel)
         # With sizes that vary, writing may have decided something of them, which the parent then would not know of.
         if is_new and self._is_compiled and not V.graph.sizevars.shape_env.var_to_range:

@@ -24,7 +24,7 @@ from inductor_npu import providers
 from inductor_npu.codegen.analysis.axes import Axes
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.codegen.index.split_points import Cuts
+from inductor_npu.codegen.index.split_points import SplitPoints
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import FILLED
 
@@ -61,7 +61,7 @@ def _no_common_axes(nodes: Sequence[Any]) -> str | None:
         return None
     others = [node for node in nodes if not node._body.op_counts.get("sort")]
     sorts = len(others) < len(nodes)
-    if not Cuts(*numels(nodes), whole_rows=sorts).add_all_of(nodes):
+    if not SplitPoints(*numels(nodes), whole_rows=sorts).add_all_of(nodes):
         return f"no common axes: {', '.join(str(_ranges(node)) for node in nodes)}"
     if sorts and Axes(nodes, *numels(nodes), whole_rows=True).divides(others):
         return "rows that are sorted whole, and seen in several dimensions"

@@ -4,7 +4,8 @@ To plan and to write a kernel takes tens of milliseconds; to see that its loops 
 Loops are the same if they do the same operations with the same constants at the same indices of buffers that are alike
 (layout, type, alignment, whether they outlive the kernel, which are written in place of which); buffers are numbered in
 the order in which they are met. What cannot be told from that is written anew: loaded indices, scans, mutated buffers.
-A process that was forked to compile ahead (ahead_of_time.py) sends what it has written of those, too: its loops are these.
+A process that was forked to compile ahead (ahead_of_time.py) sends what it has written of those, too: its loops are
+these.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class _NotTold(Exception):
 
 
 @dataclass(frozen=True)
-class Loops:
+class LoopsKey:
     """Loops of one kernel: equal keys have the same source. `buffers` are in the order of their numbers in the key."""
 
     key: Hashable
@@ -57,23 +58,23 @@ class Loops:
 
 
 @dataclass
-class WrittenKernels:
+class ReusableKernels:
     """The kernels of a graph that are written, by their loops."""
 
     _kernels: dict[Hashable, tuple[NpuKernel | PackedKernel, tuple[str, ...]]] = field(default_factory=dict)
 
-    def keep(self, loops: Loops, kernel: NpuKernel) -> bool:
+    def keep(self, loops: LoopsKey, kernel: NpuKernel) -> bool:
         """Keeps `kernel`, which has been written for `loops`, for others like them; whether none was kept before."""
         if kernel.args.workspace_args or loops.key in self._kernels:
             return False
         self._kernels[loops.key] = kernel, loops.buffers
         return True
 
-    def add(self, loops: Loops, kernel: PackedKernel) -> None:
+    def add(self, loops: LoopsKey, kernel: PackedKernel) -> None:
         """Keeps what another process has written for `loops`."""
         self._kernels.setdefault(loops.key, (kernel, loops.buffers))
 
-    def find(self, loops: Loops, features: SIMDKernelFeatures) -> NpuKernel | None:
+    def find(self, loops: LoopsKey, features: SIMDKernelFeatures) -> NpuKernel | None:
         """The kernel of earlier loops like these of `features`, with the buffers of these; None if there is none."""
         if loops.key not in self._kernels:
             return None
@@ -116,7 +117,7 @@ class PackedKernel:
         return kernel
 
 
-def loops_of_kernel(features: SIMDKernelFeatures) -> Loops:
+def key_of_loops(features: SIMDKernelFeatures) -> LoopsKey:
     """The loops of `features`, as they are before a kernel is written for them. Those that cannot be compared with
     others are equal to themselves only, in another process that compiles the same graph.
     """
@@ -129,15 +130,15 @@ def loops_of_kernel(features: SIMDKernelFeatures) -> Loops:
         return _by_name(features)
     lifetimes = _lifetimes(features)
     key = (features.numel, features.reduction_numel, schedule, in_place, buffers, lifetimes)
-    return Loops(key, tuple(numbers))
+    return LoopsKey(key, tuple(numbers))
 
 
-def _by_name(features: SIMDKernelFeatures) -> Loops:
+def _by_name(features: SIMDKernelFeatures) -> LoopsKey:
     """The loops of `features` by their names, and what else decides their kernel."""
     names = tuple(entry if not hasattr(entry, "_body") else entry.get_name() for entry in features.node_schedule)
     accessed = sorted({dep.name for node in features.scheduler_nodes() for dep in node.read_writes.reads_and_writes()})
     removed = tuple(name for name in accessed if name in V.graph.removed_buffers)
-    return Loops((names, tuple(_decided_in_place(features).items()), removed, _lifetimes(features)), ())
+    return LoopsKey((names, tuple(_decided_in_place(features).items()), removed, _lifetimes(features)), ())
 
 
 # -- loops ------------------------------------------------------------------------------------------------------------

@@ -24,18 +24,18 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import config, providers
-from inductor_npu.codegen.analysis.kernel_plan import loops_of, plan_kernel
+from inductor_npu.codegen.analysis.kernel_plan import plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import header as listing
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
-from inductor_npu.codegen.emit.subdomain_kernel import KernelInPieces
+from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
 from inductor_npu.codegen.scheduling import tuning
-from inductor_npu.codegen.scheduling.ahead_of_time import CompilesAhead, Lookahead
+from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers, CompilesAhead
 from inductor_npu.codegen.scheduling.fusion import Fusions, numels
-from inductor_npu.codegen.scheduling.kernel_reuse import Loops, WrittenKernels, loops_of_kernel
+from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process
@@ -102,18 +102,18 @@ class NpuScheduling(CompilesAhead):
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
         self._fusions = Fusions()
-        self._written = WrittenKernels()
+        self._written = ReusableKernels()
         self._compile: Callable[[str, str], Exception | None] = compile_in_process
-        self._lookahead = Lookahead(self)
+        self._lookahead = AheadOfTimeWorkers(self)
         self.kernel_type = _KernelType(self)
 
     def compile_for_others(
-        self, written: WrittenKernels, compile_kernel: Callable[[str, str], Exception | None]
+        self, written: ReusableKernels, compile_kernel: Callable[[str, str], Exception | None]
     ) -> None:
         """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not), in a
         process that was forked to do so.
         """
-        self._written, self._compile, self._lookahead = written, compile_kernel, Lookahead(self)
+        self._written, self._compile, self._lookahead = written, compile_kernel, AheadOfTimeWorkers(self)
 
     def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
@@ -147,7 +147,7 @@ class NpuScheduling(CompilesAhead):
         return cls.create_tiling([numel], [reduction_numel]), None
 
     # The loops that a kernel is written for at present, and the kernel.
-    _loops: Loops
+    _loops: LoopsKey
     _kernel: NpuKernel
 
     # What part of the Unified Buffer tiles may fill, as estimated: a smaller one where the compiler disagrees. It may
@@ -162,7 +162,7 @@ class NpuScheduling(CompilesAhead):
         tiles, where a smaller block of the same kernel is not enough.
         """
         generate = super().codegen_node_schedule
-        self._loops = loops_of_kernel(kernel_features)  # before a kernel is written, which changes them
+        self._loops = key_of_loops(kernel_features)  # before a kernel is written, which changes them
         self._with_fitting_share(lambda: generate(kernel_features))
         self._written.keep(self._loops, self._kernel)
 
@@ -203,11 +203,11 @@ class NpuScheduling(CompilesAhead):
         """The kernel of `features`, with axes and tiles of its own."""
         with timed(Phase.TILING):
             plan = plan_kernel(features, self._share)
-            loops = loops_of(features, plan, self._share)
+            loops = tile_loops(features, plan, self._share)
         self._note_filled(max((loop.plan.filled for loop in loops), default=plan.filled))
         lengths = {axis.prefix: axis.length for axis in plan.axes.all}
         if loops:
-            return KernelInPieces(lengths, features=features, plan=plan, loops=loops, tiling_scores=tiling_scores)
+            return KernelOfSubdomains(lengths, features=features, plan=plan, loops=loops, tiling_scores=tiling_scores)
 
         def kernel_with(tile: TilePlan) -> NpuKernel:
             return NpuKernel(lengths, features=features, plan=replace(plan, tile=tile), tiling_scores=tiling_scores)
@@ -221,7 +221,7 @@ class NpuScheduling(CompilesAhead):
         """As Inductor's, if the kernel is not written yet; of a kernel in pieces each piece is written."""
         if kernel.source is not None:
             return
-        if isinstance(kernel, KernelInPieces):
+        if isinstance(kernel, KernelOfSubdomains):
             node_schedule = kernel.schedule(node_schedule)
         super().codegen_node_schedule_with_kernel(node_schedule, kernel)
 

@@ -24,7 +24,7 @@ from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError, SettingError
 from inductor_npu.tiling.candidates import candidates
 from inductor_npu.tiling.cost import cost
-from inductor_npu.tiling.plan import TilePlan, Work
+from inductor_npu.tiling.plan import KernelSummary, TilePlan
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def is_wanted() -> bool:
     return bool(inductor_config.max_autotune or inductor_config.max_autotune_pointwise)
 
 
-def tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
+def tuned(work: KernelSummary, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
     """The best tile of a kernel: `default` or one near it. `source_of` writes the kernel with a tile, with functions
     that make example inputs and launch it.
 
@@ -60,7 +60,7 @@ def tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[Tile
         return _tuned(work, default, share, source_of)
 
 
-def _tuned(work: Work, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
+def _tuned(work: KernelSummary, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
     if config.tune_by not in (_TIME, _MODEL):
         raise SettingError(variable="INDUCTOR_NPU_TUNE_BY", value=config.tune_by, expected=f"{_TIME} or {_MODEL}")
     source = source_of(default)

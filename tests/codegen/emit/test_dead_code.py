@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inductor_npu.codegen.emit.dead_code import tidied, with_literals, without_unused
+from inductor_npu.codegen.emit.dead_code import with_literals, without_dead_code, without_unused
 
 FLOATS = {f"tmp{i}": torch.float32 for i in range(10)}
 
@@ -57,12 +57,12 @@ def test_a_statement_of_several_lines_is_removed_or_kept_whole():
 
 def test_a_number_is_written_where_it_is_used():
     text = "tmp1 = tl.full([], 2.5, tl.float32)\ntmp2 = tmp0[:, None] * tmp1\ntl.store(p, tmp2)\n"
-    assert tidied(text, FLOATS.get) == "tmp2 = tmp0[:, None] * 2.5\ntl.store(p, tmp2)\n"
+    assert without_dead_code(text, FLOATS.get) == "tmp2 = tmp0[:, None] * 2.5\ntl.store(p, tmp2)\n"
 
 
 def test_a_whole_number_turned_into_float32_is_a_number_too():
     text = "tmp1 = (tl.full([], 768, tl.int32)).to(tl.float32)\ntmp2 = tmp0 / tmp1\ntl.store(p, tmp2)\n"
-    assert tidied(text, FLOATS.get) == "tmp2 = tmp0 / 768.0\ntl.store(p, tmp2)\n"
+    assert without_dead_code(text, FLOATS.get) == "tmp2 = tmp0 / 768.0\ntl.store(p, tmp2)\n"
 
 
 @pytest.mark.parametrize(

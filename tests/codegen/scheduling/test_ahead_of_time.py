@@ -18,7 +18,7 @@ import inductor_npu
 from inductor_npu import providers
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.scheduling import ahead_of_time as lookahead
-from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
+from inductor_npu.codegen.scheduling.kernel_reuse import ReusableKernels
 from models.zoo import build
 from tests.codegen.scheduling.written_anew import every_repetition_written_anew
 from tests.compile.helpers import check
@@ -79,7 +79,7 @@ def _state(pid: int) -> tuple[str, float]:
 def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
     """The caches are on and empty, and each graph is compiled with one child."""
     seen = Children()
-    fork, add = os.fork, WrittenKernels.add
+    fork, add = os.fork, ReusableKernels.add
 
     def counted_fork() -> int:
         pid = fork()
@@ -87,12 +87,12 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
             seen.has_begun(pid)
         return pid
 
-    def counted_add(self: WrittenKernels, *message: Any) -> None:
+    def counted_add(self: ReusableKernels, *message: Any) -> None:
         seen.kernels += 1
         add(self, *message)
 
     monkeypatch.setattr(os, "fork", counted_fork)
-    monkeypatch.setattr(WrittenKernels, "add", counted_add)
+    monkeypatch.setattr(ReusableKernels, "add", counted_add)
     monkeypatch.delenv("INDUCTOR_NPU_CACHE_DIR", raising=False)
     torch._dynamo.reset()
     with (

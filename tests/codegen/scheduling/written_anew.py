@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from inductor_npu.codegen.scheduling.kernel_reuse import WrittenKernels
+from inductor_npu.codegen.scheduling.kernel_reuse import ReusableKernels
 
 
 @dataclass
@@ -23,21 +23,21 @@ class Repetitions:
 def every_repetition_written_anew() -> Iterator[Repetitions]:
     """While it lasts, kernels are written that would have been taken from others, and both are compared."""
     found = Repetitions()
-    find, keep = WrittenKernels.find, WrittenKernels.keep
+    find, keep = ReusableKernels.find, ReusableKernels.keep
     waiting: list[Any] = []
 
-    def find_but_write(self: WrittenKernels, loops: Any, features: Any) -> None:
+    def find_but_write(self: ReusableKernels, loops: Any, features: Any) -> None:
         known = find(self, loops, features)
         waiting[:] = [] if known is None else [known]
 
-    def compare_and_keep(self: WrittenKernels, loops: Any, kernel: Any) -> bool:
+    def compare_and_keep(self: ReusableKernels, loops: Any, kernel: Any) -> bool:
         for known in waiting:
             found.taken += 1
             found.differences += list(_differences(known, kernel))
         waiting.clear()
         return keep(self, loops, kernel)
 
-    with patch.multiple(WrittenKernels, find=find_but_write, keep=compare_and_keep):
+    with patch.multiple(ReusableKernels, find=find_but_write, keep=compare_and_keep):
         yield found
 
 

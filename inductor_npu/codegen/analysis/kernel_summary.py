@@ -9,21 +9,27 @@ import sympy
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedSpan, indexed_span
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedRange, indexed_range
 from inductor_npu.codegen.analysis.short_row_ends import stay_inside
-from inductor_npu.codegen.analysis.strided_ranges import Span, load_span, load_span_of_part, part_of, store_span
+from inductor_npu.codegen.analysis.strided_ranges import (
+    StridedRange,
+    load_range,
+    load_range_of_part,
+    part_of,
+    store_range,
+)
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace
 from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.tiling.plan import PlannedAccess, PlannedAxis, Work
+from inductor_npu.tiling.plan import AccessSummary, AxisSummary, KernelSummary
 
 # Inductor's own limit for rows that are sorted in a kernel (torch._inductor.ir.Sort.create).
 _LONGEST_SORTED = 512
 
 
-def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | None:
-    """What the planner needs to know of a kernel's loops, if the axes `walked` are walked and gathers on chip do what
-    they can; None if that leaves something undone. `walked` None: without gathers on chip.
+def summary_of(traced: Trace, axes: Axes, scalar_axes: Symbols | None = None) -> KernelSummary | None:
+    """What the planner needs to know of a kernel's loops, if a tile has one index of each of `scalar_axes` and gathers
+    on chip do what they can; None if that leaves something undone. `scalar_axes` None: without gathers on chip.
     """
     every = axes.all
     name_of = {axis.symbol: axis.prefix for axis in every}
@@ -34,7 +40,7 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     def named(counts: Counter[tuple[Symbols, int]]) -> Counter[tuple[frozenset[str], int]]:
         return Counter({(names(symbols), size): count for (symbols, size), count in counts.items()})
 
-    lengths = {axis.symbol: axis.length for axis in every if walked is not None and axis.symbol not in walked}
+    lengths = {axis.symbol: axis.length for axis in every if scalar_axes is not None and axis.symbol not in scalar_axes}
     whole: set[str] = set()
     limited: set[str] = set()
     accesses = []
@@ -45,14 +51,14 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
         if span is not None:
             whole |= names(span.minor)
             limited |= names(_limited_by(access, span))
-        indexed = _span_by_index(access, every) if walked is not None else None
+        indexed = _span_by_index(access, every) if scalar_axes is not None else None
         accesses.append(_planned_access(access, span, indexed, names))
     nonlinear = frozenset(traced.nonlinear).union(*(access.address.nonlinear for access in traced.accesses))
-    return Work(
+    return KernelSummary(
         [_most_of(axis) if traced.sorts and axis.is_reduction else _planned(axis) for axis in every],
         accesses,
         [*map(named, traced.live)],
-        names(nonlinear if walked is None else walked),
+        names(nonlinear if scalar_axes is None else scalar_axes),
         traced.scans,
         traced.sorts,
         named(traced.operations),
@@ -62,7 +68,7 @@ def work_of(traced: Trace, axes: Axes, walked: Symbols | None = None) -> Work | 
     )
 
 
-def _limited_by(access: Access, span: Span) -> Symbols:
+def _limited_by(access: Access, span: StridedRange) -> Symbols:
     """The axis that is best in the tile as a whole, because the access begins or ends within it, or picks from it."""
     is_limited = access.bounds is not None and span.major in access.bounds.symbols
     is_picked = span.major is not None and bool(access.address.nonlinear)
@@ -71,35 +77,35 @@ def _limited_by(access: Access, span: Span) -> Symbols:
 
 def _planned_access(
     access: Access,
-    span: Span | None,
-    indexed: IndexedSpan | None,
+    span: StridedRange | None,
+    indexed: IndexedRange | None,
     names: Callable[[Iterable[sympy.Symbol]], frozenset[str]],
-) -> PlannedAccess:
+) -> AccessSummary:
     size, axes = access.item_size, names(access.axes)
     if indexed is not None:
         length, rows = indexed.length(size), names(indexed.rows)
-        return PlannedAccess(size, axes, None, frozenset(), False, access.passes, span=length, rows=rows)
+        return AccessSummary(size, axes, None, frozenset(), False, access.passes, span=length, rows=rows)
     unit = access.unit_axis() if span is None else span.main_axis
     contiguous = None if unit is None else next(iter(names([unit])))
     stretch = 0 if span is None else span.stretch if span.major is not None and not span.minor else 1
-    return PlannedAccess(size, axes, contiguous, names(access.indirect), access.is_store, access.passes, stretch)
+    return AccessSummary(size, axes, contiguous, names(access.indirect), access.is_store, access.passes, stretch)
 
 
-def _planned(axis: Axis) -> PlannedAxis:
+def _planned(axis: Axis) -> AxisSummary:
     is_static = isinstance(axis.length, (int, sympy.Integer))
-    return PlannedAxis(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, is_static)
+    return AxisSummary(axis.prefix, max(1, hint(axis.length)), axis.is_reduction, is_static)
 
 
-def _most_of(axis: Axis) -> PlannedAxis:
+def _most_of(axis: Axis) -> AxisSummary:
     """A row that is sorted, as long as it can be: a kernel sorts only rows whose length has a known limit."""
     if isinstance(axis.length, (int, sympy.Integer)):
         return _planned(axis)
     lengths = (1 << bits for bits in range(_LONGEST_SORTED.bit_length()))
     most = next((length for length in lengths if V.graph.sizevars.statically_known_leq(axis.length, length)), None)
-    return PlannedAxis(axis.prefix, most, axis.is_reduction) if most else _planned(axis)
+    return AxisSummary(axis.prefix, most, axis.is_reduction) if most else _planned(axis)
 
 
-def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> Span | None:
+def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> StridedRange | None:
     """The span by which an access along `every` axis goes in a tile with axes of these lengths; see
     `on_chip_gather.py`.
     """
@@ -107,15 +113,15 @@ def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sym
         return None
     own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
     if access.is_store or not access.masked & access.axes:
-        return (store_span if access.is_store else load_span)(access.index, own, access.item_size)
+        return (store_range if access.is_store else load_range)(access.index, own, access.item_size)
     part = None if access.bounds is None else part_of(own, access.bounds)
-    span = None if part is None else load_span_of_part(access.index, part, access.item_size)
+    span = None if part is None else load_range_of_part(access.index, part, access.item_size)
     if (span is None or span.minor) and stay_inside([access], every):
-        return load_span(access.index, own, access.item_size)
+        return load_range(access.index, own, access.item_size)
     return span
 
 
-def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedSpan | None:
+def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedRange | None:
     """The span that a load along `every` axis by loaded indices reads; see `gather_by_index.py`."""
     lengths = {axis.symbol: axis.length for axis in every}
     if access.is_store or not access.indirect:
@@ -124,4 +130,4 @@ def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedSpan | None:
         size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
         if not stays_inside(access.index, {**lengths, **access.loaded}, size):
             return None
-    return indexed_span(access.index, lengths, access.loaded, access.indirect, access.item_size)
+    return indexed_range(access.index, lengths, access.loaded, access.indirect, access.item_size)
