@@ -7,6 +7,7 @@ so that `import torch` stays cheap and a process that never compiles pays nothin
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import pkgutil
 import sys
@@ -37,6 +38,7 @@ def _register_once() -> None:
     after_import("torch._dynamo.callback", functools.partial(_take_hashes_early, since))
     after_import("torch._dynamo.callback", _collect_garbage_later)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
+    after_import("torch._inductor.utils", _want_no_multiprocessors)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, register_device_interface))
     after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
@@ -74,6 +76,19 @@ def _start_no_needless_pool() -> None:
 
     if not (torch.version.cuda or torch.version.hip or torch.version.xpu):
         os.environ.setdefault("TORCH_WARM_POOL", "0")
+
+
+def _want_no_multiprocessors() -> None:
+    """For each matrix product Inductor counts the multiprocessors that CUDA templates want, and warns of too few: npu
+    has no templates.
+    """
+    import torch
+
+    def is_meant(record: logging.LogRecord) -> bool:
+        of_a_gpu = record.msg != "Not enough SMs to use max_autotune_gemm mode"
+        return of_a_gpu or torch.accelerator.current_accelerator() != torch.device(DEVICE)
+
+    logging.getLogger("torch._inductor.utils").addFilter(is_meant)
 
 
 def _register_cache_artifact() -> None:
@@ -117,7 +132,7 @@ def _register_codegen() -> None:
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 
     from inductor_npu import config
-    from inductor_npu.codegen import boundaries, complex_copies, moved_constants
+    from inductor_npu.codegen import boundaries, complex_copies, moved_constants, positions
     from inductor_npu.codegen.scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
@@ -131,4 +146,5 @@ def _register_codegen() -> None:
     boundaries.register()
     complex_copies.register()
     moved_constants.register()
+    positions.register()
     stored.register()
