@@ -30,7 +30,7 @@ _GENERATING = (
     "runtime",
     "setup/compat.py",
     "setup/registration.py",
-    "setup/upstream.py",
+    "support/upstream.py",
     "target",
     "tiling",
 )

@@ -42,6 +42,12 @@ def attend_flexibly() -> None:
     flex_attention(q, q, q)
 
 
+def scan_in_one_kernel() -> None:
+    from torch._higher_order_ops import associative_scan
+
+    torch.compile(associative_scan)(torch.maximum, x(), 0)
+
+
 def reduce_over_processes() -> None:
     finished = run_python(
         """
@@ -89,6 +95,7 @@ def send() -> None:
 DOES_NOT: dict[str, Callable[[], Any]] = {
     "AOTInductor": compile_ahead,
     "`cpp_wrapper`": lambda: torch.compile(Sine(), options={"cpp_wrapper": True})(x()),
+    "`associative_scan`": scan_in_one_kernel,
     "FlexAttention": attend_flexibly,
     "`torch.distributed`": reduce_over_processes,
     "Graph capture": lambda: torch.npu.NPUGraph(),
@@ -109,6 +116,8 @@ def test_what_does_not_work_says_what_the_page_says(row: tuple[str, ...]) -> Non
     what, says, instead = row
     (attempt,) = [attempt for name, attempt in DOES_NOT.items() if what.startswith(name)]
     assert instead
+    if (until := re.search(r"before torch (\d\.\d+)$", what)) and torch.__version__ >= until[1]:
+        pytest.skip("this torch does")
     with pytest.raises(Exception, match=re.escape(says.strip("`"))):
         attempt()
 

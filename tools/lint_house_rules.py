@@ -1,7 +1,8 @@
 """The house rules that no ready-made linter knows. Run by `make lint`; prints `file:line: rule`, exits 1 if it found
 anything.
 
-- Nobody assigns onto torch or triton, but inductor_npu/setup/compat.py (where each touch has its reason).
+- Nobody changes what is torch's or Triton's, but inductor_npu/setup/compat.py, and where the table of
+  docs/development/patches.md says so: each touch has its reason there.
 - No exception disappears: an `except` block does something, and nothing catches everything in silence.
 - A file has at most 600 lines, a function at most 100 (80 is a good limit).
 - No path of somebody's machine is committed.
@@ -20,8 +21,37 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOREIGN = ("torch", "triton")
 MAY_PATCH = "inductor_npu/setup/compat.py"
-# Places for settings: Triton's public one, and the fields of what Inductor compiles at the moment, such as V.graph.
-SETTINGS = {"knobs", "V"}
+SETTINGS = {"knobs"}  # triton.knobs is Triton's public place for settings
+# Each line of its second table allows one file, by its name, one form of touch.
+TABLE = "docs/development/patches.md"
+ROW = re.compile(r"^\| `([\w.]+\.py)` \| `([^`]+)` \|", re.MULTILINE)
+# What changes a list, a set or a table, and how a class or an object is changed behind its back.
+CHANGES = {"append", "extend", "insert", "remove", "add", "discard", "update", "setdefault", "pop", "popitem", "clear"}
+INSIDES = {"__dict__", "__class__", "__code__", "__bases__", "cell_contents"}
+VARIABLES = ("TORCH", "TRITON", "PYTORCH")
+OF_PYTHON = ("sys.meta_path", "sys.path_hooks")
+OURS = ("V.kernel",)  # the kernel that is being written is an object of ours
+ALWAYS = {
+    "object.__setattr__",
+    "object.__delattr__",
+    "type.__setattr__",
+    "gc.disable",
+    "gc.enable",
+    "gc.freeze",
+    "gc.unfreeze",
+    "gc.set_threshold",
+}
+# Registrations and handlers that are official, and hold for all devices or for all of a process.
+GLOBAL = {
+    "register_lowering",
+    "add_layout_constraint",
+    "set_choices_handler",
+    "set_interpreter_handler",
+    "set_graph_handler",
+    "assume_constant_result",
+    "addFilter",
+    "addHandler",
+}
 FILE_LINES = 600
 FUNCTION_LINES = 100
 # Calls that fail a test by raising: `synchronize` brings up what went wrong on the device.
@@ -48,10 +78,16 @@ def main() -> int:
     checking = _functions_that_check([tree for path, tree in trees.items() if _relative(path).startswith("tests/")])
 
     findings = 0
+    unused = _allowed()
     for path in files:
         for line, message in sorted(_check(path, trees.get(path), checking)):
             print(f"{_relative(path)}:{line}: {message}")
             findings += 1
+        if _relative(path).startswith("inductor_npu/") and path in trees:
+            unused -= {(path.name, form) for _, form in _touches(path.read_text(), trees[path])}
+    for name, form in sorted(unused):
+        print(f"{TABLE}: {name} has no `{form}`")
+        findings += 1
     print(f"house rules: {len(files)} files, {findings} findings")
     return 1 if findings else 0
 
@@ -68,7 +104,10 @@ def _check(path: Path, tree: ast.Module | None, checking: set[str]) -> Iterator[
     yield from _lengths(text, tree)
     yield from _silent_handlers(tree)
     if name.startswith("inductor_npu/") and name != MAY_PATCH:
-        yield from _assignments_onto_foreign_modules(tree)
+        allowed = _allowed()
+        for line, form in _touches(text, tree):
+            if (path.name, form) not in allowed:
+                yield line, f"`{form}` changes what is not ours: patches belong in {MAY_PATCH}, others into {TABLE}"
     if name.startswith("tests/"):
         yield from _tests_without_checks(tree, checking)
 
@@ -108,24 +147,68 @@ def _suppresses_everything(node: ast.AST) -> bool:
     return any(_dotted(argument) in ("Exception", "BaseException") for argument in node.args)
 
 
-def _assignments_onto_foreign_modules(tree: ast.Module) -> Iterator[Finding]:
-    foreign = _names_of_foreign_modules(tree)
+def _allowed() -> set[tuple[str, str]]:
+    """The touches of the table: names of files, with a form that is allowed there."""
+    table = ROOT / TABLE
+    return {(name, form) for name, form in ROW.findall(table.read_text())} if table.is_file() else set()
+
+
+def _touches(text: str, tree: ast.Module) -> Iterator[Finding]:
+    """Where this file changes something of torch, of Triton or of Python that others use, and how."""
+    foreign = _foreign_names(tree)
     for node in ast.walk(tree):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-            targets = [node.target]
-        elif isinstance(node, ast.Call) and _dotted(node.func) == "setattr" and node.args:
-            # setattr(module, name, ...) touches the module itself, an assignment something that hangs on it
-            targets = [ast.Attribute(value=node.args[0], attr="...")]
-        for target in targets:
-            if isinstance(target, ast.Attribute) and _root(target) in foreign:
-                yield node.lineno, f"assignment onto {_dotted(target)}: patches belong in {MAY_PATCH}"
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete):
+            targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
+            for target in targets:
+                yield from _touches_by_assignment(target, foreign)
+        elif isinstance(node, ast.Call):
+            yield from _touches_by_call(node, foreign)
+    for number, line in enumerate(text.splitlines(), 1):
+        if "ignore[method-assign]" in line:
+            yield number, "method-assign"  # mypy knows a method that an object's own attribute hides
 
 
-def _names_of_foreign_modules(tree: ast.Module) -> set[str]:
-    """Names in this file that stand for something of torch or triton, however deep it was imported."""
+def _touches_by_assignment(target: ast.expr, foreign: set[str]) -> Iterator[Finding]:
+    if not isinstance(target, ast.Attribute | ast.Subscript):
+        return
+    inside = {part.attr for part in ast.walk(target) if isinstance(part, ast.Attribute)} & INSIDES
+    if inside:
+        yield target.lineno, inside.pop()
+    elif (table := _dotted(target.value)) == "os.environ":
+        if isinstance(target, ast.Subscript) and _is_of_theirs(target.slice):
+            yield target.lineno, "os.environ"
+    elif table in OF_PYTHON:
+        yield target.lineno, str(table)
+    elif _root(target) in foreign and not str(table).startswith(OURS):
+        yield target.lineno, f"{_dotted(target) or table or _root(target)} ="
+
+
+def _touches_by_call(node: ast.Call, foreign: set[str]) -> Iterator[Finding]:
+    called = _dotted(node.func) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+    of, _, method = called.rpartition(".")
+    on_foreign = of and _root(node.func) in foreign and not of.startswith(OURS)
+    if called in ALWAYS or (called in ("setattr", "delattr") and node.args and _root(node.args[0]) in foreign):
+        yield node.lineno, called
+    elif method in GLOBAL:
+        yield node.lineno, method
+    elif method in CHANGES and of == "os.environ":
+        if node.args and _is_of_theirs(node.args[0]):
+            yield node.lineno, of
+    elif method in CHANGES and (of in OF_PYTHON or of.endswith(".__dict__")):
+        yield node.lineno, of.rpartition(".")[2] if of.endswith(".__dict__") else of
+    elif method in CHANGES and on_foreign:
+        yield node.lineno, called
+
+
+def _is_of_theirs(variable: ast.expr) -> bool:
+    """Whether a variable of the environment is one of torch's or Triton's; one that is not written out may be."""
+    return not isinstance(variable, ast.Constant) or str(variable.value).startswith(VARIABLES)
+
+
+def _foreign_names(tree: ast.Module) -> set[str]:
+    """Names in this file that stand for something of torch or triton, however deep it was imported, or for a part of
+    that.
+    """
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -134,7 +217,27 @@ def _names_of_foreign_modules(tree: ast.Module) -> set[str]:
                     names.add(alias.asname or alias.name.split(".")[0])
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in FOREIGN:
             names.update(alias.asname or alias.name for alias in node.names)
-    return names - SETTINGS
+    names -= SETTINGS
+    parts = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    for node in sorted(parts, key=lambda node: node.lineno):
+        if isinstance(node.targets[0], ast.Name) and _is_part_of(node.value, names):
+            names.add(node.targets[0].id)
+    return names
+
+
+def _is_part_of(value: ast.expr, names: set[str]) -> bool:
+    """Whether `value` is reached, without a call, from one of `names` or from a foreign module among those imported."""
+    if not isinstance(value, ast.Attribute | ast.Subscript):
+        return False
+    if _root(value) in names:
+        return not str(_dotted(value)).startswith(OURS)
+    return any(
+        isinstance(part, ast.Subscript)
+        and _dotted(part.value) == "sys.modules"
+        and isinstance(part.slice, ast.Constant)
+        and str(part.slice.value).split(".")[0] in FOREIGN
+        for part in ast.walk(value)
+    )
 
 
 def _functions_that_check(trees: list[ast.Module]) -> set[str]:

@@ -1,19 +1,16 @@
 """The hashes of torch's and Triton's files, which keys of kernels and graphs have in them: there before needed.
 
-Both are kept (`library_hashes`) for the next process. Torch's, of thousands of small files, is given to torch when the
-first compile begins. Where nobody has kept it, it is taken there and then: another thread would gain nothing, as it and
-the one that traces would wait for each other at each file. Triton's, of a library of 400 MB, comes from its own
-function (setup/compat.py has that look here first), which another thread calls beside Dynamo's tracing: torch 2.13 can
-do so (`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
+Torch's, of thousands of small files, is kept (`library_hashes`) for the next process, and given to torch when the first
+compile begins. Where nobody has kept it, it is taken there and then: another thread would gain nothing, as it and the
+one that traces would wait for each other at each file. Triton's, of a library of 400 MB, another thread takes beside
+Dynamo's tracing: torch 2.13 can do so (`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from inductor_npu.cache import library_hashes
@@ -48,7 +45,6 @@ def _once(since: float) -> None:
 
 def prepare(since: float) -> None:
     """Gives torch the hash of its files, and begins to take Triton's; unless caches are off."""
-    import torch
     from torch._inductor import codecache, config
     from torch._inductor.runtime import triton_compat
 
@@ -60,23 +56,23 @@ def prepare(since: float) -> None:
     # A torch that cannot be given its hash takes it by itself where it needs it, as without us.
     if hasattr(getattr(codecache, "torch_key", None), "set"):
         with suppress(RuntimeError, AssertionError):  # it has it, taken in this process (2.11: AssertionError)
-            codecache.torch_key.set(kept(torch, codecache.torch_key, since))
+            codecache.torch_key.set(_kept_or_taken(since))
 
 
-def kept(library: ModuleType, take: Callable[[], bytes], since: float) -> bytes:
-    """The hash of the files of `library`: what an earlier process kept; else what `take` gives, kept where that is
-    safe. Before `since` (seconds of the epoch) nobody in this process can have taken it.
-    """
+def _kept_or_taken(since: float) -> bytes:
+    """The hash of torch's files: what an earlier process kept; else it is taken, and kept where that is safe."""
+    import torch
+    from torch._inductor import codecache
+
     from inductor_npu import config
 
     if config.cache == "off":
-        return take()
-    assert library.__file__ is not None
-    key = library_hashes.key_of(Path(library.__file__).parent, str(library.__version__), since)
+        return codecache.torch_key()
+    key = library_hashes.key_of(Path(torch.__file__).parent, str(torch.__version__), since)
     entry = None if key is None else kernel_store().read(key)
     if entry is not None:
         return entry.content
-    taken = take()
+    taken = codecache.torch_key()
     if key is not None:
         kernel_store().write(Entry(key, taken))
     return taken

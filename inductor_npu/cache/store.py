@@ -286,7 +286,10 @@ class Store:
 
     def _names_held(self) -> set[str]:
         """The names of the locks that this thread holds."""
-        return self._held.__dict__.setdefault("names", set())
+        if not hasattr(self._held, "names"):
+            self._held.names = set()
+        names: set[str] = self._held.names
+        return names
 
     def _lock(self, name: str, wait: float) -> Hold | None:
         """The acquired lock, None if somebody else keeps it for `wait` seconds. Raises CannotLockError.

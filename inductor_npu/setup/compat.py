@@ -8,19 +8,16 @@ module level.
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from inductor_npu.errors import MovedSymbolError
-from inductor_npu.setup import arrival, upstream
+from inductor_npu.setup import arrival
+from inductor_npu.support import upstream
 
 DEVICE = "npu"
-# Numbers of 4 bytes in a block of 32 bytes, the least that an NPU moves at a time.
-_PARTS_IN_A_BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -100,117 +97,27 @@ def _extend_gpu_types() -> None:
 
 
 def _teach_benchmarker() -> None:
-    """Lets Benchmarker.benchmark use ours for `npu`."""
-    from torch._inductor.runtime import benchmarking
+    """Lets the one benchmarker of Inductor use ours for `npu`."""
+    from torch._inductor.runtime.benchmarking import benchmarker
 
-    for benchmarker in (benchmarking.Benchmarker, benchmarking.TritonBenchmarker, benchmarking.InductorBenchmarker):
-        if "benchmark_gpu" in vars(benchmarker):
-            benchmarker.benchmark_gpu = _timed_on_npu(vars(benchmarker)["benchmark_gpu"])
+    original = benchmarker.benchmark_gpu
 
-
-def _timed_on_npu(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def benchmark_gpu(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def benchmark_gpu(*args: Any, **kwargs: Any) -> Any:
         import torch
 
         from inductor_npu.device_interface.benchmarker import benchmark_npu
 
         is_npu = torch.accelerator.current_accelerator() == torch.device(DEVICE)
-        return (benchmark_npu if is_npu else original)(self, *args, **kwargs)
+        return benchmark_npu(benchmarker, *args, **kwargs) if is_npu else original(*args, **kwargs)
 
-    return benchmark_gpu
-
-
-def _answer_for_npu_without_a_warning() -> None:
-    from torch._inductor import utils
-
-    original = utils.is_big_gpu
-
-    @functools.wraps(original)
-    def is_big_gpu(index_or_device: Any = 0) -> bool:
-        return getattr(index_or_device, "type", None) != DEVICE and original(index_or_device)
-
-    utils.is_big_gpu = is_big_gpu
-
-
-def _split_rows_in_blocks() -> None:
-    from torch._inductor.choices import InductorChoices
-
-    original = InductorChoices.reduction_split_factor
-    signature = inspect.signature(original)  # a static method until torch 2.13, one of an object from 2.14 on
-
-    @functools.wraps(original)
-    def reduction_split_factor(*args: Any, **named: Any) -> int:
-        parts = original(*args, **named)
-        given = signature.bind(*args, **named).arguments
-        inner_reduction, results = given["inner_reduction"], given["numel_hint"]
-        if given["device"].type != DEVICE or not inner_reduction or results == 1 or parts == 1:
-            return parts
-        return -(-parts // _PARTS_IN_A_BLOCK) * _PARTS_IN_A_BLOCK
-
-    kind = staticmethod if isinstance(vars(InductorChoices)["reduction_split_factor"], staticmethod) else (lambda f: f)
-    InductorChoices.reduction_split_factor = kind(reduction_split_factor)
-
-
-def _scan_pointwise() -> None:
-    function = upstream.associative_scan()
-    function.__code__ = upstream.with_npu_in_tables(function.__code__)
-
-
-def _donate_what_nobody_else_has() -> None:
-    from torch._functorch._aot_autograd import graph_compile
-
-    original = graph_compile.collect_bw_donated_buffer_idxs
-
-    @functools.wraps(original)
-    def collect_bw_donated_buffer_idxs(fw_module: Any, bw_module: Any, fw_metadata: Any) -> list[int]:
-        from inductor_npu.lowering.graph_passes.nodes import is_on_npu, memory_of
-
-        donated = original(fw_module, bw_module, fw_metadata)
-        (output,) = fw_module.graph.find_nodes(op="output")
-        leaving = output.args[0]
-        saved = leaving[fw_metadata.tensors_saved_for_backwards_slice]
-        first = fw_metadata.num_symints_saved_for_bw
-        if not any(is_on_npu(saved[place - first].meta["val"]) for place in donated):
-            return donated
-        results = (result for result in leaving[: fw_metadata.num_forward] if hasattr(result, "meta"))
-        kept = frozenset[Any]().union(*map(memory_of, results))
-        return [place for place in donated if memory_of(saved[place - first]).isdisjoint(kept)]
-
-    graph_compile.collect_bw_donated_buffer_idxs = collect_bw_donated_buffer_idxs
+    benchmarker.benchmark_gpu = benchmark_gpu
 
 
 def _leave_numbers_unprotected() -> None:
     from torch.utils._sympy.functions import Identity
 
     Identity.eval = classmethod(lambda _cls, argument: argument if argument.is_Number else None)
-
-
-def _keep_order_of_positions() -> None:
-    from torch._inductor.ir import ComputedBuffer, inverse_reorder, same_reorder
-
-    by_memory = ComputedBuffer._apply_loop_reordering
-    simplify_and_reorder = ComputedBuffer.simplify_and_reorder
-
-    @functools.wraps(simplify_and_reorder)
-    def keeping_positions(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.get_device().type != DEVICE or not str(self.get_reduction_type()).startswith(("argmax", "argmin")):
-            return simplify_and_reorder(self, *args, **kwargs)
-        _, _, (_, reduced) = self.get_default_sizes_body()
-
-        def reordered(variables: Any, support: Any, sizes: Any, addresses: Any, *more: Any) -> Any:
-            if list(variables) != list(reduced):
-                return by_memory(variables, support, sizes, addresses, *more)
-            order = range(len(sizes))
-            return list(sizes), same_reorder(order), inverse_reorder(order)
-
-        self._apply_loop_reordering = reordered
-        try:
-            return simplify_and_reorder(self, *args, **kwargs)
-        finally:
-            del self._apply_loop_reordering
-
-    ComputedBuffer.simplify_and_reorder = keeping_positions
 
 
 def _name_sizes_of_bases() -> None:
@@ -237,29 +144,6 @@ def _name_sizes_of_bases() -> None:
     builder.wrap_to_fake_tensor_and_record = wrap_to_fake_tensor_and_record
 
 
-def _write_over_nothing_that_is_read() -> None:
-    import torch
-    from torch._inductor.fx_passes.reinplace import inplaceable_ops
-    from torch._inductor.fx_utils import get_node_storage
-    from torch.utils import _pytree
-
-    def kept_apart(may: Callable[[Any], bool]) -> Callable[[Any], bool]:
-        def may_overwrite(node: Any) -> bool:
-            from inductor_npu.lowering.graph_passes.nodes import is_on_npu
-
-            if not is_on_npu(node.meta["val"]):
-                return may(node)
-            written, *read = node.args
-            tensors = (part for part in _pytree.tree_leaves(read) if isinstance(part, torch.fx.Node))
-            return may(node) and get_node_storage(written) not in map(get_node_storage, tensors)
-
-        return may_overwrite
-
-    for operator in (torch.ops.aten.index_put.default, torch.ops.aten._unsafe_index_put.default):
-        known = inplaceable_ops[operator]
-        inplaceable_ops[operator] = replace(known, extra_check=kept_apart(known.extra_check))
-
-
 def _leave_layouts_of_convolutions() -> None:
     from torch import ops
     from torch._inductor import config
@@ -276,29 +160,12 @@ def _leave_layouts_of_convolutions() -> None:
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
 
 
-def _save_seeds() -> None:
+def _save_what_is_drawn() -> None:
     from torch._functorch import partitioners
 
-    from inductor_npu.device_interface.random_states import saving_seeds
+    from inductor_npu.device_interface.random_states import saving_what_is_drawn
 
-    partitioners.has_recomputable_rng_ops = saving_seeds(partitioners.has_recomputable_rng_ops)
-
-
-def _reshape_where_it_may_help() -> None:
-    """Asks codegen/scheduling/reshaping.py before a loop is traced anew for another's shape."""
-    from torch._inductor.scheduler import Scheduler
-
-    original = Scheduler._try_reindex_pointwise_for_reduction
-
-    @functools.wraps(original)
-    def _try_reindex_pointwise_for_reduction(self: Any, node1: Any, node2: Any) -> bool:
-        from inductor_npu.codegen.scheduling.reshaping import may_share
-
-        if node1.get_device().type == DEVICE and not may_share(node1, node2):
-            return False
-        return original(self, node1, node2)
-
-    Scheduler._try_reindex_pointwise_for_reduction = _try_reindex_pointwise_for_reduction
+    partitioners.has_recomputable_rng_ops = saving_what_is_drawn(partitioners.has_recomputable_rng_ops)
 
 
 def _compare_strides_without_reciprocals() -> None:
@@ -307,43 +174,6 @@ def _compare_strides_without_reciprocals() -> None:
     from inductor_npu.lowering.stride_orders import without_reciprocals
 
     Layout._stride_expr_ge_or_false = staticmethod(without_reciprocals(Layout._stride_expr_ge_or_false))
-
-
-def _keep_hash_of_triton() -> None:
-    """Has Triton's hash of its own files kept in our cache."""
-    import triton
-    from triton.runtime import cache
-
-    take = cache.triton_key
-    since = time.time()
-
-    @functools.cache
-    @functools.wraps(take)
-    def triton_key() -> str:
-        from inductor_npu.cache import hashes
-
-        return hashes.kept(triton, lambda: take().encode(), since).decode()
-
-    cache.triton_key = triton_key
-
-
-def _visit_loops_once() -> None:
-    """Spares our kernels the visit of loops that assign nothing from outside."""
-    from triton.compiler.code_generator import CodeGenerator
-
-    from inductor_npu.simulator.triton_backend.assignments import may_assign
-
-    original = CodeGenerator._find_carries
-
-    @functools.wraps(original)
-    def _find_carries(self: Any, node: Any, liveins: dict[str, Any], ignore: Any = frozenset()) -> Any:
-        is_ours = type(self.builder.options).__module__.startswith("inductor_npu.")
-        if not is_ours or may_assign(node.body, liveins.keys() - ignore):
-            return original(self, node, liveins, ignore)
-        self.lscope, self.local_defs = liveins.copy(), {}  # as the original leaves them
-        return [], [], []
-
-    CodeGenerator._find_carries = _find_carries
 
 
 def _name_functions_for_logs_only() -> None:
@@ -369,12 +199,6 @@ def _record_compile_times() -> None:
     utils.CHROMIUM_EVENT_LOG = events.logger()
 
 
-def _keep_random_states() -> None:
-    from inductor_npu.device_interface import random_states
-
-    random_states.teach()
-
-
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -395,43 +219,12 @@ PATCHES: tuple[Patch, ...] = (
         apply=_add_gpu_type,
     ),
     Patch(
-        symbol="torch._inductor.runtime.benchmarking.Benchmarker.benchmark_gpu",
+        symbol="torch._inductor.runtime.benchmarking.benchmarker",
         reason="torch 2.11 has no register_benchmarker: every device but cpu is timed with CUDA events.",
         until="torch 2.12",
         is_needed=upstream.benchmarkers_cannot_be_registered,
         when="torch._inductor.runtime.benchmarking",
         apply=_teach_benchmarker,
-    ),
-    Patch(
-        symbol="torch._inductor.utils.is_big_gpu",
-        reason="every matrix product asks whether the device has the 68 multiprocessors that CUDA templates want, and "
-        "a smaller one gets a warning about max-autotune that means nothing here: npu has no templates.",
-        when="torch._inductor.utils",
-        apply=_answer_for_npu_without_a_warning,
-    ),
-    Patch(
-        symbol="torch._inductor.choices.InductorChoices.reduction_split_factor",
-        reason="how many parts a row is reduced in. What they come to lies side by side in memory, row by row, and is "
-        "moved one by one in rows of less than 32 bytes. A handler of choices is one for all devices, and the user's.",
-        when="torch._inductor.choices",
-        apply=_split_rows_in_blocks,
-    ),
-    Patch(
-        symbol="torch._higher_order_ops.associative_scan.associative_scan",
-        reason="combine_mode='pointwise', one scan in one kernel, is refused for devices that are not in a table of "
-        "the function's own; the generic mode is dozens of kernels. The table, a constant of its code, is extended.",
-        until="torch 2.14",
-        is_needed=upstream.scans_are_refused_by_a_table,
-        when="torch._higher_order_ops.associative_scan",
-        apply=_scan_pointwise,
-    ),
-    Patch(
-        symbol="torch._functorch._aot_autograd.graph_compile.collect_bw_donated_buffer_idxs",
-        reason="a saved tensor is donated to the backward graph, which may overwrite, if no result has its storage. "
-        "Rewrites of the joint graph (a batch of one product, random numbers) give a node a new storage and leave its "
-        "views the old one, so that results were overwritten. Which views there are is asked of the operators.",
-        when="torch._functorch._aot_autograd.graph_compile",
-        apply=_donate_what_nobody_else_has,
     ),
     Patch(
         symbol="torch.utils._sympy.functions.Identity",
@@ -444,15 +237,6 @@ PATCHES: tuple[Patch, ...] = (
         apply=_leave_numbers_unprotected,
     ),
     Patch(
-        symbol="torch._inductor.ir.ComputedBuffer",
-        reason="the loops of a reduction are put in the order of memory, also those of argmax and argmin, whose result "
-        "is a position in the order of the loops: (x.t() + 1).argmax() was wrong, as it is on other devices.",
-        until="torch 2.15",
-        is_needed=upstream.positions_follow_the_order_of_loops,
-        when="torch._inductor.lowering",
-        apply=_keep_order_of_positions,
-    ),
-    Patch(
         symbol="torch._dynamo.variables.builder.wrap_to_fake_tensor_and_record",
         reason="a tensor and a view of it that both come into a graph name its sizes twice: as an argument's, and as "
         "those of the view's base. What is named last has no symbols on record, so that the backend gets new ones, and "
@@ -462,31 +246,12 @@ PATCHES: tuple[Patch, ...] = (
         apply=_name_sizes_of_bases,
     ),
     Patch(
-        symbol="torch._inductor.fx_passes.reinplace.inplaceable_ops",
-        reason="index_put into a tensor that nobody reads afterwards is done in place, also where its own values or "
-        "indices are that tensor: wrong values, or eager's error about overlapping memory (pytorch#156786). A check is "
-        "added to the table for graphs of npu.",
-        until="torch 2.15",
-        is_needed=upstream.values_are_written_over,
-        when="torch._inductor.fx_passes.reinplace",
-        apply=_write_over_nothing_that_is_read,
-    ),
-    Patch(
         symbol="torch._functorch.partitioners.has_recomputable_rng_ops",
-        reason="from torch 2.14 on the seeds that Inductor draws for a dropout in a checkpoint are marked to be drawn "
-        "again, with the generator's state as it was, and only devices of a table have states that are kept: an error. "
-        "Seeds are a few numbers: they are saved, as before, and the same dropout is computed of them again.",
+        reason="a random operator in a checkpoint is marked to be computed again, from the generator's state as it "
+        "was, and only devices of a table have states that are kept: an error, from torch 2.14 on for each dropout. "
+        "What the operators of npu drew, mostly a few seeds, is saved.",
         when="torch._functorch.partitioners",
-        apply=_save_seeds,
-    ),
-    Patch(
-        symbol="torch._inductor.scheduler.Scheduler",
-        reason="_try_reindex_pointwise_for_reduction traces a loop anew, twice, for each pair that shares a buffer, to "
-        "find in most cases that nothing is won; no hook of a backend comes before. It is called where something may "
-        "be won (codegen/scheduling/reshaping.py).",
-        is_needed=upstream.loops_are_reshaped,  # from torch 2.13 on
-        when="torch._inductor.scheduler",
-        apply=_reshape_where_it_may_help,
+        apply=_save_what_is_drawn,
     ),
     Patch(
         symbol="torch._inductor.graph.GraphLowering.decide_layout_opt",
@@ -507,27 +272,10 @@ PATCHES: tuple[Patch, ...] = (
         apply=_compare_strides_without_reciprocals,
     ),
     Patch(
-        symbol="triton.runtime.cache",
-        reason="triton_key reads Triton's library, 400 MB, in each process that compiles or only loads what was "
-        "compiled. It asks our cache first, which keeps it while the files are as they were.",
-        is_needed=upstream.hash_of_triton_is_not_taken_yet,
-        when="triton.runtime.cache",
-        apply=_keep_hash_of_triton,
-    ),
-    Patch(
-        symbol="triton.compiler.code_generator.CodeGenerator",
-        reason="_find_carries visits the body of a loop only to find the variables that a round hands to the next, so "
-        "that loops within loops are visited four times, eight times. A body that assigns no variable from outside, as "
-        "those of the grid and of tiles, hands none on. Kernels for other devices are compiled as ever.",
-        is_needed=upstream.loops_are_visited_twice,  # from Triton 3.6 on
-        when="triton.compiler.code_generator",
-        apply=_visit_loops_once,
-    ),
-    Patch(
         symbol="torch._dynamo.symbolic_convert.get_funcname",
         reason="for each operator that it traces Dynamo works out the name of the function that calls it, which only "
-        "TORCH_LOGS=trace_call and trace_source show, from the tokens of that file: a tenth of a warm start. Names "
-        "are looked for where one of the two is on.",
+        "TORCH_LOGS=trace_call and trace_source show, from the tokens of that file: 0.27 of 1.92 s of a warm start of "
+        "MiniLM. Names are looked for where one of the two is on.",
         when="torch._dynamo.symbolic_convert",
         apply=_name_functions_for_logs_only,
     ),
@@ -537,12 +285,5 @@ PATCHES: tuple[Patch, ...] = (
         "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
         when="torch._dynamo.utils",
         apply=_record_compile_times,
-    ),
-    Patch(
-        symbol="torch._prims.rng_prims.run_and_save_rng_state",
-        reason="which device's generator is kept for a random operator that a checkpoint computes again is looked up "
-        "in a table of the function's own; npu is an error. Those of other devices are called as ever.",
-        when="torch._prims.rng_prims",
-        apply=_keep_random_states,
     ),
 )

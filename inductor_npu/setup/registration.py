@@ -7,6 +7,7 @@ so that `import torch` stays cheap and a process that never compiles pays nothin
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import pkgutil
 import sys
@@ -37,6 +38,7 @@ def _register_once() -> None:
     after_import("torch._dynamo.callback", functools.partial(_take_hashes_early, since))
     after_import("torch._dynamo.callback", _collect_garbage_later)
     after_import("torch._inductor.async_compile", _start_no_needless_pool)
+    after_import("torch._inductor.utils", _want_no_multiprocessors)
     after_import("torch.compiler._cache", _register_cache_artifact)
     after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, register_device_interface))
     after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
@@ -74,6 +76,19 @@ def _start_no_needless_pool() -> None:
 
     if not (torch.version.cuda or torch.version.hip or torch.version.xpu):
         os.environ.setdefault("TORCH_WARM_POOL", "0")
+
+
+def _want_no_multiprocessors() -> None:
+    """For each matrix product Inductor counts the multiprocessors that CUDA templates want, and warns of too few: npu
+    has no templates.
+    """
+    import torch
+
+    def is_meant(record: logging.LogRecord) -> bool:
+        of_a_gpu = record.msg != "Not enough SMs to use max_autotune_gemm mode"
+        return of_a_gpu or torch.accelerator.current_accelerator() != torch.device(DEVICE)
+
+    logging.getLogger("torch._inductor.utils").addFilter(is_meant)
 
 
 def _register_cache_artifact() -> None:
@@ -120,8 +135,7 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
-    from inductor_npu.lowering import complex_copies, moved_constants
-    from inductor_npu.lowering import search_boundaries as boundaries
+    from inductor_npu.lowering import argmax_positions, complex_copies, moved_constants, search_boundaries
     from inductor_npu.lowering.graph_passes import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
@@ -129,7 +143,8 @@ def _register_codegen() -> None:
     register_backend_for_device(
         DEVICE, NpuScheduling, NpuWrapper, device_custom_pass=NpuGraphPasses(), device_custom_config=config
     )
-    boundaries.register()
+    search_boundaries.register()
     complex_copies.register()
     moved_constants.register()
+    argmax_positions.register()
     stored.register()

@@ -11,7 +11,7 @@ from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops import map as map_rows
 
 from tests.compile.helpers import assert_equal, check, code_of, counted, kernel_count, to_npu
-from tests.torch_features import needs_torch
+from tests.torch_features import before_torch, needs_torch
 
 
 def _branch(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -128,6 +128,7 @@ def test_a_scan_with_dynamic_shapes() -> None:
     assert counter.frame_count == 1
 
 
+@needs_torch("2.14", "scans in one kernel only for the devices of a table")
 @pytest.mark.parametrize("shape", [(9,), (5, 40), (3, 1000)], ids=str)
 def test_an_associative_scan_is_one_kernel(shape: tuple[int, ...]) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
@@ -152,6 +153,7 @@ def _recurrence(a: torch.Tensor, b: torch.Tensor, steps: Iterable[int]) -> torch
     return torch.stack([states[step] for step in range(a.shape[1])], 1)
 
 
+@needs_torch("2.14", "scans in one kernel only for the devices of a table")
 @pytest.mark.parametrize("reverse", [False, True])
 def test_an_associative_scan_over_pairs(reverse: bool) -> None:
     def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -162,10 +164,17 @@ def test_an_associative_scan_over_pairs(reverse: bool) -> None:
     assert_equal(torch.compile(fn, fullgraph=True)(to_npu(a), to_npu(b)), expected)
 
 
+@needs_torch("2.14", "scans in one kernel only for the devices of a table")
 def test_an_associative_scan_outside_of_compiled_code() -> None:
     a, b = torch.randn(4, 12), torch.randn(4, 12)
     actual = associative_scan(_composed, (to_npu(a).sigmoid(), to_npu(b)), dim=1)[1]
     assert_equal(actual, _recurrence(a, b, range(12)))
+
+
+@before_torch("2.14", "asks the backend")
+def test_an_associative_scan_in_one_kernel_is_refused() -> None:
+    with pytest.raises(Exception, match="combine_mode='pointwise', all input tensors need to be on CUDA or XPU"):
+        torch.compile(associative_scan)(torch.maximum, torch.ones(4, device="npu"), 0)
 
 
 @pytest.mark.slow
@@ -184,6 +193,7 @@ def test_an_associative_scan_in_generic_mode() -> None:
     assert_equal([tensor.grad for tensor in moved], [a.grad, b.grad])
 
 
+@needs_torch("2.14", "scans in one kernel only for the devices of a table")
 def test_an_associative_scan_along_the_first_axis() -> None:
     def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return associative_scan(_composed, (a.sigmoid(), b), dim=0)[1]
@@ -193,7 +203,7 @@ def test_an_associative_scan_along_the_first_axis() -> None:
     assert_equal(torch.compile(fn, fullgraph=True)(to_npu(a), to_npu(b)), expected)
 
 
-@needs_torch("2.13", "hands the size to the combining function, for which Inductor has no code")
+@needs_torch("2.14", "scans in one kernel only for the devices of a table")
 def test_an_associative_scan_of_a_number_of_steps_that_changes() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return associative_scan(torch.maximum, x, dim=1) * 2

@@ -15,11 +15,14 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from inductor_npu import config, identity
+from inductor_npu.codegen.scheduling import choices
 from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.lowering.graph_passes import (
     batch_products,
     diagonals,
+    donated_results,
     narrow_accumulation,
+    overlapping_writes,
     pool_gradients,
     repeated_masks,
     residual_sums,
@@ -118,6 +121,12 @@ PASSES: tuple[GraphPass, ...] = (
     ),
     # After short_scatters, which leaves fewer operators that write.
     GraphPass(
+        name="overlapping_writes",
+        reason="values and indices that lie in the tensor which they are written to are read before it changes",
+        apply=overlapping_writes.apply,
+        optional=False,
+    ),
+    GraphPass(
         name="written_concatenations",
         reason="a concatenation that is written in place does not lie where others read its parts",
         apply=written_concatenations.apply,
@@ -127,6 +136,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="size_conditions",
         reason="combined conditions on sizes, which Inductor cannot take for numbers, become comparisons, which it can",
         apply=size_conditions.apply,
+        optional=False,
+    ),
+    GraphPass(
+        name="donated_results",
+        reason="a saved tensor that lies in a result's memory is saved as a copy, which a backward graph may overwrite",
+        apply=donated_results.apply,
         optional=False,
     ),
     # Last, because nothing may add up narrow integers after it.
@@ -160,9 +175,13 @@ class NpuGraphPasses(CustomGraphModulePass):
     """
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
+        choices.reduce_in_blocks()  # nothing else of ours is called for each graph before its loops are made
         for each in switched_on():
             GraphTransformObserver(gm, f"npu_{each.name}", subsystem="post_grad_passes").apply_graph_pass(each.apply)
 
     def uuid(self) -> str:
-        """What stands for these passes in the key of Inductor's cache; which of them are on is in it with the knobs."""
-        return identity.source_hash(_SOURCES)
+        """What stands for these passes in the key of Inductor's cache; which of them are on is in it with the knobs.
+        Which tensors AOTAutograd donates, as `donated_results` asks, is in no other key of a graph.
+        """
+        donated = getattr(donated_results.metadata(), "bw_donated_idxs", None)
+        return f"{identity.source_hash(_SOURCES)}, donated: {donated}"

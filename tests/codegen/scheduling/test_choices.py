@@ -1,0 +1,66 @@
+"""Rows are reduced in parts that fill blocks, on `npu` only, and whoever else makes Inductor's choices makes them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch._inductor.choices import InductorChoices
+from torch._inductor.virtualized import V
+
+from inductor_npu.codegen.scheduling import choices
+
+NPU, META = torch.device("npu"), torch.device("meta")
+
+
+class ThreeParts(InductorChoices):
+    """Choices of a user."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def reduction_split_factor(self, *_: object, **__: object) -> int:  # type: ignore[override]
+        self.asked += 1
+        return 3
+
+    def whose(self) -> str:
+        return "the user's"
+
+
+@pytest.fixture
+def mine() -> Iterator[ThreeParts]:
+    """A user's choices, corrected for `npu`."""
+    handler = ThreeParts()
+    with V.set_choices_handler(handler):
+        choices.reduce_in_blocks()
+        yield handler
+
+
+@pytest.mark.parametrize(
+    ("device", "rows", "inner", "parts"), [(NPU, 4, True, 8), (NPU, 1, True, 3), (NPU, 4, False, 3), (META, 4, True, 3)]
+)
+def test_parts_of_several_rows_on_npu_are_a_multiple_of_eight(
+    mine: ThreeParts, device: torch.device, rows: int, inner: bool, parts: int
+) -> None:
+    assert V.choices.reduction_split_factor(device, 100000, rows, inner_reduction=inner) == parts
+    assert mine.asked == 1
+
+
+def test_all_else_is_up_to_the_choices_that_were_there(mine: ThreeParts) -> None:
+    assert V.choices.whose() == "the user's"  # type: ignore[attr-defined]
+    assert not hasattr(V.choices, "nobodys")
+    before = V.choices
+    choices.reduce_in_blocks()
+    assert V.choices is before, "they are corrected once"
+    assert pickle.loads(pickle.dumps(before)).whose() == "the user's"
+
+
+def test_choices_that_a_user_sets_later_are_corrected_with_the_next_graph(mine: ThreeParts) -> None:
+    later = ThreeParts()
+    with V.set_choices_handler(later), torch._inductor.config.patch(force_disable_caches=True):
+        torch.compile(lambda x: x.sum(1))(torch.ones(4, 100000, device="npu"))
+        assert later.asked
+        assert V.choices.reduction_split_factor(NPU, 100000, 4, inner_reduction=True) == 8
+    assert mine.asked == 0
