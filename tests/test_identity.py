@@ -97,7 +97,7 @@ def test_sources_that_cannot_be_read_are_never_found_again(tmp_path: Path) -> No
 
 def test_graph_passes_have_sources_that_can_be_read() -> None:
     """Inductor keys its graphs by this: were it another text in each process, none would ever be found."""
-    assert NpuGraphPasses().uuid() == identity.source_hash(["lowering/graph_passes"])
+    assert NpuGraphPasses().uuid().startswith(f"{identity.source_hash(['lowering/graph_passes'])},")
 
 
 # What the code generator imports of this package beside what is hashed, and why no generated code follows it.
