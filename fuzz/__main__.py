@@ -37,7 +37,7 @@ def main(
     found: Annotated[Path, typer.Option(help="Where programs that go wrong are kept.")] = Path("build/fuzz"),
 ) -> None:
     """Compiles random programs and compares with eager on the CPU. Exit status 1 if one is wrong, or a process of
-    them ended without an answer.
+    them ended without an answer. (Long, as each option has its help here.)
     """
     console = Console()
     if again is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,12 +99,7 @@ def check(
     Exit status: 0 if all is well; 3 if a kernel has a verdict that --fail-on names, or with --run wrong results; the
     program's own if it failed; 1 if it launched no kernel; 2 if the check itself was not possible.
     """
-    arguments = list(context.args)
-    if module is not None and program is not None:
-        arguments.insert(0, program)
-    name = module or program
-    if name is None:
-        raise typer.BadParameter("give a program: a script, path.py::function, package.module:function, or -m MODULE")
+    name, arguments = _program(program, module, context.args)
     console, errors = terminal.output(), Console(stderr=True)
     with _plain_errors(errors):
         from inductor_npu.ascend.checking import check_program
@@ -123,6 +118,14 @@ def check(
             )
         _show(report, console, errors, json, html)
     raise typer.Exit(_exit_status(report, fail_on))
+
+
+def _program(program: str | None, module: str | None, more: Sequence[str]) -> tuple[str, list[str]]:
+    """What is to run, and its arguments. Raises typer.BadParameter where nothing is."""
+    name = module or program
+    if name is None:
+        raise typer.BadParameter("give a program: a script, path.py::function, package.module:function, or -m MODULE")
+    return name, [program, *more] if module is not None and program is not None else [*more]
 
 
 @app.command()

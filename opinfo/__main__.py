@@ -46,7 +46,7 @@ def main(
 ) -> None:
     """Compiles samples of PyTorch's operators and compares with eager on the CPU. Goes on where it was ended.
 
-    Exit status 1 if an operator is worse than in the table.
+    Exit status 1 if an operator is worse than in the table. (Long, as each option has its help here.)
     """
     console = Console()
     chosen = [name for name in operators() if re.fullmatch(only, name)][::every]

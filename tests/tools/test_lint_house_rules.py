@@ -26,6 +26,8 @@ BAD = {
     "a lowering for all devices": "from torch._inductor import lowering\nlowering.register_lowering(op)(f)\n",
     "a handler that is faked": "V.set_interpreter_handler(x)\n",
     "the import system": "import sys\nsys.meta_path.insert(0, x)\n",
+    "a long function": "def f():\n" + "    g()\n" * 60,
+    "a long class": "class A:\n" + "    x = 1\n" * 300,
     "silent handler": "try:\n    f()\nexcept Exception:\n    pass\n",
     "bare except": "try:\n    f()\nexcept:\n    report()\n",
     "suppressing everything": "import contextlib\nwith contextlib.suppress(Exception):\n    f()\n",
@@ -40,6 +42,7 @@ GOOD = {
     "a variable of ours": "import os\nos.environ['INDUCTOR_NPU_CACHE'] = 'off'\n",
     "what a call of torch gives": "import torch\nx = torch.ones(3)\nx[0] = 1\n",
     "the kernel that is written": "from torch._inductor.virtualized import V\nV.kernel.axes.add(1)\nV.kernel.a = 1\n",
+    "a long function with its reason": 'def f():\n    """Long, as it is."""\n' + "    g()\n" * 60,
     "a handler that names its exception": "try:\n    f()\nexcept KeyError:\n    pass\n",
     "an address with slashes": "'https://example.org/a/optimal/b'\n",
 }
@@ -75,7 +78,7 @@ def test_patches_are_allowed_in_compat_only() -> None:
 def test_touches_in_the_table_are_allowed_where_it_says_so(tmp_path: Path) -> None:
     table = tmp_path / rules.TABLE
     table.parent.mkdir(parents=True)
-    table.write_text("| File | Form |\n| --- | --- |\n| `setup/garbage.py` | `gc.set_threshold` | why |\n")
+    table.write_text("| File | Form |\n| --- | --- |\n| `garbage.py` | `gc.set_threshold` | why |\n")
     source = BAD["garbage collection"]
     assert findings(source, "inductor_npu/setup/garbage.py") == []
     assert len(findings(source)) == 1

@@ -78,7 +78,7 @@ def _structure(maps: str, iterators: str) -> str:
 
 class Writer:
     """Rewrites HFusion operations, line by line. `functions` holds the signatures of the helper functions that were
-    called.
+    called. Long, as each kind of operation is a method.
     """
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
     """What each `ops.*` becomes inside of a kernel for an NPU.
 
     Methods take Inductor's variables (or Python numbers) and return Triton text, or a variable where dtype, shape or
-    bounds are not those that Inductor would propagate.
+    bounds are not those that Inductor would propagate. Long, as each operator of Inductor's is a method.
     """
 
     @staticmethod

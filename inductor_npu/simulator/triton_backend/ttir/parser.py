@@ -163,6 +163,8 @@ _RESULT_TYPES: dict[str, Callable[[list[Type]], Type]] = {
 
 
 class _Parser(Lexer):
+    """Reads one module of TTIR. Long, as each syntactic form is a method."""
+
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._locations = Locations(text)
