@@ -115,9 +115,9 @@ class AccuracyError(NpuError):
 
 
 class KernelTooLargeError(NpuError):
-    """No block size, however small, makes a kernel fit the target."""
+    """A generated kernel does not fit the target with its blocks, and no plan with smaller tiles is left."""
 
-    template = "kernel {kernel} does not fit {target} even with its smallest blocks {blocks}: {reason}"
+    template = "kernel {kernel} does not fit {target} with its blocks {blocks}: {reason}"
 
 
 class NoCompilerError(NpuError):

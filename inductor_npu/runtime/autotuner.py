@@ -1,11 +1,7 @@
-"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer, launched with
-little Python.
-"""
+"""A kernel and its block sizes at run time: compiled, and launched with little Python."""
 
 from __future__ import annotations
 
-import copy
-import logging
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -19,16 +15,13 @@ from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime import launcher
 from inductor_npu.runtime.grid import written_out
 
-log = logging.getLogger(__name__)
-
 
 class NpuAutotuner(stock.CachingAutotuner):
-    """CachingAutotuner for `npu`: a kernel that does not fit gets other blocks instead of an error.
+    """CachingAutotuner for `npu`: once one configuration is left, `run` is replaced by a generated function that goes
+    straight to the launch.
 
-    - over the Unified Buffer: the largest block is halved, and the kernel compiled again, until it fits;
-    - once one configuration is left, `run` is replaced by a generated function that goes straight to the launch.
-
-    Kernels that users wrote keep the blocks the users chose: for them that is an error.
+    A generated kernel that does not fit the Unified Buffer is a KernelTooLargeError, for which the scheduling plans it
+    again with smaller tiles. Kernels that users wrote keep the blocks that the users chose.
     """
 
     # Called once with this object when one choice of blocks is left.
@@ -76,9 +69,10 @@ class NpuAutotuner(stock.CachingAutotuner):
         refused: Exception | None = None
         for cfg in self.configs:
             try:
-                result = self._fit(cfg, shrink=not self.custom_kernel)
+                result = self._precompile_config(cfg)
+                result.kernel._init_handles()
             except OutOfResources as error:
-                refused = error
+                refused = error if self.custom_kernel else self._too_large(cfg, error)
                 continue
             fitting.append(result)
         if not fitting:
@@ -86,25 +80,10 @@ class NpuAutotuner(stock.CachingAutotuner):
         self.compile_results = fitting
         self.configs = None
 
-    def _fit(self, cfg: Config, shrink: bool) -> Any:
-        """The compiled kernel for `cfg`, or for smaller blocks if it does not fit the Unified Buffer and `shrink`
-        allows it.
-        """
-        while True:
-            try:
-                result = self._precompile_config(cfg)
-                result.kernel._init_handles()
-                return result
-            except OutOfResources as error:
-                smaller = _halve_largest_block(cfg, self.fn.arg_names)
-                if not shrink:
-                    raise
-                if smaller is None:
-                    raise KernelTooLargeError(
-                        kernel=self._name(), target=self.device_props.cc, blocks=cfg.kwargs, reason=error
-                    ) from error
-                log.debug("%s: %s; blocks %s -> %s", self._name(), error, cfg.kwargs, smaller.kwargs)
-                cfg = smaller
+    def _too_large(self, cfg: Config, reason: OutOfResources) -> KernelTooLargeError:
+        error = KernelTooLargeError(kernel=self._name(), target=self.device_props.cc, blocks=cfg.kwargs, reason=reason)
+        error.__cause__ = reason
+        return error
 
     def run(self, *args: Any, stream: int, benchmark_run: bool = False, **kwargs: Any) -> Any:
         """Launches the kernel; the first call that leaves one configuration installs the short path in this object's
@@ -207,18 +186,3 @@ class NpuDebugAutotuner(NpuAutotuner, stock.DebugAutotuner):
     """As NpuAutotuner, and prints bandwidths (TORCHINDUCTOR_PROFILE=1)."""
 
     run = stock.DebugAutotuner.run
-
-
-def _halve_largest_block(cfg: Config, arguments: list[str]) -> Config | None:
-    """`cfg` with its largest block halved; None if all are 1. Blocks that the kernel's source fixes are not among the
-    arguments.
-    """
-    blocks = {
-        name: size for name, size in cfg.kwargs.items() if name.endswith("BLOCK") and name in arguments and size > 1
-    }
-    if not blocks:
-        return None
-    smaller = copy.deepcopy(cfg)
-    largest = max(blocks, key=blocks.__getitem__)
-    smaller.kwargs[largest] //= 2
-    return smaller
