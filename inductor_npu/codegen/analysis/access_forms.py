@@ -222,7 +222,7 @@ class AccessForms:
         is_wide = not self._is_in_tile(span, access.item_size)
         if is_wide:
             assert span.major is not None
-            # A condition on an index keeps rows apart on chip.
+            # A predicate on an index keeps rows apart on chip.
             is_predicated = any(self.bounds(condition) is not None for condition in access.conditions_before)
             is_masked = is_predicated or self._tiled.needs_mask(self._prefix(span.major))
             is_plain = self._lies_in_memory(span, index) and not is_masked
@@ -306,7 +306,7 @@ class AccessForms:
     # -- loaded indices -----------------------------------------------------------------------------------------------
 
     def _indexed(self, access: Access, index: sympy.Expr) -> Indexed | None:
-        """The load of all that the loaded indices in `index` may lead to; None if elements are loaded one by one."""
+        """The load of all that the loaded indices in `index` may point to; None if elements are loaded one by one."""
         tiled = self._tiled
         depends = self._prefixes(access.indirect)
         if not depends:
@@ -332,14 +332,14 @@ def _size(access: Access) -> sympy.Expr:
 
 
 def _computed_size(access: Access) -> int:
-    """Bytes of an item of what is loaded, in the type in which it is computed."""
+    """Bytes of a loaded element in the dtype in which it is computed."""
     dtype = V.graph.get_dtype(access.buffer)
     is_widened = dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32
     return 4 if is_widened or dtype == torch.bool else dtype.itemsize
 
 
 def renamed(form: Form, names: Mapping[sympy.Symbol, sympy.Expr]) -> Form:
-    """`form` with other names for loaded indices."""
+    """Returns `form` with other names for loaded indices."""
     if isinstance(form, Indexed):
         return replace(form, span=replace(form.span, place=form.span.place.xreplace(names)))
     return replace(form, index=form.index.xreplace(names)) if isinstance(form, Direct) else form

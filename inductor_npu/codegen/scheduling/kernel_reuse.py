@@ -52,8 +52,7 @@ class _NotTold(Exception):
 
 @dataclass(frozen=True)
 class LoopsKey:
-    """The loops of one kernel: equal keys have the same source. `buffers` are in the order of their numbers in `key`.
-    """
+    """The loops of one kernel: equal keys have the same source. `buffers` are in the order of their numbers."""
 
     key: Hashable
     buffers: tuple[str, ...]
@@ -188,8 +187,7 @@ def _operations(graph: torch.fx.Graph, numbers: dict[str, int]) -> Hashable:
 
 
 def _argument(argument: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
-    """A key of `argument` that equals only its like: 1, 1.0 and True differ, so do 0.0 and -0.0; a NaN equals itself.
-    """
+    """A key that equals only its like: 1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN equals itself."""
     if isinstance(argument, torch.fx.Node):
         return ("value", places[argument])
     if isinstance(argument, (tuple, list)):
