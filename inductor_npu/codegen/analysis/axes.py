@@ -200,7 +200,7 @@ class Axes:
             if equal(length, sympy.S.One):
                 variables.append(sympy.S.Zero)
             elif first is not None and last is not None:
-                # By position: a size that equals another by a guard is not known to be divisible by what divides the other.
+                # By position: if a guard makes two sizes equal, one of them is not known to have the other's divisors.
                 parts = list(self._parts)[first:last]
                 steps = [quotient(cut, self._cuts.all[first]) for cut in self._cuts.all[first:last]]
                 variables.append(sympy.Add(*(part * step for part, step in zip(parts, steps, strict=True))))

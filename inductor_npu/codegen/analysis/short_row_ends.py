@@ -34,6 +34,7 @@ class RowPart:
 
     @property
     def is_short(self) -> bool:
+        """Whether the part is widened."""
         return self.wide != (self.start, self.end)
 
 

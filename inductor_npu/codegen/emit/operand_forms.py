@@ -182,6 +182,7 @@ def divides_in_fp32(a: Operand, b: Operand) -> bool:
 
 
 def is_not_zero(x: Operand) -> bool:
+    """Whether the bounds of integer `x` exclude 0."""
     bounds = bounds_of(x)
     return bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
 

@@ -50,6 +50,7 @@ class SubdomainKernel(NpuKernel, Uncounted):
 
     @property
     def known(self) -> Axes:
+        """The axes whose lengths decide predicates: those of the subdomain."""
         return self.section.known
 
     def remove_kernel_local_buffers(self) -> None:

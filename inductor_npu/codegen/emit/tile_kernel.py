@@ -128,18 +128,22 @@ class TileKernel(EmittedKernel):
         return self.axes.index_variables(lengths)
 
     def max_block(self, prefix: str) -> int:
+        """Indices of the axis in one tile; 1 for a scalar-loop axis."""
         return self.plan.tiled.block(prefix)
 
     def _has_constant_mask(self, tree: IterationRangesRoot) -> bool:
         return tree.prefix not in self.tile.blocks or not self.needs_mask(tree.prefix)
 
     def block(self, prefix: str) -> str:
+        """The name of the block of an axis, as text of its length in a tile."""
         return f"{prefix.upper()}BLOCK"
 
     def shape_of(self, axes: Sequence[str]) -> AxisNames:
+        """The names of the blocks of `axes`: the shape of a value with these dimensions."""
         return tuple(self.block(axis) for axis in axes)
 
     def in_tile_order(self, axes: Any) -> AxisNames:
+        """Those of `axes` that are dimensions of the tile, in its order."""
         return tuple(axis for axis in self.tile.order if axis in axes)
 
     def axes_of(self, shape: Any) -> AxisNames:
@@ -148,6 +152,7 @@ class TileKernel(EmittedKernel):
         return tuple(axis for axis in self.tile.order if self.block(axis) in names)
 
     def union_of_axes(self, shapes: Sequence[Any]) -> AxisNames:
+        """The axes of values with these shapes, in the order of the tile."""
         return self.in_tile_order({axis for shape in shapes for axis in self.axes_of(shape)})
 
     def expanded(self, value: CSEVariable, axes: Sequence[str]) -> CSEVariable:
@@ -181,9 +186,11 @@ class TileKernel(EmittedKernel):
         return self.cse.generate(buffer, text, dtype=value.dtype, shape=shape)
 
     def tile_symbols(self) -> list[sympy.Symbol]:
+        """The symbols of the tile's dimensions."""
         return [self.axis_of[axis].symbol for axis in self.tile.order]
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
+        """The axis of `symbol`."""
         return self.plan.tiled.axis_with[symbol]
 
     def is_linear(self, index: sympy.Expr) -> bool:
@@ -248,9 +255,11 @@ class TileKernel(EmittedKernel):
         return result
 
     def generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:
+        """A value of the expression `text`, with this dtype and shape, by CSE."""
         return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)
 
     def accumulator(self, shape: Any, dtype: torch.dtype, initial: float, triton_dtype: str) -> CSEVariable:
+        """A variable that is set to `initial` before the loops over reduced axes."""
         name = f"_{self.cse.newvar(dtype=dtype, shape=shape)}"
         self.body.writeline(
             f"{name} = tl.full([{', '.join(map(str, shape))}], {constant_repr(initial)}, {triton_dtype})"
