@@ -19,7 +19,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     "tests/tiling/test_candidates.py": (),
     # TritonScheduling, TritonKernel, its overrides, CSE, wrapper: kernels letter by letter, then values.
     "tests/codegen/test_golden.py": (),
-    "tests/codegen/test_choices.py": (),
+    "tests/codegen/scheduling/test_choices.py": (),
     "tests/compile/test_without_strict.py": (),
     "tests/compile/test_pointwise.py": ("test_float_arithmetic", "test_conversions", "test_a_long_chain_is_one_kernel"),
     "tests/compile/test_reductions.py": (

@@ -1,4 +1,4 @@
-"""The tiles that are worth a try beside the one that the rules of plan.py choose: larger and smaller blocks, blocks
+"""The tiles that max-autotune tries beside the one that the rules of plan.py choose: larger and smaller blocks, blocks
 split differently between the tile's dimensions, a row whole instead of in a loop and the other way round.
 
 Only tiles that are estimated to fit the Unified Buffer are candidates.
@@ -16,13 +16,15 @@ from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.cost import cost
 from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint
 
-# How far a candidate is from the default: blocks up to so many times as long or short.
+# The largest factor between a block of a candidate and that of the default.
 _FARTHEST = 4
 
 
 def candidates(work: KernelSummary, default: TilePlan, chip: NpuTarget, share: float, most: int) -> list[TilePlan]:
-    """`default` and up to `most - 1` other tiles, the cheapest by the cost model first; of equals the one nearest to
-    the default. Every tile fills at most `share` of the Unified Buffer, as estimated.
+    """Returns `default` and up to `most - 1` other tiles.
+
+    The cost model orders the others, the cheapest first; of equals the one nearest to `default` comes first. Every tile
+    fills at most `share` (0 to 1) of the Unified Buffer, as estimated. Keys of blocks are axis names, as in `work`.
     """
     room = max(chip.unified_buffer * share, footprint(default.blocks, work))
     others: dict[tuple[object, ...], TilePlan] = {}
@@ -39,7 +41,7 @@ def _key(tile: TilePlan) -> tuple[object, ...]:
 
 
 def _around(work: KernelSummary, default: TilePlan, chip: NpuTarget) -> Iterator[TilePlan]:
-    """Tiles with other blocks along the same dimensions, from the nearest to the default outwards."""
+    """Yields tiles with other blocks along the same dimensions, from the nearest to the default outwards."""
     dimensions = default.order
     factors = [2**power for power in range(_FARTHEST.bit_length())]
     steps = sorted({*factors, *(1 / factor for factor in factors)})
@@ -54,7 +56,7 @@ def _around(work: KernelSummary, default: TilePlan, chip: NpuTarget) -> Iterator
 
 
 def _changed(work: KernelSummary, default: TilePlan, factors: dict[str, float], chip: NpuTarget) -> TilePlan | None:
-    """`default` with each block times its factor; None if there is no such tile."""
+    """Returns `default` with each block times its factor; None if there is no such tile."""
     axes = {axis.name: axis for axis in work.axes}
     blocks: dict[str, int] = {}
     loops = set(default.loops)
@@ -69,12 +71,12 @@ def _changed(work: KernelSummary, default: TilePlan, factors: dict[str, float], 
             continue
         if block >= axis.length:
             loops.discard(name)
-        elif work.scans or work.sorts:  # their order of axes is settled
+        elif work.scans or work.sorts:  # a scan or sort fixes the order of its axes
             return None
         else:
             loops.add(name)
     rows = math.prod(block for name, block in blocks.items() if not axes[name].is_reduction)
-    # A scanned tile is turned, so that its rows lie side by side: fewer than fill a block cost a whole one.
+    # A scanned tile is transposed, so that its rows are adjacent: fewer rows than fill a block cost a whole one.
     if work.scans and blocks != default.blocks and rows < chip.shortest_row:
         return None
     if math.prod(blocks.values()) < min(chip.compared_at_once(2), math.prod(default.blocks.values())):

@@ -1,7 +1,7 @@
-"""What a kernel would cost with a tile, estimated before there is any code: bytes, cycles, which pipe bounds it.
+"""Estimates what a kernel costs with a tile, before there is any code: bytes, cycles, which pipe bounds it.
 
-The formulas are those of docs/ascend.md, "Cost model", put in terms of what the planner knows instead of the final IR.
-They compare tiles of one kernel, and one kernel with several that do the same; they are no times.
+The formulas are those of docs/ascend.md, "Cost model", in terms of what the planner knows instead of the final IR. They
+compare tiles of one kernel, or one kernel with several that do the same. They do not predict times.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.plan import AccessSummary, KernelSummary, TilePlan
 
-# Passes of the vector core over a tile for the operators that need several (counted in the library's own code);
-# TURN: a transpose on chip.
+# Passes of the vector core over a tile for operators that need several, counted in the library's own code.
+# TURN_PASSES: a transpose on chip.
 PASSES = {
     "erf": 23, "sin": 40, "cos": 40, "tan": 40, "tanh": 8, "sigmoid": 4, "pow": 8, "rsqrt": 2, "truediv": 2,
     "where": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "remainder": 4, "fmod": 4, "maximum": 2, "minimum": 2,
@@ -26,8 +26,10 @@ TURN_PASSES = 4
 
 @dataclass(frozen=True)
 class Cost:
-    """One launch. `mte2`, `vector`, `mte3`, `scalar` are cycles of the busiest core; `fill` is what no other pipe
-    hides: the first load and the last store. `bytes_moved` are those of all cores.
+    """The cost of one launch.
+
+    `mte2`, `vector`, `mte3` and `scalar` are cycles of the busiest core. `fill` is cycles that no other pipe hides: the
+    first load and the last store. `bytes_moved` is in bytes, over all cores.
     """
 
     mte2: float
@@ -54,11 +56,11 @@ class _Estimate:
         self.lengths = {axis.name: axis.length for axis in work.axes}
 
     def steps(self, axis: str) -> int:
-        """Tiles, or rounds of a loop, along an axis."""
+        """Tiles, or iterations of a loop, along an axis."""
         return -(-self.lengths[axis] // self.plan.blocks.get(axis, 1))
 
     def items(self, axes: Iterable[str], padded: bool) -> float:
-        """Items of a tile along `axes`, those beyond an axis's end included if `padded`; else on average."""
+        """Elements of a tile along `axes`: with its masked lanes if `padded`, else without them, on average."""
         return math.prod(
             self.plan.blocks.get(axis, 1) if padded else self.lengths[axis] / self.steps(axis) for axis in axes
         )
@@ -70,7 +72,7 @@ class _Estimate:
         return math.prod(self.steps(axis) for axis in loops[: loops.index(inside[-1]) + 1]) if inside else 1
 
     def transfer(self, access: AccessSummary) -> tuple[float, float, float]:
-        """Bytes, cycles of its pipe and of the scalar core, for one tile."""
+        """Bytes, cycles of the transfer's pipe and cycles of the scalar core, for one tile."""
         dimensions = [axis for axis in self.plan.order if axis in (access.rows if access.span else access.axes)]
         items, rounds = self.items(dimensions, padded=False) * max(1, access.span), self.rounds(access.axes)
         if access.axes.intersection(self.plan.loops):
@@ -88,6 +90,7 @@ class _Estimate:
         return rounds * items * access.item_size, rounds * cycles, 0.0
 
     def turned(self, access: AccessSummary) -> bool:
+        """Whether the tile has to be transposed on chip for `access`."""
         dimensions = [axis for axis in self.plan.order if axis in access.axes]
         return access.contiguous in dimensions and dimensions[-1] != access.contiguous
 
@@ -102,6 +105,7 @@ class _Estimate:
         return turns + sum(cycles(axes, size, passes) for (axes, size), passes in self.work.operations.items())
 
     def launch(self) -> Cost:
+        """The cost of all tiles, given that the busiest core has `most` of them."""
         tiles = math.prod(self.steps(axis.name) for axis in self.work.axes if not axis.is_reduction)
         most = -(-tiles // self.chip.vector_cores)
         read = written = mte2 = mte3 = scalar = 0.0
@@ -119,5 +123,5 @@ class _Estimate:
 
 
 def cost(work: KernelSummary, plan: TilePlan, chip: NpuTarget) -> Cost:
-    """What one launch of a kernel costs whose tile is `plan`."""
+    """Returns the estimated cost of one launch of the kernel `work` with the tile `plan` on `chip`."""
     return _Estimate(work, plan, chip).launch()

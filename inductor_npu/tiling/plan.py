@@ -1,17 +1,21 @@
 """How a kernel's axes become tiles: which are dimensions of a tile, in which order, and how long its blocks are.
 
-The choice needs no timing and no compiler. Its rules, in the order in which they are applied:
+The choice needs no timing and no compiler. Its rules, in the order in which they are applied (docs/tiling.md):
 
-1. an axis that some address needs one at a time (a `//` or `%` that no split removes; an index loaded from memory,
-   where what it leads to is a row) is *walked*: a scalar loop variable, not a dimension of the tile;
-2. the innermost dimension is the axis along which most bytes lie side by side in memory;
-3. reduced axes are whole in the tile if that fits the Unified Buffer (one pass over memory), else read in a loop;
-4. other axes along which some access is contiguous come next (an on-chip transpose wants both long), then the rest from
-   the innermost outwards, until the tile is full;
-5. no tile is so large that cores stay idle, as long as it is worth a program of its own;
-6. no tile is shorter than one vector comparison, be the axes as short as they may;
-7. neither is what is compared along some of its axes only, such as an index or a result of each row;
-8. rows of what is picked by loaded indices, moved in less than 32 bits, or under a condition fill a block on chip.
+1. An axis becomes a *scalar-loop axis*, with one index at a time, if an address needs it so: the address has a `//` or
+   `%` of it that no split point removes, or it reaches the address through a loaded index that selects a row.
+2. The innermost dimension is the axis along which most bytes are contiguous in memory.
+3. Reduced axes are whole in the tile if they fit the Unified Buffer (one pass over memory), else the tile loops over
+   them. The tile has at least two rows, if they fit.
+4. Other axes along which some access is contiguous come next (a transpose on chip needs both sides long), then the rest
+   from the innermost outwards, until the tile is full. A tile has at most three dimensions.
+5. No tile is so large that cores stay idle, as long as it has at least `NpuTarget.smallest_tile` elements.
+6. A tile has at least 128 elements, however short its axes are: Ascend's compiler compares `NpuTarget.vector_bytes` at
+   a time, and the remainder element by element.
+7. A predicate over some of the tile's axes must cover at least 64 elements (one vector comparison) or at most 8
+   (`NpuTarget.few_comparisons`: scalar comparisons cost no more than reading an argument).
+8. A row has at least 8 elements in the tile if it is gathered by loaded indices, moved in less than 32 bits, or has a
+   predicate on the index along it: each shorter row would take a block of its own on chip.
 
 Block lengths are powers of two, which every Triton accepts.
 """
@@ -27,19 +31,23 @@ from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
 
-# Rows that a reduction takes together, so that row results are vectors rather than single values.
+# Rows that a reduction takes together, so that row results are vectors rather than scalars.
 _LEAST_ROWS = 2
 
-# How much of the Unified Buffer a tile may fill, as estimated: the compiler's own temporaries need the rest.
+# The share of the Unified Buffer that a tile may fill, as estimated. The compiler's own temporaries need the rest.
 FILLED = 0.8
 
-# More dimensions than this cost compile time and padding without making bursts longer.
+# More dimensions than this cost compile time and masked lanes without making bursts longer.
 _MOST_DIMENSIONS = 3
 
 
 @dataclass(frozen=True)
 class AxisSummary:
-    """An axis as the planner sees it: `name` is unique, `length` is what a dynamic size is expected to be."""
+    """An axis as the planner sees it.
+
+    `name` is unique in the kernel. `length` is in elements; for a dynamic size it is Inductor's hint, and `is_static`
+    is False.
+    """
 
     name: str
     length: int
@@ -49,12 +57,17 @@ class AxisSummary:
 
 @dataclass(frozen=True)
 class AccessSummary:
-    """One load or store: `axes` it depends on, the axis of stride one, the axes that reach it by loaded indices; in how
-    many loops it stands where reduced axes are looped over.
+    """One load or store. Axes are named as in `KernelSummary.axes`; counts are in elements.
 
-    `stretch`: the access goes through a span of so many elements for each of the tile, with a gather on chip; 0 for one
-    that does not. `span`: by loaded indices it reads so many elements, all that they may lead to, for each index along
-    the axes `rows`, and the elements of the tile are picked on chip; 0 for one that does not.
+    `item_size` is in bytes. `axes` are those that the address depends on, `contiguous` the one with stride one,
+    `indirect` those that reach the address through loaded indices. `passes` is the number of loops that make the
+    access, where the tile loops over reduced axes.
+
+    `stretch`: the access moves a strided range of so many elements for each element of the tile, with a gather on chip;
+    0 for an access without such a range.
+
+    `span`: the load moves an indexed range of so many elements, all that its loaded indices may point to, for each
+    index along the axes `rows`, and gathers the tile's elements from it on chip; 0 for an access without such a range.
     """
 
     item_size: int
@@ -68,30 +81,33 @@ class AccessSummary:
     rows: frozenset[str] = frozenset()
 
     def span_bytes(self, blocks: Mapping[str, int]) -> int:
-        """Bytes of all that loaded indices may lead to, for a tile with these blocks."""
+        """Bytes of the indexed range, for a tile with these `blocks` (elements by axis name)."""
         return self.span * self.item_size * math.prod(blocks.get(axis, 1) for axis in self.rows)
 
     def footprint(self, blocks: Mapping[str, int]) -> int:
-        """Bytes of Unified Buffer for a tile with these blocks: twice, because while one is computed another is moved;
-        of a gather also the places, and what it gives.
+        """Bytes of Unified Buffer that the access takes in a tile with these `blocks` (elements by axis name).
+
+        What is moved counts twice, because of double buffering. A gather also holds its positions and its result.
         """
         items = math.prod(blocks.get(axis, 1) for axis in self.axes)
         moved = 2 * (self.span_bytes(blocks) if self.span else self.item_size * items * max(1, self.stretch))
         return moved + (items * (4 + max(4, self.item_size)) if self.stretch or self.span else 0)
 
 
-# Values alive at one moment: how many items of how many bytes for which axes.
+# Values alive at one moment: their number by (axes along which they vary, bytes of an element).
 Live = Counter[tuple[frozenset[str], int]]
 
 
 @dataclass(frozen=True)
 class KernelSummary:
-    """What a kernel does, as far as tiles are concerned. Axes are listed from the outermost inwards.
+    """What the planner knows of a kernel. `axes` go from the outermost inwards; all other fields name them.
 
-    `scans`: rows are scanned in the order of their elements. `sorts`: rows are sorted. `operations`: how many passes of
-    the vector core over items of how many bytes along which axes; only the cost model reads them. `whole`: axes that
-    have to be in each tile from their first to their last element. `compared`: the axes of values that are compared.
-    `limited`: axes that are best in each tile as a whole, because a load begins or ends within them, or picks from rows
+    `live` has the values alive at each moment. `scalar_axes` are scalar-loop axes. `scans`: rows are scanned in the
+    order of their elements. `sorts`: rows are sorted. `operations` counts passes of the vector core by (axes, bytes of
+    an element); only the cost model reads it.
+
+    `whole`: axes that each tile must contain from end to end. `compared`: the axes of each value that is compared.
+    `limited`: axes that are best whole in each tile, because a load begins or ends within them, or gathers from rows
     along them that are shorter than a burst.
     """
 
@@ -109,9 +125,11 @@ class KernelSummary:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """`order` are the tile's dimensions from the outermost inwards, with their `blocks`; `loops` the reduced axes of
-    which a program sees one block (or, if walked, one index) at a time; every other reduced axis is whole in the tile,
-    and of the pointwise axes those that are `whole`.
+    """A tile: dimensions, blocks and loops, by the names of axes.
+
+    `order` lists the tile's dimensions from the outermost inwards, `blocks` their lengths in elements. `loops` are the
+    reduced axes of which a program sees one block (or, for a scalar-loop axis, one index) at a time. Every other
+    reduced axis is whole in the tile, as are the pointwise axes in `whole`.
     """
 
     order: tuple[str, ...]
@@ -121,14 +139,16 @@ class TilePlan:
 
     @property
     def is_persistent(self) -> bool:
+        """Whether the tile contains all reduced axes from end to end."""
         return not self.loops
 
 
 def footprint(blocks: dict[str, int], work: KernelSummary) -> int:
-    """Estimated bytes of Unified Buffer: each access twice (while one tile is computed the next is loaded and the last
-    is stored), and the values alive at the worst moment once.
+    """Estimated bytes of Unified Buffer: each access twice, because of double buffering, and the values alive at the
+    worst moment once.
 
-    `blocks` are the lengths along the tile's dimensions; along all others a tile has one index.
+    `blocks` are the lengths, in elements, of the tile's dimensions by axis name; along any other axis a tile has one
+    index.
     """
 
     def items(axes: frozenset[str]) -> int:
@@ -149,6 +169,9 @@ class _Planner:
         self.blocks: dict[str, int] = {}
 
     def fits(self, **changed: int) -> bool:
+        """Whether the present blocks, with those in `changed`, stay within the limits on elements, footprint and
+        indexed ranges.
+        """
         blocks = {**self.blocks, **changed}
         if any(access.span_bytes(blocks) > self.chip.largest_range for access in self.work.accesses):
             return False
@@ -161,7 +184,9 @@ class _Planner:
         )
 
     def grow(self, axis: str, most: int | None = None, for_cores: bool = False) -> None:
-        """Doubles the block of `axis` while it is shorter than the axis, fits, and if asked leaves all cores a tile."""
+        """Doubles the block of `axis` while it is shorter than the axis (and than `most`) and fits. With `for_cores` it
+        stops before cores stay idle.
+        """
         self.blocks.setdefault(axis, 1)
         while self.blocks[axis] < min(self.lengths[axis], most or self.lengths[axis]):
             if not self.fits(**{axis: self.blocks[axis] * 2}):
@@ -173,8 +198,8 @@ class _Planner:
 
 
 def rows_by_index(work: KernelSummary, shortest_row: int) -> frozenset[str]:
-    """The axes that only say which row is meant, by way of a loaded index: each row of at least `shortest_row` elements
-    is read by itself.
+    """Returns the axes that only select a row, through a loaded index: each row of at least `shortest_row` elements is
+    read by itself.
     """
     lengths = {axis.name: axis.length for axis in work.axes}
     scalar_axes: set[str] = set()
@@ -186,7 +211,9 @@ def rows_by_index(work: KernelSummary, shortest_row: int) -> frozenset[str]:
 
 
 def innermost(work: KernelSummary, among: Sequence[str]) -> str | None:
-    """Rule 2: the axis along which most bytes are contiguous; of equals the innermost."""
+    """Applies rule 2: returns the axis in `among` along which most bytes are contiguous, of equals the innermost; None
+    if `among` is empty.
+    """
     lengths = {axis.name: axis.length for axis in work.axes}
     votes = dict.fromkeys(among, 0)
     for access in work.accesses:
@@ -198,8 +225,10 @@ def innermost(work: KernelSummary, among: Sequence[str]) -> str | None:
 
 
 def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: float = FILLED) -> TilePlan:
-    """Chooses the tile of a kernel: at most `largest_tile` elements, estimated to fill at most `share` of the Unified
-    Buffer (the compiler's own temporaries need the rest).
+    """Chooses the tile of the kernel `work` for `chip`.
+
+    The tile has at most `largest_tile` elements and is estimated to fill at most `share` (0 to 1) of the Unified
+    Buffer; the compiler's own temporaries need the rest. Rules 6 and 8 and sorted rows may exceed both.
     """
     scalar_axes = _in_order(work, work.scalar_axes | rows_by_index(work, chip.shortest_row).difference(work.whole))
     pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in scalar_axes]
@@ -209,14 +238,14 @@ def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: fl
     if inner is None:
         return TilePlan((), {}, tuple(walked_reductions))
     planner = _Planner(work, chip, largest_tile, share)
-    # A transposing tile reads along one axis and writes along another: along both a vector instruction fills up.
+    # A transposing tile reads along one axis and writes along another. Along both it fills a vector instruction.
     side = chip.compared_at_once(4)
     contiguous = {access.contiguous for access in work.accesses if len(access.axes) > 1}
     crossed = [axis for axis in reversed(pointwise) if axis in contiguous and axis != inner]
 
     for axis in (name for name in planner.lengths if name in work.whole):
         planner.grow(axis)
-    if inner in pointwise:  # rows side by side are read as wide as a burst
+    if inner in pointwise:  # adjacent rows are read as wide as a burst
         planner.grow(inner, most=side if reduction or crossed else None, for_cores=not reduction)
     loops = _reduced(planner, pointwise[-1] if pointwise and inner in reduction else None, reduction)
     loops += walked_reductions
@@ -231,10 +260,10 @@ def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: fl
 
 
 def _in_order(work: KernelSummary, scalar_axes: frozenset[str]) -> frozenset[str]:
-    """The axes to be walked where rows are scanned or sorted.
+    """The scalar-loop axes where rows are scanned or sorted.
 
-    A scan goes through its reduced axes like a loop nest: no axis of the tile is outside of one that is walked, and one
-    axis is all that a tile can be scanned along. A sort needs its whole row at once.
+    A scan goes through its reduced axes like a loop nest: no axis of the tile is outside of a scalar-loop axis, and a
+    tile can be scanned along one axis only. A sort needs its whole row at once.
     """
     reduced = [axis.name for axis in work.axes if axis.is_reduction]
     if work.sorts:
@@ -243,7 +272,9 @@ def _in_order(work: KernelSummary, scalar_axes: frozenset[str]) -> frozenset[str
 
 
 def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[str]:
-    """Rule 3: blocks for the reduced axes, the innermost first, and for the `rows`; returns the axes to loop over."""
+    """Applies rule 3: sets blocks for the reduced axes, the innermost first, and for the axis `rows`; returns the axes
+    to loop over.
+    """
     static = {axis.name for axis in planner.work.axes if axis.is_static}
     before = dict(planner.blocks)
     for most in (_LEAST_ROWS, 1) if rows else (1,):
@@ -263,14 +294,14 @@ def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[
 def _arranged(
     planner: _Planner, inner: str, pointwise: list[str], reduction: list[str], loops: list[str], order: list[str]
 ) -> TilePlan:
-    """The plan for the planner's blocks: axes with a block of one are walked instead."""
+    """The plan for the planner's blocks. Axes with a block of one become scalar-loop axes."""
     blocks = {
         axis: next_power_of_2(block)
         for axis, block in planner.blocks.items()
         if block > 1 or (axis in reduction and axis not in loops)
     }
     if inner in blocks and not planner.work.sorts:  # rule 6
-        # Ascend's compiler loads the rows of a gather as long as the block, however short they are: more rows then.
+        # Ascend's compiler loads rows of a gather as long as the block, however short they are: more rows then.
         indices = (sorted(access.indirect) for access in _gathers(planner) if access.contiguous == inner)
         longer = next((axis for among in indices for axis in among if axis in blocks), inner)
         others = math.prod(block for axis, block in blocks.items() if axis != longer)
@@ -303,8 +334,9 @@ def _gathers(planner: _Planner) -> list[AccessSummary]:
 
 
 def _needs_whole_rows(work: KernelSummary, inner: str) -> bool:
-    """Rule 8: whether rows along `inner` that are shorter than a block of the Unified Buffer would have blocks of their
-    own: what is picked by loaded indices, what is moved in less than 32 bits, and conditions on the index along them.
+    """Rule 8: whether each row along `inner` would take a block of the Unified Buffer, however short it is. That is so
+    for elements gathered by loaded indices, elements moved in less than 32 bits, and predicates on the index along
+    `inner`.
     """
     if any(access.is_store and access.indirect for access in work.accesses):
         return False  # the scalar core has more to do with each element
@@ -315,8 +347,8 @@ def _needs_whole_rows(work: KernelSummary, inner: str) -> bool:
 def _compare_at_once(
     planner: _Planner, compared: frozenset[str], dimensions: Sequence[str], pointwise: Sequence[str]
 ) -> None:
-    """Rule 7: a longer block for one of the axes `compared`, and shorter ones for others where it takes that to fit;
-    none where nothing fits.
+    """Applies rule 7: lengthens the block of one of the axes `compared`, and shortens others if it takes that to fit.
+    Changes nothing if nothing fits.
     """
     own = [axis for axis in dimensions if axis in compared]
     count = math.prod(planner.blocks[axis] for axis in own)
@@ -324,7 +356,7 @@ def _compare_at_once(
     if not planner.chip.few_comparisons < count < whole:
         return
     if any((access.indirect | {access.contiguous}) & compared for access in _gathers(planner)):
-        return  # a row is loaded for each index, also for those that do not exist
+        return  # a row is loaded for each index, also for masked lanes
     before = dict(planner.blocks)
     longer = max(own, key=lambda axis: (axis in pointwise, dimensions.index(axis)))
     block = before[longer] * whole // count

@@ -3,8 +3,8 @@
 | Form | What is moved | Elements of the tile |
 |---|---|---|
 | `Direct` | the elements themselves, the contiguous axis last | as they come |
-| `Strided` | a range of memory in which they lie (strided_ranges.py) | picked on chip from a table of places |
-| `Indexed` | all that loaded indices may lead to (indexed_ranges.py) | picked on chip by these indices |
+| `Strided` | the range of memory that contains them (strided_ranges.py) | gathered on chip by a table of positions |
+| `Indexed` | all that loaded indices may point to (indexed_ranges.py) | gathered on chip by these indices |
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ from inductor_npu.providers import current_target
 
 @dataclass(frozen=True)
 class Direct:
-    """An access at `index`, in terms of the axes and of loaded indices, made where `predicate` holds (None: of the
-    condition under which it is made, nothing is known but that it is a value). `axes` are its dimensions, the
-    contiguous one last. `guarded`: where the condition does not hold the address is 0.
+    """An access of the elements themselves.
+
+    `index` is the address, in elements, in the symbols of axes and of loaded indices. `axes` are the dimensions of the
+    access, the contiguous one last. The access is made where `predicate` holds; None if there is no predicate, or
+    nothing is known of it but its value. `guarded`: the address is 0 where the predicate does not hold.
     """
 
     index: sympy.Expr
@@ -55,12 +57,11 @@ class Direct:
 
 @dataclass(frozen=True)
 class Strided:
-    """An access at `index` by way of the range `span` of memory, of the `part` of the axes that `predicate` leaves.
-    `axes` are those of the tile, in its order.
+    """An access at `index` through the strided range `span`, of the `part` of the axes that `predicate` leaves.
 
-    `is_limited`: elements for which the predicate does not hold are lanes that the mask leaves out. `is_wide`: elements
-    are picked in 32 bits, of which a row of the tile fills whole blocks of the Unified Buffer; of their own type it
-    does not.
+    `index` is the address, in elements, in the axes' symbols. `axes` are those of the tile, in its order. `is_limited`:
+    the mask leaves out the elements for which the predicate does not hold. `is_wide`: elements are gathered in 32 bits,
+    because a row of the tile then fills whole blocks of the Unified Buffer, which it does not in its own type.
     """
 
     index: sympy.Expr
@@ -74,7 +75,9 @@ class Strided:
 
 @dataclass(frozen=True)
 class Indexed:
-    """A load of the range `span`, `length` elements for each index along `rows`; `axes` are those of the tile."""
+    """A load of the indexed range `span`: `length` elements for each index along `rows`. `axes` are those of the tile,
+    in its order.
+    """
 
     span: IndexedRange
     axes: AxisNames
@@ -86,8 +89,10 @@ Form = Direct | Strided | Indexed
 
 
 class AccessForms:
-    """Decides the forms of a kernel's accesses in the tile of `tiled`; `is_int32`: indices are of 32 bits;
-    `overwritten`: buffers of whose values at one address the last one stays, which are stored under conditions.
+    """Decides the forms of a kernel's accesses in the tile of `tiled`.
+
+    `is_int32`: the kernel's index type is int32. `overwritten`: buffers that get several values at one address, of
+    which the last one stays; their stores have predicates.
     """
 
     def __init__(self, tiled: TiledAxes, is_int32: bool, overwritten: Container[str] = ()) -> None:
@@ -96,7 +101,7 @@ class AccessForms:
         self._overwritten = overwritten
 
     def of(self, access: Access) -> Form:
-        """The form of `access`."""
+        """Returns the form of `access`."""
         predicate = self.bounds(access.condition)
         index = access.raw_index
         if predicate is not None:
@@ -116,7 +121,7 @@ class AccessForms:
         return form if access.is_store else replace(form, predicate=self._from_row_start(access, form))
 
     def bounds(self, condition: Condition | None) -> Bounds | None:
-        """The bounds of the tile's axes that `condition` is or implies; None if there are none."""
+        """Returns the bounds of the tile's axes that `condition` equals or implies; None if there are none."""
         if condition is None:
             return None
         if condition.parts:
@@ -140,8 +145,10 @@ class AccessForms:
         predicate: Bounds | None,
         size: sympy.Expr,
     ) -> Direct:
-        """The form of an access of the elements themselves at `index` of a buffer with `size` elements. Loaded indices
-        in it differ along the axes `depends`, the condition under which it is made along `masked`.
+        """Returns the form of an access of the elements themselves at `index` of a buffer with `size` elements.
+
+        `index` is in the symbols of axes and of loaded indices. Loaded indices in it vary along the axes `depends`, the
+        predicate of the access varies along `masked`.
         """
         tiled = self._tiled
         own = {axis.prefix for axis in tiled.axes.all if axis.symbol in index.free_symbols}
@@ -162,8 +169,8 @@ class AccessForms:
         return self._tiled.in_order(set(map(self._prefix, symbols)))
 
     def _from_row_start(self, access: Access, form: Direct) -> Bounds | None:
-        """The predicate of a load, without a bound that would have it begin within a block of the Unified Buffer, if it
-        may as well begin with the row.
+        """The predicate of a load, without a lower bound inside a block of the Unified Buffer if the load can begin
+        with the row instead.
         """
         index, predicate = form.index, form.predicate
         if predicate is None or not form.axes:
@@ -215,7 +222,7 @@ class AccessForms:
         is_wide = not self._is_in_tile(span, access.item_size)
         if is_wide:
             assert span.major is not None
-            # A condition on an index keeps rows apart on chip.
+            # A predicate on an index keeps rows apart on chip.
             is_predicated = any(self.bounds(condition) is not None for condition in access.conditions_before)
             is_masked = is_predicated or self._tiled.needs_mask(self._prefix(span.major))
             is_plain = self._lies_in_memory(span, index) and not is_masked
@@ -231,8 +238,8 @@ class AccessForms:
         return stays_inside(index, self._tiled.axes.lengths, _size(access), within)
 
     def _may_be_limited(self, index: sympy.Expr, predicate: Bounds | None, part: Part, span: StridedRange) -> bool:
-        """Whether a load of the `part` can give the filling everywhere else: in a range that is read as a whole there
-        is room for it behind the last element, where the gather takes it from.
+        """Whether a load of the `part` can give the masked-lane value everywhere else. A range that is read as a whole
+        has room for that value behind the last element, and the gather takes it from there.
         """
         assert predicate is not None, "a part of the axes is left by bounds"
         if span.minor or span.major is None or not index.free_symbols.issuperset(predicate.symbols):
@@ -241,7 +248,7 @@ class AccessForms:
         return not part.cuts(span.major) or self._tiled.is_whole(self._prefix(span.major))
 
     def _is_free_of_mask(self, access: Access, index: sympy.Expr, predicate: Bounds | None) -> bool:
-        """Whether the address is inside the buffer wherever the tile is, whatever condition holds."""
+        """Whether the address is inside the buffer for every element of the tile, whatever predicate holds."""
         if not self._prefixes(access.masked):
             return True
         is_exact = predicate is not None and predicate.exact
@@ -250,8 +257,8 @@ class AccessForms:
         return self._stays_inside(access, index)
 
     def _is_in_tile(self, span: StridedRange, item_size: int) -> bool:
-        """Whether the tile has what the range needs: its minor axes as a whole, and as the innermost none whose block
-        is no whole bursts of items of so many bytes.
+        """Whether the tile has what the range needs: its minor axes from end to end, and an innermost axis whose block
+        has whole bursts of elements of `item_size` bytes, if that axis is a minor one.
         """
         tiled = self._tiled
         if not all(tiled.is_whole(self._prefix(symbol)) for symbol in span.minor):
@@ -261,7 +268,7 @@ class AccessForms:
         return is_main or span.major is None or not span.minor or fills_bursts(tiled.block(inner), item_size)
 
     def _lies_in_memory(self, span: StridedRange, index: sympy.Expr) -> bool:
-        """Whether the elements of the tile lie in memory as they do on chip, row after row."""
+        """Whether the tile's elements are in memory in the same order as on chip, row after row."""
         tiled = self._tiled
         steps = affine(index, span.axes).strides
         if not span.axes <= steps.keys():
@@ -271,8 +278,8 @@ class AccessForms:
         return is_filled and tiled.axes_in(index)[-len(inwards) :] == tuple(inwards)
 
     def _aligned(self, access: Access, index: sympy.Expr, span: StridedRange) -> tuple[sympy.Expr, StridedRange]:
-        """The load, beginning at a multiple of its step, where the buffer reaches so far: then loads of elements that
-        lie between each other's, as the even and the odd ones, are one.
+        """The load, beginning at a multiple of its step, where the buffer extends so far. Loads of interleaved
+        elements, such as the even and the odd ones, then become one.
         """
         offset = affine(index, self._tiled.axis_with).offset
         if span.minor or span.step < 2 or access.is_conditional or not isinstance(offset, sympy.Integer):
@@ -283,7 +290,7 @@ class AccessForms:
         return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
 
     def _widened(self, access: Access, index: sympy.Expr, span: StridedRange, within: Bounds | None) -> StridedRange:
-        """`span`, as long as a burst where the buffer reaches so far `within` these bounds."""
+        """`span`, extended to the length of a burst where the buffer extends so far `within` these bounds."""
         missing = shortest_row(access.item_size) - span.rest
         taken = affine(index, self._tiled.axis_with)
         rows = [symbol for symbol in taken.strides if symbol not in span.minor]
@@ -299,7 +306,7 @@ class AccessForms:
     # -- loaded indices -----------------------------------------------------------------------------------------------
 
     def _indexed(self, access: Access, index: sympy.Expr) -> Indexed | None:
-        """The load of all that the loaded indices in `index` may lead to; None if elements are loaded one by one."""
+        """The load of all that the loaded indices in `index` may point to; None if elements are loaded one by one."""
         tiled = self._tiled
         depends = self._prefixes(access.indirect)
         if not depends:
@@ -325,14 +332,14 @@ def _size(access: Access) -> sympy.Expr:
 
 
 def _computed_size(access: Access) -> int:
-    """Bytes of an item of what is loaded, in the type in which it is computed."""
+    """Bytes of a loaded element in the dtype in which it is computed."""
     dtype = V.graph.get_dtype(access.buffer)
     is_widened = dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32
     return 4 if is_widened or dtype == torch.bool else dtype.itemsize
 
 
 def renamed(form: Form, names: Mapping[sympy.Symbol, sympy.Expr]) -> Form:
-    """`form` with other names for loaded indices."""
+    """Returns `form` with other names for loaded indices."""
     if isinstance(form, Indexed):
         return replace(form, span=replace(form.span, place=form.span.place.xreplace(names)))
     return replace(form, index=form.index.xreplace(names)) if isinstance(form, Direct) else form

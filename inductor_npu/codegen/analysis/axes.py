@@ -1,9 +1,9 @@
 """The axes of a kernel: its loop variables, split and merged until every address is affine in them.
 
 The dimensions of a kernel's loops start and end at *split points* (split_points.py); a `//` or `%` in an address asks
-for one of its own. What lies between two split points is an axis; neighbouring axes that every address crosses without
-a gap become one again. A loop that asks for a split point which does not fit the others gets its indices by `//` and
-`%`, which cost an axis its place in the tile: Inductor is kept from fusing such loops (fusion.py).
+for one more. The range between two split points is an axis; neighbouring axes that every address crosses without a gap
+are merged. A loop may ask for a split point that does not fit the others. It gets its indices by `//` and `%`, which
+make an axis a scalar-loop axis; fusion.py keeps Inductor from fusing such loops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from inductor_npu.codegen.index.split_points import SplitPoints, equal, is_multi
 # Names of axes from the innermost outwards; none begins like one of Inductor's kinds of symbols.
 _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", "e", "d", "c", "b")
 
-# Rounds of looking for `//` and `%` in addresses: one split may bring another to light.
+# Rounds of looking for `//` and `%` in addresses: one split may reveal another.
 _ROUNDS = 3
 
 
@@ -32,9 +32,8 @@ _ROUNDS = 3
 class Axis:
     """One loop variable of a kernel.
 
-    `prefix` begins the names of its block, offset, mask and length in the kernel's source ("x": XBLOCK, xnumel);
-    `symbol` stands for its index in addresses; `stride` is how many elements of the kernel's loop lie between two
-    neighbours along it.
+    `prefix` begins the names of its block, offset, mask and length in the kernel's source ("x": XBLOCK, xnumel).
+    `symbol` is its index in addresses. `length` is in indices, `stride` in elements of the kernel's flattened loop.
     """
 
     prefix: str
@@ -47,13 +46,13 @@ class Axis:
 class Axes:
     """The axes of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`.
 
-    `pointwise` and `reduction` list the axes from the outermost inwards; with `whole_rows` there is at most one for
-    reductions. Axes of different `part`s of one kernel have different names.
+    `pointwise` and `reduction` list the axes from the outermost inwards. With `whole_rows` there is at most one reduced
+    axis. Axes of different `part`s of one kernel have different names.
     """
 
     pointwise: list[Axis]
     reduction: list[Axis]
-    # How many elements all loops have together.
+    # Elements of all loops together.
     elements: sympy.Expr
 
     def __init__(
@@ -79,12 +78,12 @@ class Axes:
 
     @property
     def all(self) -> list[Axis]:
-        """Those of pointwise loops, then those of reductions."""
+        """The pointwise axes, then the reduced ones."""
         return [*self.pointwise, *self.reduction]
 
     @property
     def lengths(self) -> dict[sympy.Symbol, sympy.Expr]:
-        """How many indices each symbol of `all` stands for."""
+        """The length of each axis in `all`, by symbol."""
         return {axis.symbol: axis.length for axis in self.all}
 
     @property
@@ -93,18 +92,18 @@ class Axes:
         return {**self._parts, **self.lengths}
 
     def _set_parts(self) -> None:
-        """One symbol for what lies between two neighbouring cuts, from the innermost outwards."""
+        """Makes one symbol for each range between neighbouring split points, from the innermost outwards."""
         self._parts = {
             sympy.Symbol(f"a{position}", integer=True, nonnegative=True): quotient(above, below)
             for position, (below, above) in enumerate(self._spans())
         }
 
     def _spans(self) -> Iterator[tuple[sympy.Expr, sympy.Expr]]:
-        """Neighbouring cuts."""
+        """Neighbouring split points."""
         return zip(self._cuts.all, self._cuts.all[1:], strict=False)
 
     def _cut_at_divisions(self, addresses: Iterable[sympy.Expr]) -> bool:
-        """Adds the cuts that make a `//` or `%` vanish; whether there were any."""
+        """Adds the split points that remove a `//` or `%`; returns whether there were any."""
         count = len(self._cuts.all)
         strides = dict(zip(self._parts, self._cuts.all, strict=False))
         for address in addresses:
@@ -123,7 +122,7 @@ class Axes:
         return len(self._cuts.all) > count
 
     def _merge(self, addresses: Sequence[Affine]) -> None:
-        """Joins neighbouring parts that every address crosses without a gap, and names the axes."""
+        """Merges neighbouring parts that every address crosses without a gap, and names the axes."""
         groups: list[list[sympy.Symbol]] = []
         parts = list(self._parts)
         for position, part in enumerate(parts):
@@ -170,7 +169,7 @@ class Axes:
         return [self._in_parts(address) for address in found]
 
     def divides(self, nodes: Sequence[Any]) -> bool:
-        """Whether some address of `nodes` has a `//` or `%` that no cut removes."""
+        """Whether some address of `nodes` has a `//` or `%` that no split point removes."""
         return any(affine(address, self._parts).nonlinear for address in self._addresses(nodes))
 
     def _in_parts(self, address: sympy.Expr) -> sympy.Expr:
@@ -180,14 +179,20 @@ class Axes:
         return V.graph.sizevars.simplify_with_ranges(address, self._parts)
 
     def of_result(self, address: sympy.Expr) -> sympy.Expr:
-        """The address of a reduction's result: the same for all elements that are reduced, though loops that were given
-        another shape may name their indices in it, as in `(r0 + x * n) // n`.
+        """Returns the address of a reduction's result: the same for all reduced elements, even if loops that were given
+        another shape name their indices in it, as in `(r0 + x * n) // n`.
+
+        Both addresses are in the symbols of `index_variables`.
         """
         zeros = dict.fromkeys((axis.symbol for axis in self.reduction), sympy.S.Zero)
         return sympy_subs(self.simplify(address), zeros)
 
     def index_variables(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
-        """What the loop variables of a nest with these (pointwise, reduction) lengths are in this kernel."""
+        """Returns the indices of a loop nest with these (pointwise, reduction) lengths, as expressions of this kernel's
+        parts.
+
+        Raises AssertionError if the nest does not have the kernel's number of elements.
+        """
         variables = []
         for stride, length in self._cuts.dimensions(lengths):
             first = self._cuts.place(stride)
@@ -195,7 +200,7 @@ class Axes:
             if equal(length, sympy.S.One):
                 variables.append(sympy.S.Zero)
             elif first is not None and last is not None:
-                # By places: what is known to be equal, as by a guard, need not be known to divide what its equal does.
+                # By position: if a guard makes two sizes equal, one of them is not known to have the other's divisors.
                 parts = list(self._parts)[first:last]
                 steps = [quotient(cut, self._cuts.all[first]) for cut in self._cuts.all[first:last]]
                 variables.append(sympy.Add(*(part * step for part, step in zip(parts, steps, strict=True))))
@@ -206,11 +211,11 @@ class Axes:
         return [variables[:count], variables[count:]]
 
     def is_simplified(self, address: sympy.Expr) -> bool:
-        """Whether `address` is in terms of the axes' symbols already."""
+        """Whether `address` is in the axes' symbols already."""
         return self._parts.keys().isdisjoint(address.free_symbols)
 
     def simplify(self, address: sympy.Expr) -> sympy.Expr:
-        """`address`, in terms of `index_variables`, in terms of the axes' symbols."""
+        """Returns `address`, given in the symbols of `index_variables`, in the axes' symbols."""
         if address not in self._simplified:
             self._simplified[address] = self._in_axes(address)
         return self._simplified[address]

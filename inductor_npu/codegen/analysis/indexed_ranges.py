@@ -1,7 +1,8 @@
-"""Loads by loaded indices that read all that the indices may lead to, and pick the elements on chip.
+"""Loads by loaded indices that read all that the indices may point to, and gather the elements on chip.
 
-An address such as `200 * y + index[y, x]` would be computed and moved element by element. Where what the index may
-lead to is short - a row of 200 elements, a small table - it is read as a whole, and `tl.gather` picks from it.
+Ascend's compiler would compute and move an address such as `200 * y + index[y, x]` element by element. Where the index
+can only point into a short range (a row of 200 elements, a small table), the load reads that range as a whole, and
+`tl.gather` picks from it.
 
 This file only looks at addresses. `gather_by_index.py` writes the kernels' text.
 """
@@ -18,7 +19,7 @@ from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.providers import current_target
 
-# Elements of one tile, more or less, among which the cost of a span is shared.
+# Roughly the elements of one tile, which share the cost of a range.
 _TILE = 4096
 
 Symbols = frozenset[sympy.Symbol]
@@ -26,8 +27,10 @@ Symbols = frozenset[sympy.Symbol]
 
 @dataclass(frozen=True)
 class IndexedRange:
-    """What loaded indices lead to: `rest` elements from address `start` on, in which an element has the place `place`,
-    a function of the loaded indices and of axes. `rows` are the other axes, on which `start` depends.
+    """What loaded indices may point to: `rest` elements from address `start` on.
+
+    An element has the position `place` in the range, an expression in the symbols of loaded indices and axes. `rows`
+    are the other axes, on which `start` depends.
     """
 
     start: sympy.Expr
@@ -36,7 +39,7 @@ class IndexedRange:
     rows: Symbols
 
     def length(self, item_size: int) -> int:
-        """Elements of `item_size` bytes of the tile for one row: a power of two, and whole bursts."""
+        """Elements, of `item_size` bytes, that the tile has for one row: a power of two, and whole bursts."""
         return max(1 << (self.rest - 1).bit_length(), current_target().burst_bytes // item_size)
 
 
@@ -47,11 +50,10 @@ def indexed_range(
     depends: Symbols,
     item_size: int,
 ) -> IndexedRange | None:
-    """The span of a load of items of `item_size` bytes from `address`; None if there is none, or elements one by one
-    are cheaper.
+    """Returns the range of a load from `address`; None if there is none, or if single elements are cheaper.
 
-    `lengths` are those of all axes; `loaded` says below what each of the loaded indices is, which differ along the axes
-    `depends`.
+    `address` is in elements, in the symbols of `lengths` (all axes) and `loaded`. `loaded` gives a limit that each
+    loaded index is below; loaded indices vary along the axes `depends`. `item_size` is in bytes.
     """
     chip = current_target()
     taken = affine(address, [*loaded, *lengths])
@@ -71,7 +73,7 @@ def indexed_range(
         if not (isinstance(step, sympy.Integer) and isinstance(length, (int, sympy.Integer))):
             return None
         if step == 1 and symbol in axes and symbol not in depends and length >= chip.shortest_row:
-            return None  # rows, to be read one by one
+            return None  # rows that are read one by one
         reach = int(step) * (int(length) - 1)
         place, rest, lowest = place + symbol * step, rest + abs(reach), lowest + min(reach, 0)
     wanted = math.prod(hint(lengths[symbol]) for symbol in depends.union(axes) - rows)
@@ -81,5 +83,5 @@ def indexed_range(
 
 
 def _size(step: sympy.Expr) -> float:
-    """How far apart neighbours are; steps that are not known are taken to be the largest."""
+    """The distance between neighbours, in elements; unknown steps count as the largest."""
     return abs(int(step)) if isinstance(step, sympy.Integer) else math.inf

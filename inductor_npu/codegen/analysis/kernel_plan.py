@@ -25,11 +25,11 @@ from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint, plan_ti
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """All that is decided of a kernel before a line of it is written.
+    """All decisions about a kernel, made before its text is written.
 
-    `axes` are its loop variables, `work` what it does along them, `tile` how they are tiled, `calls` its loads and
-    stores in the order of its loops, with addresses of 32 bits where `is_int32`. `overwritten` has the axes along which
-    values differ that are stored at one address, by buffers.
+    `axes` are its loop variables, `work` is what the planner knows of its loops, `tile` how the axes are tiled. `calls`
+    are its loads and stores in the order of its loops; their addresses are int32 if `is_int32`. `overwritten` maps a
+    buffer that gets several values at one address to the axes along which these differ.
     """
 
     axes: Axes
@@ -41,7 +41,7 @@ class KernelPlan:
 
     @property
     def filled(self) -> int:
-        """How many bytes of the Unified Buffer a tile is estimated to fill."""
+        """Bytes of the Unified Buffer that a tile is estimated to fill."""
         return footprint(self.tile.blocks, self.work)
 
     @cached_property
@@ -56,14 +56,16 @@ class KernelPlan:
 
     @cached_property
     def access_forms(self) -> AccessForms:
-        """What decides the forms."""
+        """The object that decides the forms."""
         return AccessForms(self.tiled, self.is_int32, self.overwritten)
 
 
 @dataclass(frozen=True)
 class TileLoop:
-    """A loop over the tiles of one section of a kernel. `follows`: each of its tiles is to be written after that tile
-    of the loop before, whose tiles have the same rows, and so by the same program.
+    """A loop over the tiles of one section (subdomain) of a kernel.
+
+    `follows`: the same program writes each tile of this loop right after the tile of the loop before that has the same
+    rows.
     """
 
     section: SubdomainLoop
@@ -72,8 +74,9 @@ class TileLoop:
 
 
 def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
-    """The plan of the kernel, or of this part of one, of `features` for the current target; the estimated tile may fill
-    `share` of the Unified Buffer.
+    """Plans the kernel of `features`, or this `part` of a combo kernel, for the current target.
+
+    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer.
     """
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()
@@ -85,7 +88,10 @@ def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = N
 
 
 def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> list[TileLoop]:
-    """The loops over tiles of the kernel of `features` where it is cut into pieces; none if it is not."""
+    """Returns the loops over tiles of the kernel of `features` if it is split into subdomains, else an empty list.
+
+    `plan` is the kernel's plan without split points; `share` is as for `plan_kernel`.
+    """
     if plan.axes.reduction or plan.overwritten:
         return []
     nodes = features.scheduler_nodes()
@@ -120,7 +126,7 @@ def _holds_rows(tile: TilePlan, axis: Axis) -> bool:
 
 
 def _plan(traced: Trace, axes: Axes, share: float) -> tuple[KernelSummary, TilePlan]:
-    """What the loops do, with gathers on chip where the tile has what they need and fits, and the tile."""
+    """Summary and tile of the loops, with gathers on chip where the tile has what they need and fits."""
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
     chip = providers.current_target()
     for scalar_axes in _choices_of_walked(traced, axes):
@@ -130,15 +136,17 @@ def _plan(traced: Trace, axes: Axes, share: float) -> tuple[KernelSummary, TileP
         planned = plan_tile(work, chip, largest, share)
         if not _has_whole(work, planned):
             continue
-        # A row that is sorted is in the tile whether it fits or not; what a gather needs is there besides.
+        # A sorted row is in the tile whether it fits or not; what a gather needs comes on top.
         if scalar_axes is None or not work.whole or footprint(planned.blocks, work) <= chip.unified_buffer * share:
             return work, planned
     raise AssertionError("a kernel whose axes are walked needs none of them whole")
 
 
 def _choices_of_walked(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
-    """Sets of axes to be walked, the best first. What is no linear function of an axis is a gather on chip if that axis
-    fits the tile as a whole; else the axis is walked. None: no gathers at all.
+    """Yields sets of scalar-loop axes, the best first; None stands for no gathers at all.
+
+    An index that is not affine in an axis becomes a gather on chip if that axis fits the tile as a whole; else the axis
+    becomes a scalar-loop axis.
     """
     order = [axis.symbol for axis in axes.all]
     scalar_axes = frozenset(traced.nonlinear)

@@ -1,4 +1,4 @@
-"""What the planner of tiles needs to know of a kernel's loops: bytes moved, values alive, axes that are to be whole."""
+"""Summarises a kernel's loops for the planner of tiles: bytes moved, values alive, axes that have to be whole."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _LONGEST_SORTED = 512
 
 
 def summary_of(traced: Trace, axes: Axes, scalar_axes: Symbols | None = None) -> KernelSummary | None:
-    """What the planner needs to know of a kernel's loops, if a tile has one index of each of `scalar_axes` and gathers
-    on chip do what they can; None if that leaves something undone. `scalar_axes` None: without gathers on chip.
+    """Returns what the planner needs to know of a kernel's loops; None if an address stays that neither form covers.
+
+    A tile has one index of each of `scalar_axes`; other axes in which an address is not affine need gathers on chip.
+    With `scalar_axes` None there are no such gathers.
     """
     every = axes.all
     name_of = {axis.symbol: axis.prefix for axis in every}
@@ -69,7 +71,7 @@ def summary_of(traced: Trace, axes: Axes, scalar_axes: Symbols | None = None) ->
 
 
 def _limited_by(access: Access, span: StridedRange) -> Symbols:
-    """The axis that is best in the tile as a whole, because the access begins or ends within it, or picks from it."""
+    """The axis that is best whole in the tile, because the access begins or ends within it, or gathers along it."""
     is_limited = access.bounds is not None and span.major in access.bounds.symbols
     is_picked = span.major is not None and bool(access.address.nonlinear)
     return frozenset([span.major]) if span.major is not None and (is_limited or is_picked) else frozenset()
@@ -97,7 +99,7 @@ def _planned(axis: Axis) -> AxisSummary:
 
 
 def _most_of(axis: Axis) -> AxisSummary:
-    """A row that is sorted, as long as it can be: a kernel sorts only rows whose length has a known limit."""
+    """A sorted row at its largest length: a kernel sorts only rows whose length has a known limit."""
     if isinstance(axis.length, (int, sympy.Integer)):
         return _planned(axis)
     lengths = (1 << bits for bits in range(_LONGEST_SORTED.bit_length()))
@@ -106,8 +108,8 @@ def _most_of(axis: Axis) -> AxisSummary:
 
 
 def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> StridedRange | None:
-    """The span by which an access along `every` axis goes in a tile with axes of these lengths; see
-    `on_chip_gather.py`.
+    """The strided range of an access in a tile with axes of these `lengths`, None without; see `on_chip_gather.py`.
+    `every` are all axes.
     """
     if access.indirect:
         return None
@@ -122,7 +124,7 @@ def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sym
 
 
 def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedRange | None:
-    """The span that a load along `every` axis by loaded indices reads; see `gather_by_index.py`."""
+    """The indexed range of a load by loaded indices, None without; see `gather_by_index.py`. `every` are all axes."""
     lengths = {axis.symbol: axis.length for axis in every}
     if access.is_store or not access.indirect:
         return None

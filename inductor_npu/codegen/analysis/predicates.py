@@ -1,9 +1,9 @@
-"""Conditions on indices that hold, or fail, wherever a loop runs: what they select is all that is left of them.
+"""Folds predicates on indices that hold, or fail, throughout a loop: only what they select remains.
 
-In a piece of an axis (`pieces`) a condition such as `x >= 64` is one of these, and in any loop one that the length of
-the axis decides. Of `where(x >= 64, a, b)` remains `a`,
-of a value that is loaded only there a plain load, or the constant that stands elsewhere. Indices, whole numbers and
-conditions are therefore handed on as they are, and become values of the kernel when another operator wants one.
+In a subdomain of an axis (`subdomains.py`) a predicate such as `x >= 64` is constant, and in any loop one that the
+length of the axis decides. Of `where(x >= 64, a, b)` remains `a`. Of a value that is loaded under the predicate remains
+a plain load, or the constant that stands elsewhere. Therefore indices, integers and predicates are handed on
+unevaluated, and become values of the kernel when another operator needs them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ _INDICES = ("index_expr", "value_expr")
 
 @dataclass(eq=False)
 class Deferred:
-    """The result of an operator that has not been asked for yet; `value` once it has.
+    """The result of an operator that is not evaluated yet; `value` once it is.
 
-    `number`: the whole number or index that it is, in terms of the axes; None for a condition.
-    `node`: the graph's node that it is the result of. Inductor takes bounds from the node that is being computed, if
-    that is of the same operator, so this one has to be it when `value` is computed, whichever asks for it.
+    `number`: the integer or index that it is, in the axes' symbols; None for a predicate.
+
+    `node`: the node of the graph whose result it is. Inductor takes bounds from the node that is being computed, if
+    that node has the same operator. So this node has to be the current one when `value` is computed, whichever node
+    asks for it.
     """
 
     operator: str
@@ -51,7 +53,7 @@ class Deferred:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type that its value has: `_Types` meets these where the body of a mask refers to what is around it."""
+        """The dtype of its value. `_Types` meets a Deferred where the body of a mask refers to values around it."""
         return torch.bool if self.number is None else self.arguments[1]
 
 
@@ -62,13 +64,13 @@ class _At:
     current_node: torch.fx.Node
 
 
-# Takes a condition that is needed and not known: a difference of indices, and whether it is compared with 0 for being
-# equal rather than for being at least 0.
+# Takes a predicate that is needed and not constant: a difference of indices, and whether it is tested for being 0
+# rather than for being at least 0.
 OnUnknown = Callable[[sympy.Expr, bool], None]
 
 
 class PredicateFolding(WrapperHandler):
-    """Hands `inner` the operators of loops over `axes`, without what a known condition leaves out."""
+    """Hands `inner` the operators of loops over `axes`, without what a constant predicate leaves out."""
 
     def __init__(self, inner: Any, axes: Axes, on_unknown: OnUnknown | None = None) -> None:
         super().__init__(inner)
@@ -99,17 +101,17 @@ class PredicateFolding(WrapperHandler):
         )
 
     def _index(self, expr: sympy.Expr) -> sympy.Expr | None:
-        """`expr` in terms of the axes; None if it depends on loaded values."""
+        """`expr` in the axes' symbols; None if it depends on loaded values."""
         if any(symbol_is_type(symbol, (SymT.TMP, SymT.INDIRECT)) for symbol in expr.free_symbols):
             return None
         return self._axes.simplify(expr)
 
     def _settled(self, index: sympy.Expr) -> sympy.Expr:
-        """`index` without minima and maxima of which it is known which number they are."""
+        """`index` without the arguments of minima and maxima that are known never to be the result."""
         return index.replace(lambda part: isinstance(part, (*MINIMUM, *MAXIMUM)), self._chosen)
 
     def _chosen(self, choice: sympy.Expr) -> sympy.Expr:
-        """`choice`, a minimum or maximum, of the numbers that it may be."""
+        """`choice`, a minimum or maximum, of the arguments that may be its result."""
         left = list(choice.args)
         for number in choice.args:
             others = (other for other in left if other is not number)
@@ -129,7 +131,7 @@ class PredicateFolding(WrapperHandler):
         return Deferred(name, args) if holds is None else _known(holds)
 
     def _wanted(self, argument: Any) -> Any:
-        """`argument` as `inner` knows it."""
+        """`argument` as `inner` knows it: evaluated."""
         if isinstance(argument, (tuple, list)):
             return type(argument)(self._wanted(part) for part in argument)
         if not isinstance(argument, Deferred):
@@ -149,22 +151,23 @@ class PredicateFolding(WrapperHandler):
         return argument.value
 
     def _filling(self, body: Callable[[], Any], other: Any) -> Any:
-        """`other` in the type of what `body` gives."""
+        """`other` in the dtype of the result of `body`."""
         with V.set_ops_handler(_Types()):
             dtype = body().dtype
         return self.constant(bool(other) if dtype == torch.bool else other, dtype)
 
 
 def are_in(features: SIMDKernelFeatures) -> bool:
-    """Whether loops may have conditions on indices. The combining function of a scan stays as it is: what it gives is
-    text that other loops call.
+    """Returns whether the loops of `features` may have predicates on indices that are folded.
+
+    The combining function of a scan stays as it is: its result is text that other loops call.
     """
     nodes = features.scheduler_nodes()
     return not features.contains_op("scan") and any(node._body.has_op(name) for node in nodes for name in _INDICES)
 
 
 def is_condition(argument: Any) -> bool:
-    """Whether `argument` is a condition on indices, known or not."""
+    """Whether `argument` is a predicate on indices, constant or not."""
     return isinstance(argument, Deferred) and argument.number is None
 
 
@@ -173,12 +176,12 @@ def _known(holds: bool) -> Deferred:
 
 
 def _truth(argument: Any) -> bool | None:
-    """Whether the condition `argument` holds; None if it is not known, or no condition."""
+    """Whether the predicate `argument` holds; None if that is unknown, or `argument` is not a predicate."""
     return argument.arguments[0] if is_condition(argument) and argument.operator == "constant" else None
 
 
 def _joined(name: str, args: tuple[Any, ...]) -> Deferred:
-    """and, or and not, of which at least one argument is a condition."""
+    """and, or and not, of which at least one argument is a predicate."""
     truths = [_truth(arg) for arg in args]
     if name in _NOT:
         return Deferred(name, args) if truths[0] is None else _known(not truths[0])
@@ -198,8 +201,8 @@ def _number(argument: Any) -> sympy.Expr | None:
 
 
 def _as_difference(name: str, difference: sympy.Expr) -> tuple[sympy.Expr, bool]:
-    """`left name right` with the given left - right, over integers: (d, False) stands for d >= 0, (d, True) for
-    d == 0 or its contrary.
+    """`left name right` with the given left - right, over integers: (d, False) stands for d >= 0, (d, True) for d == 0
+    or its negation.
     """
     if name in COMPARISONS:
         return sympy.expand(difference_of(name, difference, sympy.S.Zero)), False
@@ -229,7 +232,7 @@ def _holds(name: str, difference: sympy.Expr, axes: Axes) -> bool | None:
 
 
 def _ends(difference: sympy.Expr, axes: Axes) -> tuple[sympy.Expr, sympy.Expr] | None:
-    """The least and the largest that `difference` can be; None if that is not known."""
+    """The least and the largest value of `difference`; None if they are unknown."""
     lengths = axes.lengths
     taken = affine(difference, lengths)
     if taken.nonlinear:
@@ -253,7 +256,7 @@ class _Typed:
 
 
 class _Types(DefaultHandler):
-    """Runs operators for the types of their results."""
+    """Evaluates operators for the dtypes of their results only."""
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = getattr(DtypePropagationOpsHandler(), name)(*args, **kwargs)

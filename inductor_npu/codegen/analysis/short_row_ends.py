@@ -1,8 +1,8 @@
-"""Rows whose first or last elements are a piece of their own, but too short to be copied by themselves.
+"""Subdomains at the start or the end of a row that are too short to be copied by themselves.
 
-A padding by one element leaves pieces of 4 bytes in each row, where memory is read and written in blocks of 32. Such an
-edge is computed as if it were as long as a block, as far as it may be read there, and written first. The program that
-wrote it then writes what lies beside it, over what it wrote too much.
+A padding by one element leaves subdomains of 4 bytes in each row, where memory is read and written in blocks of 32.
+Such a short row end is computed as if it were as long as a block, as far as memory may be read there, and written
+first. The same program then writes the adjacent subdomain over the excess.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from inductor_npu.codegen.analysis.trace import Access
 from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.providers import current_target
 
-# A row that is kept on chip as a whole takes at most this part of the Unified Buffer, with elements of 32 bits.
+# A row that is on chip as a whole takes at most this fraction of the Unified Buffer, with elements of 32 bits.
 _PART_FOR_A_ROW = 12
 
 
 @dataclass(frozen=True)
 class RowPart:
-    """Elements `start` to `end` of a row; `wide` is what of the row is computed and written in their stead."""
+    """Elements `start` to `end` (exclusive) of a row; `wide` is the range that is computed and written instead."""
 
     start: int
     end: int
@@ -34,14 +34,16 @@ class RowPart:
 
     @property
     def is_short(self) -> bool:
+        """Whether the part is widened."""
         return self.wide != (self.start, self.end)
 
 
 def row_parts(cuts: Sequence[int], length: int, shortest: int) -> list[RowPart]:
-    """The spans between `cuts` of a row of `length` elements, in the order in which they are to be written so that each
-    element is written last by its own span; none if there is no such order, or the row is too short or too long.
+    """Returns the parts between the split points `cuts` of a row of `length` elements, in the order in which they must
+    be written; empty if there is no such order, or the row is too short or too long.
 
-    Spans shorter than `shortest` are widened: towards the end of the row, or from its end.
+    In that order each element is written last by its own part. Parts of fewer than `shortest` elements are widened:
+    towards the end of the row, or from its end.
     """
     if not shortest <= length <= current_target().unified_buffer // (4 * _PART_FOR_A_ROW):
         return []
@@ -61,7 +63,7 @@ def row_parts(cuts: Sequence[int], length: int, shortest: int) -> list[RowPart]:
 
 
 def _is_right(order: Sequence[RowPart]) -> bool:
-    """Whether no span is overwritten by one behind it."""
+    """Whether no part overwrites one that is written before it."""
     return all(
         later.wide[1] <= span.start or span.end <= later.wide[0]
         for place, span in enumerate(order)
@@ -70,14 +72,14 @@ def _is_right(order: Sequence[RowPart]) -> bool:
 
 
 def may_be_written_twice(nodes: Sequence[Any]) -> bool:
-    """Whether results of `nodes` may be written where they are overwritten later: each by its own address, and to
-    memory that is not read meanwhile.
+    """Returns whether results of `nodes` may be written where they are overwritten later: each has its own address, and
+    the memory is not read in between.
     """
     return not any(output.get_mutations() or output.get_aliases() for node in nodes for output in node.get_outputs())
 
 
 def stay_inside(accesses: Sequence[Access], axes: Sequence[Axis]) -> bool:
-    """Whether all loads among `accesses`, along `axes` of known lengths, are within their buffers."""
+    """Returns whether all loads among `accesses`, along `axes` of static lengths, stay within their buffers."""
     lengths: dict[sympy.Symbol, sympy.Expr] = {axis.symbol: axis.length for axis in axes}
     return all(access.is_store or _is_inside(access, lengths) for access in accesses)
 

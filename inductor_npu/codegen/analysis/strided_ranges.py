@@ -1,8 +1,9 @@
-"""Which loads and stores go through a contiguous span of memory, with an on-chip gather between the span and the tile.
+"""Which loads and stores go through a contiguous range of memory, with an on-chip gather between the range and the
+tile.
 
-A transfer moves what lies side by side. Where neighbours of the tile are not neighbours in memory - every third
-element, a row from its end, a row with a rolled or mirrored index, a last axis of two or three - a load reads the whole
-span in which its elements lie, and a store writes a whole span; `tl.gather` brings them into place inside the Unified
+A transfer moves contiguous memory. Neighbours of the tile need not be neighbours in memory: every third element, a row
+from its end, a row with a rolled or mirrored index, a last axis of two or three. Then a load reads the whole range that
+contains its elements, and a store writes a whole range; `tl.gather` brings them into position inside the Unified
 Buffer.
 
 This file only looks at addresses. `on_chip_gather.py` writes the kernels' text.
@@ -25,21 +26,21 @@ from inductor_npu.providers import current_target
 
 Lengths = Mapping[sympy.Symbol, sympy.Expr]
 
-# The largest step at which reading all elements in between is no worse than reading one at a time, in bursts.
+# The largest step at which reading all elements in between costs no more than reading single ones, in bursts.
 LARGEST_STEP = 8
 
-# A span may have so many elements for each that the tile wants.
+# The most elements that a range may have for each element of the tile.
 _MOST_WASTE = 4
 
 
 @dataclass(frozen=True)
 class StridedRange:
-    """Axes whose elements lie in one span of memory.
+    """Axes whose elements lie in one range of memory. Addresses and lengths are in elements.
 
-    The `minor` ones are in the tile from their first to their last element; they reach `rest` elements from the least
-    of their addresses, in which an element has the place `place`, a function of their indices; `lowest` is that least
-    address, counted from where all indices are 0. Along the `major` one, if there is any, addresses move on by `step`.
-    `main_axis` is best the innermost of the tile.
+    The tile contains the `minor` axes from end to end. Their addresses reach over `rest` elements, the least of which
+    is `lowest`, counted from the address where all indices are 0. In the range an element has the position `place`, an
+    expression in the symbols of the minor axes. Along the `major` axis, if there is one, addresses advance by `step`.
+    `main_axis` is the best innermost axis of the tile.
     """
 
     minor: frozenset[sympy.Symbol]
@@ -52,18 +53,21 @@ class StridedRange:
 
     @property
     def axes(self) -> frozenset[sympy.Symbol]:
+        """The minor axes and the major one."""
         return self.minor | ({self.major} if self.major is not None else frozenset())
 
     @property
     def stretch(self) -> int:
-        """How many times as long as the block of the major axis the span is, rounded up to a power of two."""
+        """How many times as long as the block of the major axis the range is, rounded up to a power of two."""
         return _power_of_two(max(abs(self.step), self.rest))
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a condition on indices leaves of some axes: `lengths` are what is left of all of them, `starts` the first
-    indices of those that do not begin with 0, `ends` those behind the last ones of axes that end early.
+    """What a predicate on indices leaves of some axes.
+
+    `lengths` are the remaining lengths of all axes, `starts` the first indices of axes that do not begin with 0, `ends`
+    the exclusive ends of axes that end early.
     """
 
     lengths: Lengths
@@ -71,11 +75,11 @@ class Part:
     ends: Mapping[sympy.Symbol, int] = field(default_factory=dict)
 
     def cuts(self, symbol: sympy.Symbol) -> bool:
-        """Whether it is less than the whole axis."""
+        """Whether the part is less than the whole axis."""
         return symbol in self.starts or symbol in self.ends
 
     def end_of(self, symbol: sympy.Symbol) -> int:
-        """The index behind the last one along an axis of known length."""
+        """The exclusive end of an axis of static length."""
         return self.starts.get(symbol, 0) + int(self.lengths[symbol])
 
     def moved(self, address: sympy.Expr, axes: Iterable[sympy.Symbol]) -> sympy.Expr:
@@ -85,7 +89,9 @@ class Part:
 
 
 def part_of(lengths: Lengths, bounds: Bounds) -> Part | None:
-    """The part of axes with these `lengths` that is within `bounds`; None if it is empty, or known at run time only."""
+    """Returns the part of axes with these `lengths` that is within `bounds`; None if it is empty, or known only at run
+    time.
+    """
     left, starts, ends = dict(lengths), dict[sympy.Symbol, int](), dict[sympy.Symbol, int]()
     for symbol in (symbol for symbol in bounds.symbols if symbol in lengths):
         length = _known(lengths[symbol])
@@ -109,12 +115,14 @@ def _burst() -> int:
 
 
 def fills_bursts(block: int, item_size: int) -> bool:
-    """Whether rows of `block` elements lie side by side in the Unified Buffer, where rows begin with a block of it."""
+    """Whether rows of `block` elements of `item_size` bytes are contiguous in the Unified Buffer, where each row begins
+    with a block of it.
+    """
     return block * item_size % _burst() == 0
 
 
 def shortest_row(item_size: int) -> int:
-    """Items of so many bytes in a burst."""
+    """Elements of `item_size` bytes in the shortest burst."""
     return _burst() // item_size
 
 
@@ -127,14 +135,16 @@ def _known(length: Any) -> int | None:
 
 
 def begins_in_a_block(start: int, item_size: int) -> bool:
-    """Whether an access along a row from element `start` on of the tile begins within a block of the Unified Buffer,
-    where Ascend's compiler copies element by element.
+    """Whether an access along a row from element `start` of the tile on begins within a block of the Unified Buffer,
+    where Ascend's compiler copies element by element. `item_size` is in bytes.
     """
     return start * item_size % _burst() != 0
 
 
 def load_range_of_part(address: sympy.Expr, part: Part, item_size: int) -> StridedRange | None:
-    """As `load_range`, for the `part` of the axes; in its places, indices count from the start of the part."""
+    """As `load_range`, for the `part` of the axes; in the positions of the range, indices count from the start of the
+    part.
+    """
     moved = part.moved(address, part.starts)
     span = load_range(moved, part.lengths, item_size)
     if affine(moved, part.lengths).nonlinear:
@@ -149,8 +159,10 @@ def load_range_of_part(address: sympy.Expr, part: Part, item_size: int) -> Strid
 
 
 def load_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> StridedRange | None:
-    """How a load from `address` is one of a span along some of the axes with these `lengths`; None if it need not be,
-    or cannot. All other axes are rows. `item_size` is in bytes.
+    """Returns the strided range of a load from `address`, along some of the axes with these `lengths`; None if it needs
+    none, or has none.
+
+    `address` is in elements, in the axes' symbols; `item_size` is in bytes. All other axes are rows.
     """
     taken = affine(address, lengths)
     if taken.nonlinear:
@@ -166,7 +178,7 @@ def load_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> Strided
 
 
 def store_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> StridedRange | None:
-    """As `load_range`, for a store: a span without gaps, because its last axes are shorter than a burst."""
+    """As `load_range`, for a store: a range without gaps, whose last axes are shorter than a burst."""
     taken = affine(address, lengths)
     steps = _steps(taken, lengths)
     if taken.nonlinear or not steps or steps[0][1] != 1:
@@ -175,7 +187,7 @@ def store_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> Stride
 
 
 def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
-    """The axes with a known step in memory, the shortest step first."""
+    """The axes with a static step in memory, in elements, the shortest step first."""
     steps = [(symbol, int(step)) for symbol, step in taken.strides.items() if isinstance(step, sympy.Integer)]
     order = list(lengths)
     return sorted(steps, key=lambda item: (abs(item[1]), -order.index(item[0])))
@@ -184,8 +196,8 @@ def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
 def _span_of_short_rows(
     steps: list[tuple[sympy.Symbol, int]], lengths: Lengths, item_size: int, gaps: bool
 ) -> StridedRange | None:
-    """The innermost axes as long as they are shorter than a burst, and the next axis as the major one; the outermost
-    where all of them are that short.
+    """The range of the innermost axes as far as they are shorter than a burst, with the next axis as the major one: the
+    outermost axis where all of them are that short.
     """
     minor: dict[sympy.Symbol, int] = {}
     lowest, rest = 0, 1
@@ -205,14 +217,14 @@ def _span_of_short_rows(
 
 
 def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> StridedRange:
-    """Short rows along `minor` axes with these steps, each by itself, to be read as long as a burst."""
+    """Short rows along `minor` axes with these steps, each read by itself and as long as a burst."""
     place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
     return StridedRange(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
 
 
 def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> StridedRange | None:
-    """All axes in which the address is no linear function, and those that lie between; the next axis as the major one
-    where all these are shorter than a burst.
+    """The range of all axes in which the address is not affine, and of those between them, with the next axis as the
+    major one where all these are shorter than a burst.
     """
     affine_part = sympy.Add(taken.offset, *(symbol * step for symbol, step in taken.strides.items()))
     place = sympy.expand(address) - affine_part
@@ -231,7 +243,7 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, ite
             outer.append((symbol, step))
             continue
         if length is None or (step == 1 and length >= current_target().shortest_row):
-            return None  # rows, to be read one by one
+            return None  # rows that are read one by one
         minor[symbol] = length
         place += symbol * step
         lowest, highest = lowest + min(0, step * (length - 1)), highest + max(0, step * (length - 1))

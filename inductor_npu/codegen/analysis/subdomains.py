@@ -1,8 +1,9 @@
-"""Pieces of a kernel's axes: where a condition on indices changes, as it does between the tensors of a concatenation.
+"""Subdomains of a kernel's axes, split where a predicate on indices changes, as it does between the tensors of a
+concatenation.
 
-Inductor writes a concatenation, a padding or a write to a slice as one loop in which each element selects what it is.
-Cut where the selections change, each piece of the loop is a plain copy of one tensor, or a constant: it has no
-conditions, loads nothing but what it needs, and often has axes that run through memory without a gap.
+Inductor expresses a concatenation, a padding or a write to a slice as one loop in which each element selects its
+source. Split where the selections change, each subdomain of the loop is a plain copy of one tensor, or a constant. It
+has no predicates, loads nothing but what it needs, and often has axes that cross memory without a gap.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ from inductor_npu.codegen.index.affine import Affine, affine, on_one_axis
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.providers import current_target
 
-# More pieces than this, or more operators in all of them, are too much text for what they save.
+# More subdomains than this, or more operators in all of them, are too much text for what they save.
 _MOST_SECTIONS = 9
 _MOST_OPERATORS = 2500
 
 Ranges = dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]
 
-# An axis, and the index at which its next piece begins.
+# A split point: an axis, and the index at which its next subdomain begins.
 Cut = tuple[Axis, sympy.Expr]
 
 
 class Subdomain(Axes):
-    """The axes `whole` of a kernel, of which some go from a start for a length; all others from end to end.
+    """The axes `whole` of a kernel, of which those in `ranges` go from a start for a length; all others from end to
+    end.
 
-    `ranges` has start and length by the axes' symbols. In what `simplify` gives an axis counts from the start of its
-    piece; one of a single element is none. `joined` are pairs of an axis and the next inner one that are one axis,
-    named like the inner one; the innermost pair is the first.
+    `ranges` has (start, length) by the axes' symbols. In the result of `simplify` an axis counts from the start of its
+    subdomain; an axis of a single element disappears. `joined` are pairs of an axis and the next inner one that are
+    merged, under the name of the inner one; the innermost pair comes first.
     """
 
     def __init__(self, whole: Axes, ranges: Ranges, joined: Sequence[tuple[Axis, Axis]] = ()) -> None:
@@ -91,17 +93,17 @@ class Subdomain(Axes):
         return address
 
     def cut(self, axis: Axis, at: sympy.Expr) -> list[Subdomain]:
-        """The parts of this piece before and from index `at` of one of its axes."""
+        """Splits this subdomain before index `at` of one of its axes."""
         return [self.part(axis, sympy.S.Zero, at), self.part(axis, at, axis.length)]
 
     def part(self, axis: Axis, start: sympy.Expr, end: sympy.Expr) -> Subdomain:
-        """The part of this piece from index `start` to `end` of one of its axes."""
+        """The part of this subdomain from index `start` to `end` (exclusive) of one of its axes."""
         before = self.ranges[axis.symbol][0] if axis.symbol in self.ranges else sympy.S.Zero
         span = (sympy.expand(before + start), sympy.expand(end - start))
         return Subdomain(self.whole, {**self.ranges, axis.symbol: span})
 
     def without_seams(self, addresses: Sequence[Affine]) -> Subdomain:
-        """This piece, with those axes joined which all of `addresses` cross without a gap."""
+        """This subdomain, with those axes merged that all of `addresses` cross without a gap."""
         joined: list[tuple[Axis, Axis]] = []
         inner = self.pointwise[-1] if self.pointwise else None
         for outer in reversed(self.pointwise[:-1]):
@@ -127,7 +129,7 @@ def _is_seamless(address: Affine, outer: Axis, inner: Axis) -> bool:
 
 @dataclass(frozen=True)
 class SubdomainLoop:
-    """What one loop over tiles computes: all of `axes`, with conditions as they are in `known`.
+    """What one loop over tiles computes: all of `axes`, with predicates as they are in `known`.
 
     A tile that holds whole rows along the axis `along` may be written as `parts` instead, one after the other by the
     same program.
@@ -140,8 +142,8 @@ class SubdomainLoop:
 
 
 def subdomain_loops(nodes: Sequence[Any], axes: Axes) -> list[SubdomainLoop]:
-    """The pieces into which conditions cut the pointwise axes of a kernel made of `nodes`, in the order of its loops;
-    none if there is nothing to cut.
+    """Returns the subdomains into which predicates split the pointwise axes of a kernel of `nodes`, in the order of its
+    loops; empty if there is nothing to split.
     """
     if not any(node._body.has_op(name) for node in nodes for name in ("index_expr", "value_expr")):
         return []
@@ -172,7 +174,9 @@ def _plain(piece: Subdomain, traced: Trace) -> SubdomainLoop:
 
 
 def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], traced: Trace) -> SubdomainLoop | None:
-    """`row` in parts, cut along its memory into spans of which some are widened; None if that is not possible."""
+    """`row` in parts between the split points `cuts`, of which some are widened, as its ends are short; None if that is
+    not possible.
+    """
     numbers = {int(at) for axis, at in cuts if isinstance(at, sympy.Integer)}
     if len({axis for axis, _ in cuts}) != 1 or len(numbers) < len({at for _, at in cuts}):
         return None
@@ -197,7 +201,9 @@ def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], trace
 
 
 def trace_of_subdomain(nodes: Sequence[Any], section: SubdomainLoop, cuts: list[Cut] | None = None) -> Trace:
-    """What a kernel made of `nodes` does in `section`; `cuts` gets those that conditions ask for."""
+    """Returns what a kernel of `nodes` does in `section`; the split points that predicates ask for are appended to
+    `cuts`.
+    """
 
     def on_unknown(difference: sympy.Expr, equality: bool) -> None:
         if cuts is not None:
@@ -207,7 +213,9 @@ def trace_of_subdomain(nodes: Sequence[Any], section: SubdomainLoop, cuts: list[
 
 
 def _cuts(difference: sympy.Expr, equality: bool, piece: Subdomain) -> Iterator[Cut]:
-    """Where `difference` begins or ceases to be at least 0, or 0, along the one axis that it depends on."""
+    """The split points where `difference` begins or ceases to be at least 0 (with `equality`: to be 0), along the one
+    axis that it depends on.
+    """
     axes = {axis.symbol: axis for axis in piece.pointwise}
     lengths = piece.lengths
     taken = affine(difference if equality else on_one_axis(difference, lengths), lengths)
@@ -227,7 +235,7 @@ def _cuts(difference: sympy.Expr, equality: bool, piece: Subdomain) -> Iterator[
 
 
 def _changes(stride: int, offset: sympy.Expr, equality: bool) -> list[sympy.Expr]:
-    """The indices at which `stride * index + offset` begins or ceases to be at least 0, or 0."""
+    """The indices at which `stride * index + offset` begins or ceases to be at least 0 (with `equality`: to be 0)."""
     if abs(stride) != 1:
         if equality or not isinstance(offset, sympy.Integer):
             return []
@@ -239,8 +247,8 @@ def _changes(stride: int, offset: sympy.Expr, equality: bool) -> list[sympy.Expr
 
 
 def _makes_short_rows(cut: Cut, traced: Trace, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
-    """Whether rows of memory would be shorter before or behind `cut` than what is copied at once, be it that all of
-    their elements are wanted or every second to eighth.
+    """Whether the split point `cut` leaves rows of memory that are shorter than a burst, be it that all of their
+    elements are accessed or every second to eighth.
     """
     axis, at = cut
     shortest = min(hint(at), hint(axis.length - at))
@@ -257,8 +265,8 @@ def _makes_short_rows(cut: Cut, traced: Trace, lengths: Mapping[sympy.Symbol, sy
 
 
 def _neighbours(access: Access, axis: Axis, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> int:
-    """How many elements lie side by side for each index along `axis`, which follow those of the index before; 0 if
-    there are gaps, or it is not known.
+    """How many elements are contiguous for each index along `axis` and follow those of the index before; 0 if there are
+    gaps, or that is unknown.
     """
     steps = access.address.strides
     if (

@@ -1,4 +1,4 @@
-"""The axes of a kernel in its tile: which are dimensions, whole, looped over or taken one index at a time."""
+"""The axes of a kernel in its tile: dimensions, whole axes, looped axes and scalar-loop axes."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ AxisNames = tuple[str, ...]
 
 
 class TiledAxes:
-    """`axes` and the `tile` that is made of them. Axes are named by their prefixes."""
+    """`axes`, and the `tile` that is made of them. Methods take axes by their prefixes."""
 
     def __init__(self, axes: Axes, tile: TilePlan) -> None:
         self.axes = axes
         self.tile = tile
         self.axis_of: dict[str, Axis] = {axis.prefix: axis for axis in axes.all}
         self.axis_with: dict[sympy.Symbol, Axis] = {axis.symbol: axis for axis in axes.all}
-        # The symbols of the tile's dimensions, with how many indices each stands for.
+        # The lengths of the tile's dimensions, by symbol.
         self.lengths: dict[sympy.Symbol, sympy.Expr] = {
             self.axis_of[axis].symbol: self.axis_of[axis].length for axis in tile.order
         }
 
     def is_whole(self, prefix: str) -> bool:
-        """Whether an axis is in every tile from its first to its last element."""
+        """Whether every tile contains the axis from end to end."""
         if prefix in self.tile.whole:
             return True
         return self.axis_of[prefix].is_reduction and prefix in self.tile.blocks and prefix not in self.tile.loops
 
     def needs_mask(self, prefix: str) -> bool:
-        """Whether some tile reaches beyond the end of the axis."""
+        """Whether some tile extends beyond the end of the axis."""
         return not V.graph.sizevars.statically_known_multiple_of(
             self.axis_of[prefix].length, sympy.Integer(self.tile.blocks[prefix])
         )
@@ -48,5 +48,5 @@ class TiledAxes:
         return tuple(axis for axis in self.tile.order if axis in axes)
 
     def axes_in(self, index: sympy.Expr) -> AxisNames:
-        """The dimensions of the tile on which `index` depends."""
+        """The dimensions of the tile on which `index`, in the axes' symbols, depends."""
         return tuple(axis for axis in self.tile.order if self.axis_of[axis].symbol in index.free_symbols)

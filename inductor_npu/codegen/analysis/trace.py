@@ -1,4 +1,4 @@
-"""What a kernel will read, write and hold, found by running its loops with names instead of values."""
+"""Records what a kernel reads, writes and holds: runs its loops with names instead of values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Symbols = frozenset[sympy.Symbol]
 # Results of operators that give more than one value.
 _SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
 
-# Operators that are written without a comparison: arithmetic, logic, and selections by a condition that there is.
+# Operators that are written without a comparison: arithmetic, logic, and selections by an existing predicate.
 _WITHOUT_COMPARISON = frozenset(
     {
         *("add", "sub", "mul", "truediv", "div_rn", "mul_rn", "fma", "neg", "abs", "square", "reciprocal", "relu"),
@@ -36,15 +36,15 @@ _WITHOUT_COMPARISON = frozenset(
     }
 )
 
-# Tiles that a scan or sort holds beside arguments and results, as Ascend's compiler arranges them.
+# Tiles that a scan or sort holds beside arguments and results, as Ascend's compiler lays them out.
 _TILES_OF_A_SCAN = 4
 _TILES_OF_A_SORT = 6
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison of indices: `difference` is at least 0, or with `equality` 0. Or, where there are `parts`, that both
-    of them hold, each None where nothing is known of it.
+    """A predicate on indices: `difference`, in the axes' symbols, is at least 0 (with `equality`: is 0). Or, where
+    there are `parts`, the conjunction of both, each None where nothing is known of it.
     """
 
     difference: sympy.Expr = sympy.S.Zero
@@ -54,10 +54,11 @@ class Condition:
 
 @dataclass(eq=False)
 class Value:
-    """A value of the kernel: the axes along which it differs, bytes of an item, and when it is needed last; the loads
-    that it is made of, and how many reductions have to be finished before it. `index`: the index or whole number that
-    it is; `bounds`: of indices, which together are the condition that it is; `condition`: that condition, as far as it
-    is one of indices.
+    """A value of the kernel: the axes along which it varies, bytes of an element, and when it is used last; the loads
+    that it depends on, and how many reductions must be finished before it.
+
+    `index`: the index or integer that it is, in the axes' symbols. `bounds`: the bounds of indices that equal the
+    predicate that it is. `condition`: that predicate, as far as it is one on indices.
     """
 
     axes: Symbols
@@ -73,11 +74,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store at `index`. `indirect` are the axes on which the address depends by way of loaded values;
-    `masked` those of the conditions under which it is made, `bounds` these conditions if they are nothing but that;
-    `passes` in how many loops over the reduced axes it stands, if they are looped over; `loaded` are the loaded indices
-    in it, each below a limit. `is_conditional`: it is made under some `condition`, without which its index would be
-    `raw_index`; `conditions_before` are those of all values that are there before a store.
+    """One load or store at `index`, in elements, in the symbols of axes and loaded indices.
+
+    `indirect` are the axes on which the address depends through loaded values. `masked` are the axes of the predicates
+    under which the access is made, `bounds` those predicates if they equal bounds. `passes`: in how many loops over the
+    reduced axes it stands, if they are looped over. `loaded` has the loaded indices in it, each with a limit that it is
+    below. `is_conditional`: it is made under a predicate, of which `condition` is what is known; without it the index
+    would be `raw_index`. `conditions_before` are the predicates of all values that exist before a store.
     """
 
     buffer: str
@@ -97,6 +100,7 @@ class Access:
 
     @property
     def axes(self) -> Symbols:
+        """The axes on which the address depends."""
         return self.indirect.union(self.address.symbols)
 
     def unit_axis(self) -> sympy.Symbol | None:
@@ -107,7 +111,7 @@ class Access:
         return None
 
     def row(self) -> tuple[sympy.Symbol, int] | None:
-        """The axis along which elements lie closest, and how many elements apart."""
+        """The axis along which elements lie closest, and their distance in elements."""
         steps = {
             symbol: abs(int(step))
             for symbol, step in self.address.strides.items()
@@ -118,14 +122,17 @@ class Access:
 
 @dataclass
 class Trace:
-    """All accesses of a kernel, the axes that some index computation other than a plain load needs one at a time, and
-    how many values of which axes are alive at once; whether there are scans, and sorts, along the reduced axes.
+    """What a kernel does. `accesses` has its loads and stores; loads that nothing uses are left out.
 
-    Loads that nothing uses are no accesses. `indices` are those that become values or are checked. `live` holds the
-    moments of most values: how many items of how many bytes for which axes; `operations` how many passes of the vector
-    core over such items there are; `compared` has the axes of values that are compared. `overwritten` names the buffers
-    that get several values at one address, and the axes along which these differ: the last value stays. `calls` has
-    each load and store in the order in which the loops make them, also those that repeat another.
+    - `nonlinear`: the axes of which some index, other than that of a plain load, needs one index at a time.
+    - `scans`, `sorts`: whether there are scans and sorts along the reduced axes.
+    - `indices`: indices that become values or are checked.
+    - `live`: at the moments of most values, their number by (axes, bytes of an element).
+    - `operations`: passes of the vector core over such values.
+    - `compared`: the axes of values that are compared.
+    - `overwritten`: buffers that get several values at one address, and the axes along which these differ: the last
+      value stays.
+    - `calls`: each load and store in the order in which the loops make them, also those that repeat another.
     """
 
     accesses: list[Access] = field(default_factory=list)
@@ -141,7 +148,9 @@ class Trace:
 
 
 def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lambda tracer: tracer) -> Trace:
-    """Runs the bodies of `nodes` on `axes`; `handler` may put a handler of operators before the one that traces."""
+    """Runs the bodies of `nodes` on `axes` and returns what they do; `handler` may wrap the operator handler that
+    records.
+    """
     tracer = _Tracer(axes)
     with V.set_ops_handler(handler(WideAddresses(tracer, nodes, axes) if may_be_in(nodes) else tracer)):
         for node in nodes:
@@ -180,7 +189,7 @@ class _Tracer(DefaultHandler):
         for access in self.result.accesses:
             if access.is_store or access.indirect:
                 self.result.nonlinear |= access.address.nonlinear
-        # Scalars are divided for nothing, but not for elements stored one by one.
+        # Divisions of scalars are free, except where elements are stored one by one.
         stored_along = {access.unit_axis() for access in self.result.accesses if access.is_store}
         self.result.nonlinear |= self.divided - stored_along.difference(self.reduced)
         if any(access.is_store and access.loaded for access in self.result.accesses):
@@ -195,9 +204,9 @@ class _Tracer(DefaultHandler):
         return self.result
 
     def _new(self, axes: Symbols, dtype: torch.dtype | None = None, *, of: Any = ()) -> Value:
-        """A value made of the arguments `of`."""
+        """A value computed from the arguments `of`."""
         self.time += 1
-        # What is narrower than 4 bytes is computed in 4.
+        # Elements narrower than 4 bytes are computed in 4.
         item_size = 4 if dtype is None else max(dtype.itemsize, 4)
         operands = list(_values(of))
         loads = frozenset[int]().union(*(operand.loads for operand in operands))
@@ -230,7 +239,7 @@ class _Tracer(DefaultHandler):
         return not affine(self.axes.simplify(index), self.symbols).nonlinear
 
     def _is_computable(self, index: sympy.Expr) -> bool:
-        """Whether tiles can hold `index`, which is no linear function of the axes."""
+        """Whether tiles can hold `index`, which is not affine in the axes."""
         lengths = self.axes.lengths
         return is_vector_text(
             self.axes.simplify(index),
@@ -285,7 +294,7 @@ class _Tracer(DefaultHandler):
         return result
 
     def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
-        """The condition `name` of `args` as bounds, if it is nothing else."""
+        """The predicate `name` of `args` as bounds, if it equals bounds."""
         if name in CONJUNCTIONS:
             first, second = (arg.bounds for arg in args)
             return None if first is None or second is None else first.and_(second)
@@ -298,7 +307,7 @@ class _Tracer(DefaultHandler):
         return bounds_where(difference, name == "eq", self.symbols, self.axes.lengths)
 
     def _condition(self, name: str, args: tuple[Any, ...]) -> Condition | None:
-        """The condition `name` of `args`, as far as it is one of indices."""
+        """The predicate `name` of `args`, as far as it is one on indices."""
         if name in CONJUNCTIONS:
             parts = tuple(arg.condition if isinstance(arg, Value) else None for arg in args)
             return Condition(parts=parts) if any(parts) else None
@@ -390,7 +399,7 @@ class _Tracer(DefaultHandler):
         return self._along_rows(dtypes, values, _TILES_OF_A_SORT)
 
     def _along_rows(self, dtypes: Sequence[torch.dtype], values: Any, temporaries: int) -> tuple[Value, ...]:
-        """Results as long as the reduced axes, for which so many more tiles are needed meanwhile."""
+        """Results as long as the reduced axes, whose computation needs this many more tiles."""
         axes = self._use(values) | self.reduced
         held = [self._new(axes) for _ in range(temporaries)]
         self.result.operations[axes, 4] += temporaries
@@ -431,14 +440,14 @@ class _Tracer(DefaultHandler):
 
 
 def _index(argument: Any) -> sympy.Expr | None:
-    """The index or whole number that an operand is."""
+    """The index or integer that an operand is, in the axes' symbols; None otherwise."""
     if isinstance(argument, int) and not isinstance(argument, bool):
         return sympy.Integer(argument)
     return argument.index if isinstance(argument, Value) else None
 
 
 def _values(arguments: Any) -> Iterator[Value]:
-    """The values among the arguments of an operator, which may be nested."""
+    """Yields the values among the arguments of an operator, which may be nested."""
     for argument in arguments:
         if isinstance(argument, Value):
             yield argument

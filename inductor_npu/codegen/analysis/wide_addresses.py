@@ -1,8 +1,8 @@
-"""Addresses that fit int32 while what they are made of does not, such as that of `x[torch.arange(9) * 10**9 % 9]`.
+"""Addresses that fit int32 while their terms do not, such as that of `x[torch.arange(9) * 10**9 % 9]`.
 
-An address is written in the kernel's type of indices, int32 for most. Where that does not hold what is divided or
-compared in it, that part is computed as a value of 64 bits (wide_indices.py), and the address depends on it as on an
-index that is loaded.
+An address is computed in the kernel's index type, int32 for most kernels. Where int32 does not hold a dividend or a
+compared term in it, that part is computed as a value of 64 bits (wide_indices.py), and the address depends on it as on
+a loaded index.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from inductor_npu.codegen.index.wide_indices import fits_int32, fits_within, is_
 
 
 def may_be_in(nodes: Sequence[Any]) -> bool:
-    """Whether loops `nodes` may have such addresses."""
+    """Returns whether the loops `nodes` may have such addresses."""
     bodies = [node._body for node in nodes]
     return any(body.has_op("check_bounds") or not all(map(is_plain, body.indexing_exprs.values())) for body in bodies)
 
 
 class WideAddresses(WrapperHandler):
-    """Hands `inner` the operators of loops `nodes` over `axes`, with addresses that its type of indices holds."""
+    """Hands `inner` the operators of loops `nodes` over `axes`, with addresses that the kernel's index type holds."""
 
     def __init__(self, inner: Any, nodes: Sequence[Any], axes: Axes) -> None:
         super().__init__(inner)
@@ -56,7 +56,7 @@ class WideAddresses(WrapperHandler):
         return symbol
 
     def _address(self, name: str, index: sympy.Expr) -> sympy.Expr:
-        """`index` of the buffer `name`, with what int32 does not hold as a loaded index."""
+        """`index` of the buffer `name`, with a loaded index in place of the part that int32 does not hold."""
         address = self._axes.simplify(index)
         if is_plain(address):
             return index
@@ -78,7 +78,7 @@ class WideAddresses(WrapperHandler):
         return {**self._axes.lengths, **self._limits}
 
     def _holds_all(self) -> bool:
-        """Whether the kernel's type of indices is int64."""
+        """Whether the kernel's index type is int64."""
         if self._has_wide_type is None:
             features = SIMDKernelFeatures(list(self._nodes), self._axes.elements)
             self._has_wide_type = features.select_index_dtype() == torch.int64

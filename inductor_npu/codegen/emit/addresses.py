@@ -1,4 +1,4 @@
-"""Indices, addresses and masks as text: what a tile is in memory, and which of it exists."""
+"""Prints indices, addresses and masks: where a tile is in memory, and which of its lanes exist."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from inductor_npu.codegen.index.vector_text import vector_text
 
 @dataclass(frozen=True)
 class Address:
-    """Where a tile lies in memory. `axes` are the dimensions of the access, in the order of memory: the contiguous one
-    last. `text` is a Triton expression of that shape.
+    """Where a tile lies in memory: a Triton expression `text`, in elements, with a dimension for each of `axes`.
+
+    `axes` are the dimensions of the access in the order of memory, the contiguous one last. `indirect`: the address
+    contains loaded indices.
     """
 
     text: str
@@ -39,7 +41,7 @@ class Addresses:
         self.kernel = kernel
 
     def bounds_text(self, bounds: Bounds, among: Sequence[str]) -> list[str]:
-        """A condition for each bound of an axis in `among`, each of the shape of `among`."""
+        """A comparison for each bound of an axis in `among`, each with the dimensions `among`."""
         conditions = []
         for symbol in bounds.symbols:
             axis = self.kernel.axis_with(symbol).prefix
@@ -53,7 +55,7 @@ class Addresses:
         return conditions
 
     def mask_of(self, bounds: Bounds) -> CSEVariable:
-        """The condition as a value."""
+        """The predicate `bounds` as a value."""
         axes = self.kernel.in_tile_order({self.kernel.axis_with(symbol).prefix for symbol in bounds.symbols})
         text = " & ".join(self.bounds_text(bounds, axes))
         mask = self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.bool, shape=self.kernel.shape_of(axes))
@@ -61,11 +63,13 @@ class Addresses:
         return mask
 
     def mask_text_of(self, axis: str, axes: Sequence[str]) -> str:
-        """The part of `axis` in the tile that exists, with the dimensions `axes`."""
+        """The lanes along `axis` that exist, as a mask with the dimensions `axes`."""
         return f"{axis}mask{subscript((axis,), axes)}"
 
     def mask_text(self, axes: Sequence[str], bounded: Bounds | None = None) -> str:
-        """The part of a tile with dimensions `axes` that exists, and within `bounded`; "None" if that is all of it."""
+        """The lanes of a tile with dimensions `axes` that exist and are within `bounded`; "None" if these are all
+        lanes.
+        """
         conditions = [self.mask_text_of(axis, axes) for axis in axes if self.kernel.needs_mask(axis)]
         if bounded is not None:
             conditions += self.bounds_text(bounded, axes)
@@ -74,8 +78,10 @@ class Addresses:
         return " & ".join(conditions) or "None"
 
     def is_last_text(self, buffer: str) -> list[str]:
-        """Of several values that `buffer` gets at one address the last one stays, as in eager PyTorch on a CPU: a
-        condition for each axis along which they differ, all of which are walked.
+        """The predicates under which `buffer` is stored to, if it gets several values at one address: the last one
+        stays, as in eager PyTorch on a CPU.
+
+        There is one for each axis along which the values differ; all of these are scalar-loop axes.
         """
         last = (
             (symbol, self.kernel.axis_with(symbol).length - 1)
@@ -84,7 +90,7 @@ class Addresses:
         return [f"({symbol} == {self.kernel.index_to_str(index)})" for symbol, index in last]
 
     def address_of(self, form: Direct) -> Address:
-        """Where the elements of a tile lie in memory by `form`."""
+        """Where the elements of a tile with the form `form` lie in memory."""
         index, axes = self.kernel.prepare_indexing(form.index), form.axes
         loaded = [self.kernel.cse.varname_map[str(s)] for s in index.free_symbols if symbol_is_type(s, SymT.TMP)]
         symbols = {axis: str(self.kernel.axis_of[axis].symbol) for axis in axes}
@@ -96,6 +102,9 @@ class Addresses:
         return Address(text, axes, bool(loaded))
 
     def row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], span: str) -> str:
+        """The address of a range that begins at `start`, as text with the dimensions `dims`: the axes `rows`, and
+        `span` along the range.
+        """
         symbols = {self.kernel.axis_of[axis].symbol: axis for axis in rows}
         spelled = {symbol: sympy.Symbol(f"{symbol}{subscript((axis,), dims)}") for symbol, axis in symbols.items()}
         text = self.kernel.index_to_str(sympy_subs(start, spelled))
@@ -116,7 +125,7 @@ class Addresses:
         return self.kernel.index_to_str(index)
 
     def _text_on_tile(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:
-        """`index`, no linear function of the tile's axes, as Triton text with these spellings of symbols."""
+        """`index`, which is not affine in the tile's axes, as Triton text with these spellings of symbols."""
         lengths = {
             axis.symbol: max(int(axis.length), self.kernel.max_block(axis.prefix))
             for axis in self.kernel.axis_of.values()
@@ -127,7 +136,7 @@ class Addresses:
         return text if self.kernel.index_dtype == "tl.int32" else f"({text}).to({self.kernel.index_dtype})"
 
     def in_order(self, value: CSEVariable, axes: Sequence[str]) -> str:
-        """`value`, with dimensions for all of `axes`, whatever their order."""
+        """`value`, with dimensions for all of `axes`, in any order."""
         own = self.kernel.axes_of(value.shape)
         among = tuple(axis for axis in axes if axis in own)
         text = str(value)
@@ -136,8 +145,10 @@ class Addresses:
         return f"{text}{subscript(among, axes)}"
 
     def index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        """An index as a value, in the tile's order. Where indices fit 32 bits, loaded ones of 64 are narrowed: Ascend's
-        chips have no arithmetic for these.
+        """The index `expr` as a value of `dtype`, in the tile's order.
+
+        `expr` is in the symbols of axes, sizes and loaded indices. Where indices fit 32 bits, loaded indices of 64 bits
+        are narrowed: Ascend's chips have no vector arithmetic for them.
         """
         index = self.kernel.prepare_indexing(expr)
         if index in self.kernel.limit_of_loaded and not self.kernel.holds(index):

@@ -1,4 +1,4 @@
-"""One Triton kernel for many loops over different tensors, as an optimizer's step has them.
+"""One Triton kernel for many loops over different tensors, as in an optimizer's step.
 
     first = tl.program_id(0)
     for tile in range(first, x0_tiles, tl.num_programs(0)):  # the tiles of part 0
@@ -7,9 +7,9 @@
     for tile in range(first, x1_tiles, tl.num_programs(0)):  # the tiles of part 1
         ...
 
-Every part has axes, a tile and a loop of its own, as if it were a kernel by itself. Tiles go round the programs as if
-those of all parts were in one row, so that small tensors come to different cores. Tiles of different parts are never on
-chip together: the kernel needs as much Unified Buffer as its largest part.
+Every part has axes, a tile and a loop of its own, as if it were a kernel by itself. Programs take tiles in turn, as if
+the tiles of all parts were one sequence, so that small tensors go to different cores. Tiles of different parts are
+never on chip together: the kernel needs as much Unified Buffer as its largest part.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ComboFeatures(SIMDKernelFeatures):
         self.parts = parts
 
     def select_index_dtype(self) -> torch.dtype:
-        """Indices that suffice for every part."""
+        """An index type that suffices for every part."""
         return max((part.select_index_dtype() for part in self.parts), key=lambda dtype: dtype.itemsize)
 
 
 class PartKernel(NpuKernel, Uncounted):
-    """One of the kernels in a combo kernel: its blocks stand in the source, its tiles begin where those of the part
-    before it ended.
+    """One of the kernels in a combo kernel. Its blocks are constants in the source; its first tile goes to the program
+    after the one that has the last tile of the part before.
     """
 
     @property
@@ -53,7 +53,7 @@ class PartKernel(NpuKernel, Uncounted):
         return {}
 
     def loop_over_tiles(self, tiles: str) -> str:
-        """The loop over tiles. A single number is no tile: a loop around it would look as one over single elements."""
+        """The loop over tiles. A single number has none: the loop would look like one over single elements."""
         self.tiles = tiles or "1"
         if not tiles and not self.tile.order and not self.tile.loops:
             return "if first == 0:"
@@ -61,11 +61,9 @@ class PartKernel(NpuKernel, Uncounted):
 
 
 class NpuComboKernel(EmittedKernel):
-    """Parts one after the other, with the arguments of all. `filled`: the bytes that the largest tile is estimated to
-    fill.
-    """
+    """Parts one after the other, with the arguments of all. `filled`: estimated bytes that the largest tile fills."""
 
-    # Attributes of the stock class that are assigned here.
+    # Attributes of Inductor's class that are assigned here.
     body: IndentedBuffer
 
     def __init__(self, features: ComboFeatures, share: float) -> None:
@@ -85,7 +83,7 @@ class NpuComboKernel(EmittedKernel):
             part.inplace_update_buffers = self.inplace_update_buffers
 
     def _dynamic_axes(self) -> list[Axis]:
-        """The axes whose lengths are arguments: all others stand in the source."""
+        """The axes whose lengths are arguments; all other lengths are constants in the source."""
         axes = [axis for part in self.parts for axis in part.axis_of.values()]
         return [axis for axis in axes if not isinstance(axis.length, (int, sympy.Integer))]
 

@@ -1,8 +1,9 @@
-"""Takes out of a kernel's text what its reader does not need: values that nothing uses, names for plain numbers.
+"""Dead code elimination and constant propagation on a kernel's text: removes unused values, and names for plain
+numbers.
 
-Works on finished text, statement by statement: what a line of the generator becomes (a load that got its filling later,
-a store that was dropped) is known only then. What follows from a text alone is kept: layers of a model have equal
-kernels.
+It works on finished text, statement by statement. Only then is it known what a line of the generator becomes: a load
+may get its masked-lane value later, a store may be dropped. Results that depend on a text alone are cached, because
+layers of a model have equal kernels.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 DtypeOf = Callable[[str], "torch.dtype | None"]
 
-TEXTS = 128  # of how many texts an analysis is kept
+TEXTS = 128  # texts whose analysis is cached
 
-# What generated code calls; of these modules only functions with one of the words change anything but their result.
+# The modules that generated code calls. Only their functions with one of these words have side effects.
 _MODULES = {"tl", "libdevice", "tl_math", "triton_helpers", "device_functions"}
 _EFFECTS = ("store", "atomic", "assert", "print", "barrier", "asm", "lookback")
 _FUNCTIONS = {"range", "float", "int", "bool", "min", "max"}
 _METHODS = {"to"}
 
-# Types for which Triton gives a literal beside a value of that type just that type.
+# Dtypes that Triton gives a literal if the other operand has that dtype.
 _LITERAL_TYPES = {"tl.float32": torch.float32, "tl.int32": torch.int32}
 _SMALLEST_FLOAT32 = 2.0**-126
 _LARGEST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 
 
 def without_dead_code(text: str, dtype_of: DtypeOf) -> str:
-    """`text`, the statements of a kernel, without what nothing uses; `dtype_of` says what it knows of a value's type.
+    """Returns `text`, the statements of a kernel, without unused statements and without names for numbers.
 
-    Results stay what they were to the last bit.
+    `dtype_of` gives the dtype of a named value, None if it is unknown. Results stay bitwise the same.
     """
     return without_unused(with_literals(text, dtype_of))
 
@@ -46,8 +47,10 @@ def without_dead_code(text: str, dtype_of: DtypeOf) -> str:
 
 @functools.lru_cache(TEXTS)
 def without_unused(text: str) -> str:
-    """`text` without assignments whose value reaches no store, atomic operation or assertion, and without loops that do
-    nothing else. What feeds nothing but itself, as the accumulator of a loop, is not used either.
+    """Returns `text` without assignments whose value reaches no store, atomic operation or assertion, and without loops
+    that do nothing else.
+
+    A value that only feeds itself, such as the accumulator of a loop, is unused, too.
     """
     tree = ast.parse(text)
     unused, _ = _unused(tree.body, frozenset())
@@ -59,13 +62,13 @@ def without_unused(text: str) -> str:
 
 
 def _unused(nodes: Sequence[ast.stmt], after: frozenset[str]) -> tuple[list[ast.stmt], frozenset[str]]:
-    """The statements among `nodes` that are not used if the names `after` are needed after them; the names that are
-    needed before them.
+    """The statements among `nodes` that are unused if the names `after` are live after them, and the names that are
+    live before them.
     """
     unused: list[ast.stmt] = []
     for node in reversed(nodes):
         if isinstance(node, ast.For) and not node.orelse:
-            # What a round needs, the round before it has to leave.
+            # What is live at the start of an iteration is live at the end of the one before.
             needed = after
             while True:
                 inside, before = _unused(node.body, needed)
@@ -97,7 +100,7 @@ def _unused(nodes: Sequence[ast.stmt], after: frozenset[str]) -> tuple[list[ast.
 
 
 def _assignment(node: ast.stmt) -> tuple[frozenset[str], ast.expr | None]:
-    """The names that a statement assigns, and what; None if it is no plain assignment of names."""
+    """The names that a statement assigns, and the expression; None if it is not a plain assignment of names."""
     if isinstance(node, ast.Assign) and all(isinstance(target, (ast.Name, ast.Tuple)) for target in node.targets):
         return frozenset(name for target in node.targets for name in _names(target)), node.value
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -110,7 +113,7 @@ def _names(node: ast.AST) -> frozenset[str]:
 
 
 def has_effect(expression: ast.AST) -> bool:
-    """Whether evaluating `expression` may do more than give a value; reading memory is no effect."""
+    """Whether evaluating `expression` may have a side effect; reading memory is none."""
     return any(isinstance(node, ast.Call) and not _is_pure(node.func) for node in ast.walk(expression))
 
 
@@ -125,7 +128,7 @@ def _is_pure(function: ast.expr) -> bool:
 
 
 def dotted(node: ast.expr) -> str:
-    """`a.b.c` if an expression is such a name, else nothing."""
+    """Returns `a.b.c` if an expression is such a name, else an empty string."""
     if isinstance(node, ast.Name):
         return node.id
     owner = dotted(node.value) if isinstance(node, ast.Attribute) else ""
@@ -136,8 +139,10 @@ def dotted(node: ast.expr) -> str:
 
 
 def with_literals(text: str, dtype_of: DtypeOf) -> str:
-    """`text` with a number in place of the name of `tl.full([], number, type)` where the other operand of an arithmetic
-    operator, a comparison or a selection is known to have that type: there Triton gives the number the same one.
+    """Returns `text` with a literal in place of each name of `tl.full([], number, dtype)`, where Triton gives the
+    literal the same dtype.
+
+    That is so in arithmetic, comparisons and selections whose other operand is known to have that dtype.
     """
     edits = [edit for edit in _possible_edits(text) if dtype_of(edit.beside) == edit.dtype]
     lines = text.splitlines(keepends=True)
@@ -149,7 +154,7 @@ def with_literals(text: str, dtype_of: DtypeOf) -> str:
 
 @dataclass(frozen=True)
 class _Edit:
-    """Bytes `first` to `end` of a line, the first line being 0, may become `literal` if `beside` has the type."""
+    """Bytes `first` to `end` of a line (from 0) may become `literal` if `beside` has the dtype."""
 
     line: int
     first: int
@@ -161,7 +166,7 @@ class _Edit:
 
 @functools.lru_cache(TEXTS)
 def _possible_edits(text: str) -> tuple[_Edit, ...]:
-    """The names in `text` that a number can replace, each with the value whose type decides it."""
+    """The names in `text` that a literal can replace, each with the value whose dtype decides it."""
     if "tl.full(" not in text:
         return ()
     tree = ast.parse(text)
@@ -196,7 +201,7 @@ class _Constant:
 
 
 def _constants(tree: ast.Module) -> dict[str, _Constant]:
-    """The names that stand for one number all the time."""
+    """The names that stand for the same number throughout."""
     found: dict[str, _Constant | None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -208,7 +213,7 @@ def _constants(tree: ast.Module) -> dict[str, _Constant]:
 
 
 def _constant(value: ast.expr) -> _Constant | None:
-    """The number of `tl.full([], number, type)` and of `tl.full([], whole number, tl.int32).to(tl.float32)`."""
+    """The number of `tl.full([], number, dtype)` and of `tl.full([], integer, tl.int32).to(tl.float32)`."""
     if not isinstance(value, ast.Call) or value.keywords:
         return None
     if isinstance(value.func, ast.Attribute) and value.func.attr == "to" and len(value.args) == 1:
@@ -230,7 +235,7 @@ def _constant(value: ast.expr) -> _Constant | None:
 
 
 def _number(node: ast.expr) -> int | float | None:
-    """A literal number, without names such as float("inf")."""
+    """A literal number, not a name such as float("inf")."""
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     literal = node.operand if isinstance(node, ast.UnaryOp) and negative else node
     value = literal.value if isinstance(literal, ast.Constant) else None
@@ -240,7 +245,7 @@ def _number(node: ast.expr) -> int | float | None:
 
 
 def _is_normal_float32(number: int | float) -> bool:
-    """Whether Triton takes a literal for float32, as it does not with what float32 cannot hold; -0.0 it takes for 0."""
+    """Whether Triton takes a literal for float32. It does not if float32 cannot hold it; and it takes -0.0 for 0."""
     if not isinstance(number, float):
         return False
     if number == 0.0:

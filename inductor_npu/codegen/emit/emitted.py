@@ -1,4 +1,4 @@
-"""What stands around the statements of every emitted kernel: imports, metadata, the kind of grid."""
+"""What surrounds the statements of every emitted kernel: imports, metadata, the kind of grid."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.fallback import eager_kernel
 from inductor_npu.runtime.grid import NpuGrid
 
-# The axes of a loop over tiles: (length, block), each a number or what says it in terms of arguments. A block is None
-# where a tile has one index.
+# The axes of a loop over tiles: (length, block), each a number or an expression of arguments. A block is None where a
+# tile has one index.
 Tiled = list[tuple[str | int, str | int | None]]
 
-# Types of which Triton has a name, and no NPU anything.
+# Dtypes that Triton can name and no NPU has.
 _ABSENT = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
 def next_first(first: str, tiles: str) -> str:
-    """The statement with which the tiles of the next loop begin at the program behind the one that had the last tile of
-    this loop, whose tiles began at `first`. `tiles`, their number, binds at least as strongly as `%`.
+    """Returns the statement that moves `first` to the program of the next loop's first tile: the one after the program
+    with this loop's last tile.
+
+    This loop's tiles began at `first`. `tiles`, the text of their number, must bind at least as strongly as `%`.
     """
     programs = "tl.num_programs(0)"
     return f"first = ({first} + {programs} - {tiles} % {programs}) % {programs}"
 
 
 class EmittedKernel(TritonKernel):
-    """TritonKernel whose source is launched by `inductor_npu.tiling`."""
+    """TritonKernel whose source is launched by `inductor_npu.runtime`."""
 
     @classmethod
     @functools.lru_cache(None)
@@ -56,21 +58,22 @@ class EmittedKernel(TritonKernel):
         return {**super().inductor_meta_common(), "npu_cores": providers.current_target().vector_cores}
 
     def create_cse_var(self, *args: Any, **kwargs: Any) -> TileValue:
-        """A value that carries what is known of it."""
+        """A value that carries the facts that are known of it."""
         return TileValue(*args, **kwargs)
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:
-        """The blocks that are arguments of the kernel, and their sizes."""
+        """The blocks that are arguments of the kernel, with their lengths in elements."""
         return {}
 
-    # The source, once it is written; of loops like others (kernel_reuse.py) it is theirs.
+    # The source, once it is written. Loops that reuse a kernel (kernel_reuse.py) have that kernel's source.
     source: str | None = None
 
     @property
     def why_in_eager(self) -> str:
-        """Why eager operators run the loops, whatever they are; empty where a kernel does. Inductor itself leaves all
-        operators on complex numbers to eager, but for copies of those whose strides it restores.
+        """Why eager operators have to run the loops; empty where a kernel does.
+
+        Inductor itself leaves all operators on complex numbers to eager, except copies whose strides it restores.
         """
         arguments = (each for each in self.args.python_argdefs()[2] if isinstance(each, TensorArg))
         dtypes = {*(each.dtype for each in arguments), *_dtypes_in(self.features.scheduler_nodes())}
@@ -80,42 +83,42 @@ class EmittedKernel(TritonKernel):
         return f"kernels for npu have no {absent}" if absent else ""
 
     def tiled(self) -> list[Tiled]:
-        """For each loop over tiles its axes; see `NpuGrid`."""
+        """The axes of each loop over tiles; see `NpuGrid`."""
         raise NotImplementedError
 
     @property
     def index_cast(self) -> str:
-        """What makes an int32 of the kernel's type of indices."""
+        """The text that converts an int32 to the kernel's index type."""
         return "" if self.index_dtype == "tl.int32" else f".to({self.index_dtype})"
 
     @property
     def add_persistent_rblock(self) -> bool:
-        """Never: what a reduction keeps on chip is the plan's choice."""
+        """Always False: the plan chooses what a reduction keeps on chip."""
         return False
 
     def _get_grid_type(self) -> type[NpuGrid]:
         return NpuGrid
 
     def codegen_kernel(self, name: str | None = None) -> str:
-        """Inductor's source, with this kernel's tiles among the metadata common to all."""
+        """Inductor's source, with this kernel's tiles in the metadata common to all kernels."""
         if self.source is not None:
             return self.source
         if self.why_in_eager:
             self.triton_meta = self.inductor_meta = dict[str, Any]()  # what Inductor's launch hands on
             self.source = eager_kernel.source_of(self, str(Placeholder.KERNEL_NAME))
             return self.source
-        # torch 2.11 has no hook per kernel; the call for the common metadata, a class method, is in all versions.
+        # torch 2.11 has no hook for one kernel. All versions call the class method for the common metadata.
         own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         if not self.range_trees and not self.args.python_argdefs()[0]:
-            # What asserts a constant has no arguments, and Inductor's launch of such a kernel is no Python.
+            # An assertion of a constant has no arguments, and Inductor's launch of such a kernel is not valid Python.
             self.args.sizevars[sympy.S.One] = "unused"
         with float_arguments.of_generated_kernel():
             self.source = super().codegen_kernel(name)
         return self.source
 
     def memory_traffic(self) -> str:
-        """Which bytes a launch moves, as a comment's text."""
+        """The bytes that a launch moves, as the text of a comment."""
         dropped = (*self.removed_buffers, *self.inplaced_to_remove)
         return memory_traffic.comment_of(self.features.scheduler_nodes(), self.args, dropped)
 
@@ -127,7 +130,7 @@ class EmittedKernel(TritonKernel):
 
 
 def _dtypes_in(nodes: Iterable[Any]) -> set[torch.dtype]:
-    """The types that operators in the loops of scheduler nodes name."""
+    """The dtypes that operators in the loops of scheduler nodes name."""
     bodies = [node._body for node in nodes]
     blocks = [block for body in bodies for block in (body.root_block, *body.subblocks.values())]
     operators = (operator for block in blocks for operator in block.graph.nodes)

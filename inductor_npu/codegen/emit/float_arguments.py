@@ -1,7 +1,7 @@
-"""Python's numbers among a kernel's arguments, such as `tensor.item()`: float32 where float64 is of no use.
+"""Python numbers among a kernel's arguments, such as `tensor.item()`: float32 where the device has no float64.
 
-Inductor passes them as fp64 wherever a device is not known to lack it, and asks nobody about `npu`. Ascend's compiler
-refuses a kernel in which one occurs.
+Inductor passes them as fp64 unless it knows that a device lacks it, and does not ask `npu`. Ascend's compiler refuses a
+kernel that contains fp64.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from torch._inductor import config as inductor_config
 
 from inductor_npu import providers
 
-# Not in all versions of torch: those without it pass fp32.
+# Not all versions of torch have it; those without it pass fp32.
 _SWITCH = "_use_fp64_for_unbacked_floats"
 
 
 def of_user_kernel() -> contextlib.AbstractContextManager[None]:
-    """While the signature of a kernel that a user wrote is made: fp32, which is what Triton's own launch passes."""
+    """Context in which the signature of a user's kernel is made: fp32, which is what Triton's own launch passes."""
     return _as_float32()
 
 
 def of_generated_kernel() -> contextlib.AbstractContextManager[None]:
-    """While the signature of a generated kernel is made: fp32 where the device has no float64."""
+    """Context in which the signature of a generated kernel is made: fp32 where the device has no float64."""
     return contextlib.nullcontext() if providers.current_provider().float64 else _as_float32()
 
 

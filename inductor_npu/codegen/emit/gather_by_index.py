@@ -1,7 +1,7 @@
-"""Loads of a kernel by loaded indices that pick elements on chip (`indexed_ranges.py` says which).
+"""Loads of a kernel by loaded indices that gather elements on chip (`indexed_ranges.py` decides which).
 
 tmp0 = tl.load(in_ptr0 + (x[None, :] + 50 * y[:, None]), ...)  # the indices
-tmp1 = tl.load(in_ptr1 + (200 * y[:, None] + span0[None, :]), span0[None, :] < 200)  # all that they may lead to
+tmp1 = tl.load(in_ptr1 + (200 * y[:, None] + span0[None, :]), span0[None, :] < 200)  # all that they may point to
 tmp2 = device_functions.gather(tmp1, ...)  # row by row
 """
 
@@ -20,13 +20,13 @@ from inductor_npu.codegen.index.affine import affine
 
 
 class IndexedGatherer:
-    """Writes the loads of `kernel` that read all that loaded indices may lead to."""
+    """Writes the loads of `kernel` that read all that loaded indices may point to."""
 
     def __init__(self, kernel: TileKernel, addresses: Addresses, positions: Positions) -> None:
         self.kernel, self.addresses, self.positions = kernel, addresses, positions
 
     def indexed_load(self, form: Indexed) -> RangeAccess:
-        """The load of all that the loaded indices may lead to."""
+        """The load of all that the loaded indices may point to."""
         span, rows, length = form.span, form.rows, form.length
         dims, shape = (*rows, "span"), (*self.kernel.shape_of(rows), str(length))
         positions = self.positions.hoisted("span", f"tl.arange(0, {length})")
@@ -45,7 +45,7 @@ class IndexedGatherer:
         )
 
     def _place_by_index(self, form: Indexed) -> str:
-        """Where the elements are; whatever the indices are, and beyond the ends of axes, within the row's span."""
+        """The positions of the elements: within the row's range, whatever the indices are, also in masked lanes."""
         span, axes, rows, length = form.span, form.axes, form.rows, form.length
         loaded = {
             s: self.kernel.cse.varname_map[str(s)] for s in span.place.free_symbols if symbol_is_type(s, SymT.TMP)
@@ -72,7 +72,7 @@ class IndexedGatherer:
         return f"tl.reshape({text}, [{' * '.join(self.kernel.shape_of(axes))}])" if len(axes) > 1 else text
 
     def _limited(self, index: CSEVariable, size: int) -> CSEVariable:
-        """`index` as a number from 0 to `size` - 1: behind the end of an axis it is any, and a gather asks for any."""
+        """`index`, clamped to 0 ... `size` - 1: in masked lanes it is any number, and the gather uses it."""
         whole = f"{index}" if index.dtype == torch.int32 else f"{index}.to(tl.int32)"
         text = f"tl.minimum(tl.maximum({whole}, 0), {size - 1})"
         return self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.int32, shape=index.shape)

@@ -1,4 +1,4 @@
-"""What makes an emitted kernel readable: a header that says what it computes and how it is tiled.
+"""The header of an emitted kernel, which says what it computes and how it is tiled.
 
     @triton.jit
     # aten.native_layer_norm
@@ -7,10 +7,10 @@
         # about 132 of 192 KiB of Unified Buffer; moves 193 KiB a tile
         # 2 tiles, on 2 of 40 programs
 
-The lines inside follow from the kernel's plan, so that equal kernels of different layers stay one kernel.
-The operators above `def` are those of the first layer that has the kernel; Triton does not read that line, and its
-caches do not know it. The user's source lines differ from layer to layer and with every edit of the program: they
-stand in the generated module beside each launch.
+The lines inside follow from the kernel's plan, so that equal kernels of different layers stay one kernel. The operators
+above `def` are those of the first layer that has the kernel. Triton does not read that line, and its caches ignore it.
+The user's source lines differ from layer to layer and with every edit of the program: they stand in the generated
+module beside each launch.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ _KIB = 1024
 
 
 def with_header(plan: KernelPlan, values: Mapping[str, CSEVariable], body: IndentedBuffer) -> IndentedBuffer:
-    """The statements of a kernel with these `values`, without dead code, below a header. Lines that were left open are
-    settled: call it when no load or store of the kernel will change any more.
+    """Returns the statements of a kernel with these `values` (by name), without dead code, below a header.
+
+    Lines that were left open are fixed here: call it when no load or store of the kernel will change any more.
     """
 
     def dtype_of(name: str) -> Any:
@@ -54,7 +55,7 @@ def with_header(plan: KernelPlan, values: Mapping[str, CSEVariable], body: Inden
 
 
 def header(plan: KernelPlan) -> list[str]:
-    """The lines of the header of a kernel with this plan."""
+    """The lines of the header of a kernel with this plan, without `#`."""
     room = providers.current_target().unified_buffer
     line = f"about {_kib(plan.filled)} of {_kib(room)} KiB of Unified Buffer; {_moved(plan)}"
     return [*_tile(plan), line, *_tiles(plan)]
@@ -91,7 +92,7 @@ def _is_known(axis: Axis) -> bool:
 
 
 def _tiles(plan: KernelPlan) -> list[str]:
-    """How many tiles there are, and programs for them; nothing where that depends on sizes at run time."""
+    """How many tiles there are, and programs for them; empty where that depends on dynamic sizes."""
     if not all(_is_known(axis) for axis in plan.axes.pointwise):
         return []
     cores = providers.current_target().vector_cores
@@ -103,8 +104,8 @@ def _tiles(plan: KernelPlan) -> list[str]:
 
 
 def _moved(plan: KernelPlan) -> str:
-    """Bytes between memory and Unified Buffer, without what masks leave out at the end of an axis: of all rounds of
-    loops of known length, of one round of others.
+    """The bytes that a tile moves between memory and Unified Buffer, without masked lanes: over all iterations of loops
+    of static length, for one iteration of others.
     """
     known = all(_is_known(plan.tiled.axis_of[prefix]) for prefix in plan.tile.loops)
     moved = sum(access.item_size * _items(plan, access) for access in plan.work.accesses)
@@ -112,7 +113,7 @@ def _moved(plan: KernelPlan) -> str:
 
 
 def _items(plan: KernelPlan, access: AccessSummary) -> int:
-    """Items that one tile moves by `access`."""
+    """Elements that one tile moves by `access`."""
     items = max(1, access.stretch, access.span)
     for prefix in access.rows if access.span else access.axes:
         axis, block = plan.tiled.axis_of[prefix], plan.tiled.block(prefix)
@@ -133,10 +134,10 @@ def _kib(size: int) -> str:
 
 
 def with_operators(source: str, schedule: Sequence[Any]) -> tuple[str, str]:
-    """`source`, the module of a kernel made of `schedule`, with its operators above its function; and the path at which
-    Inductor will write it.
+    """Returns `source`, the module of a kernel made of `schedule`, with its operators above its function; and the path
+    at which Inductor will write it.
 
-    Called once Inductor has looked for an equal kernel: operators alone make no other kernel.
+    Call it after Inductor has looked for an equal kernel: operators alone do not make another kernel.
     """
     operators = provenance.operators_of(schedule)
     more = [f"and {len(operators) - _MOST_OPERATORS} more"] if len(operators) > _MOST_OPERATORS else []
@@ -147,14 +148,14 @@ def with_operators(source: str, schedule: Sequence[Any]) -> tuple[str, str]:
 
 
 def source_lines(schedule: Sequence[Any]) -> list[str]:
-    """The user's lines that led to `schedule`: `model.py:12: y = F.gelu(x)`. Files have no folder, which differs from
-    machine to machine.
+    """The user's source lines that led to `schedule`: `model.py:12: y = F.gelu(x)`. File names have no folder, which
+    differs between machines.
     """
     return [*map(_told, provenance.lines_of(schedule))]
 
 
 def source_lines_of_call(node: Any) -> list[str]:
-    """The user's lines that led to a call of an operator, Inductor's ExternKernel `node`."""
+    """The user's source lines that led to the call of an operator, Inductor's ExternKernel `node`."""
     return [*map(_told, provenance.lines_of_call(node))]
 
 

@@ -1,4 +1,4 @@
-"""Loads of a tile, in the forms of the plan, and what brings them into the order of the tile."""
+"""Loads of a tile, in the forms of the plan, and the operations that bring them into the order of the tile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ class Loader:
         self.gatherer, self.indexed = gatherer, indexed
 
     def load(self, name: str, index: sympy.Expr) -> TritonCSEVariable:
-        """A load with its contiguous axis last, brought into the tile's order on chip."""
+        """Writes a load of the buffer `name` in the form that the plan has for it; returns the value in the tile's
+        order.
+
+        `index` is the address, in elements, in Inductor's index variables. The access has its contiguous axis last; the
+        value has the dtype in which it is computed, float32 for half floats.
+        """
         pointer = self.kernel.args.input(name)
         dtype = V.graph.get_dtype(name)
         if should_unwrap_unspec_arg(name):
@@ -72,7 +77,7 @@ class Loader:
         return value
 
     def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: RangeAccess) -> TritonCSEVariable:
-        """A load of a span of memory, of which the tile's elements are picked on chip."""
+        """A load of a range of memory, from which the tile's elements are gathered on chip."""
         whole = Address(span.address, span.axes, indirect=span.indirect)
         buffer = self._buffer_of(whole, index)
         other = f", other={masked_value_text(self.kernel._load_other, dtype)}" if span.is_limited else ""
@@ -109,11 +114,11 @@ class Loader:
         )
 
     def _computable(self, value: CSEVariable, dtype: torch.dtype, buffer: IndentedBuffer) -> TritonCSEVariable:
-        """The loaded value in the type in which it is computed."""
+        """The loaded value in the dtype in which it is computed."""
         if dtype in (torch.float16, torch.bfloat16) and inductor_config.triton.codegen_upcast_to_fp32:
             return self.kernel.cse.generate(buffer, f"{value}.to(tl.float32)", dtype=torch.float32, shape=value.shape)
-        if dtype == torch.bool:  # a load from a pointer to int1 gives int8
-            # which Ascend's compiler compares with 0 in 16 bits, 128 elements at a time: short tiles in 32 bits
+        if dtype == torch.bool:  # a load from an int1 pointer gives int8
+            # Ascend's compiler compares that with 0 in 16 bits, 128 elements at a time; short tiles are compared in 32.
             axes = self.kernel.axes_of(value.shape)
             is_short = 1 < math.prod(map(self.kernel.max_block, axes)) < current_target().compared_at_once(2)
             text = f"{value}.to(tl.float32) != 0.0" if is_short else f"{value}.to(tl.int1)"
@@ -125,7 +130,7 @@ class Loader:
         if order == axes:
             return value
         if len(order) == 2 and not fills_bursts(self.kernel.max_block(order[-1]), 4):
-            # Turned, each of its elements would have a block of the Unified Buffer.
+            # In a transpose each of its elements would take a block of the Unified Buffer.
             sizes = dict(zip(order, self.kernel.shape_of(order), strict=True))
             place = " + ".join(
                 (self.positions.counted(axes[1], sizes), f"{self.positions.counted(axes[0], sizes)} * {sizes[axes[1]]}")

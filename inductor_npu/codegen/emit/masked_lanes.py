@@ -1,10 +1,12 @@
-"""What stands in a tile beyond the end of a row.
+"""Masked-lane values: what the lanes of a tile beyond the end of a row hold.
 
-A reduction must not see those lanes. To fill them while a tile is loaded costs little; to select afterwards costs a
-mask and a tile of the Unified Buffer. So a load's filling stays open until a reduction wants one, and is then carried
-through the operators between: with -inf loaded for the maximum of a softmax, exp(x - maximum) is 0, as its sum wants.
+A reduction must ignore those lanes. A load gives them a value at little cost; a selection afterwards costs a mask and a
+tile of the Unified Buffer. So the masked-lane value of a load stays open until a reduction asks for one, and is then
+propagated through the operators between them: with -inf loaded for the maximum of a softmax, exp(x - maximum) is 0, as
+its sum needs.
 
-Only numbers that a value's type has are followed: no integer is -inf, and what is rounded or wraps is not known.
+Only numbers that a value's dtype represents are propagated: no integer is -inf, and results that are rounded or wrap
+are unknown.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from torch._inductor.utils import DelayReplaceLine
 from inductor_npu.codegen.emit.operands import FLOATS8
 from inductor_npu.codegen.emit.values import Load, MaskedValue, Result, TileValue
 
-# MaskedLanes that are tried where the identity itself does not come out as wanted.
+# Masked-lane values that are tried where the identity itself does not give the identity.
 _CANDIDATES = (0.0, -math.inf, math.inf, 1.0)
 
-# Whole numbers beyond this are not all floats.
+# Beyond this not every integer is a float.
 _EXACT = 1 << 53
 
 _PLACE = "<OTHER>"
@@ -46,7 +48,7 @@ _OPERATORS: dict[str, Callable[..., float | None]] = {
 
 
 def _value(masked_value: MaskedValue, trial: float | None) -> float | None:
-    """The number that `masked_value` comes to if all open loads are filled with `trial`."""
+    """The number that `masked_value` evaluates to if all open loads take the value `trial`."""
     if isinstance(masked_value, Load):
         return _held(trial if masked_value.masked_value is None else masked_value.masked_value, masked_value.dtype)
     if isinstance(masked_value, Result):
@@ -56,7 +58,7 @@ def _value(masked_value: MaskedValue, trial: float | None) -> float | None:
 
 
 def _held(number: float | None, dtype: torch.dtype | None) -> float | None:
-    """`number` if it is one of type `dtype`, None otherwise."""
+    """`number` if `dtype` represents it, None otherwise."""
     if number is None or dtype is None:
         return None
     if dtype == torch.bool:
@@ -80,27 +82,27 @@ def _open_loads(masked_value: MaskedValue) -> Iterable[Load]:
 
 
 def masked_value_text(number: float | None, dtype: torch.dtype | None) -> str:
-    """Text of what a load of elements of type `dtype` has where it loads none. Triton converts no integer to a float of
-    8 bits.
+    """Text of the `other` argument of a load of elements of type `dtype`: Triton does not convert an integer to a float
+    of 8 bits.
     """
     number = number or 0
     return constant_repr(float(number) if dtype in FLOATS8 else number)
 
 
 def take_masked_value(value: TileValue, source: TileValue) -> None:
-    """`value` is `source` in another type or order."""
+    """Records that `value` is `source` in another dtype or order."""
     if source.masked_value is not None:
         value.masked_value = source.masked_value
 
 
 class MaskedLanes:
-    """Chooses the fillings of a kernel's loads, and follows them through its values."""
+    """Chooses the masked-lane values of a kernel's loads, and propagates them through its values."""
 
     def __init__(self) -> None:
         self._latest: Load | None = None
 
     def load(self, line: str) -> Any:
-        """The line of a load, ending in ")", whose filling is chosen later."""
+        """Returns the line of a load, ending in ")", whose masked-lane value is chosen later."""
         load = self._latest = Load()
 
         def masked_value() -> str:
@@ -112,14 +114,14 @@ class MaskedLanes:
         return DelayReplaceLine(_PLACE, masked_value, f"{line[:-1]}{_PLACE})")
 
     def loaded(self, value: TileValue) -> None:
-        """`value` is what the latest line gave; one that was loaded before keeps its filling."""
+        """Records that `value` is the result of the latest such line; a value that was loaded before keeps its own."""
         if self._latest is not None:
             self._latest.dtype = value.dtype
             value.masked_value = value.masked_value or self._latest
             self._latest = None
 
     def computed(self, operator: str, operands: Sequence[Any], value: Any) -> None:
-        """`value` is what `operator` gave for `operands`."""
+        """Records that `value` is the result of `operator` for `operands`."""
         if operator not in _OPERATORS or not isinstance(value, CSEVariable):
             return
         if operator == "sub" and operands[0] == getattr(operands[1], "maximum_of", None):
@@ -140,7 +142,9 @@ class MaskedLanes:
         return None
 
     def fill(self, value: TileValue, identity: float) -> bool:
-        """Whether `value` is `identity` beyond the row, by fillings of loads that were open until now if need be."""
+        """Returns whether the masked lanes of `value` hold `identity`; loads that were open until now take the value
+        that this needs.
+        """
         if abs(identity) > _EXACT and math.isfinite(identity):
             return False
         masked_value = value.masked_value

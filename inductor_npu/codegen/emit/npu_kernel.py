@@ -1,4 +1,4 @@
-"""One Triton kernel in the shape of an NPU: a fixed grid, a loop over tiles, addresses that are affine in each axis.
+"""One Triton kernel in the form of an NPU: a fixed grid, a loop over tiles, addresses that are affine in each axis.
 
     for tile in range(tl.program_id(0), y_tiles * x_tiles, tl.num_programs(0)):
         y = (tile // x_tiles) * YBLOCK + tl.arange(0, YBLOCK)
@@ -6,7 +6,7 @@
         tmp0 = tl.load(in_ptr0 + (x[None, :] + 512 * y[:, None]), ymask[:, None] & xmask[None, :])
         ...
 
-`axes` says which axes there are, `tiling.plan` how they are tiled; this file writes it down.
+`KernelPlan` has the axes, their tile and the form of each access; this file prints the loops around them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 
 
 class NpuKernel(TileKernel):
-    """The whole kernel: how tiles are loaded and stored, and the loops around them."""
+    """The whole kernel: its operators, handed to those that write them, and the loops over tiles around them."""
 
     overrides = TileOverrides
 
@@ -124,7 +124,7 @@ class NpuKernel(TileKernel):
                 self.body.writeline(f"{prefix}mask = {symbol} < {prefix}numel")
 
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
-        """Lengths that are known, then the loop over tiles around the body."""
+        """Writes the static lengths, then the loop over tiles around the body."""
         body = IndentedBuffer()
         self.write_lengths(body)
         body.splice(self.positions.before_tiles)
@@ -139,7 +139,7 @@ class NpuKernel(TileKernel):
         self.body = header.with_header(self.plan, self.cse.varname_map, body)
 
     def write_lengths(self, before: IndentedBuffer) -> None:
-        """Writes the lengths of axes and blocks that are no arguments."""
+        """Writes the lengths of axes and blocks that are not arguments."""
         for axis in self.axis_of.values():
             if axis.is_reduction and not self.features.is_reduction():
                 continue
@@ -153,7 +153,9 @@ class NpuKernel(TileKernel):
         return f"for tile in range(tl.program_id(0){self.index_cast}, {tiles}, tl.num_programs(0)):" if tiles else ""
 
     def _write_tile_indices(self, before: IndentedBuffer, inside: IndentedBuffer) -> str:
-        """Writes what the tile's number says of each axis; returns the number of tiles, empty for one tile in all."""
+        """Writes the indices of each axis, from the tile's number; returns the number of tiles as text, empty for a
+        single tile.
+        """
         cast = self.index_cast
         counts: list[str] = []
         divisors: list[tuple[Axis, str, str]] = []
@@ -192,7 +194,7 @@ class NpuKernel(TileKernel):
         return {self.block(axis): size for axis, size in self.tile.blocks.items() if not self.is_whole(axis)}
 
     def tiled_axes(self) -> list[Axis]:
-        """The axes of which a tile has a part: their blocks make the number of tiles."""
+        """The axes of which a tile has a part: their blocks decide the number of tiles."""
         return [axis for axis in self.axes.pointwise if not self.is_whole(axis.prefix)]
 
     def tiled(self) -> list[Tiled]:

@@ -1,12 +1,13 @@
-"""Loads and stores of a kernel that go through a span of memory and a gather on chip (`strided_ranges.py` says which).
+"""Loads and stores of a kernel through a range of memory and a gather on chip (`strided_ranges.py` decides which).
 
     place0 = tl.reshape(99 - tl.arange(0, XBLOCK)[None, :] + ..., [YBLOCK * XBLOCK])      # before the loop over tiles
     ...
     tmp0 = tl.load(in_ptr0 + (span0[None, :] + 100 * y[:, None]), ...)
     tmp1 = tl.reshape(device_functions.gather(tmp0, place0), [YBLOCK, XBLOCK])
 
-Where each element is does not depend on the tile: the table of places is made once. It counts the elements of a load
-row by row, so that one gather over one axis does it all: the form that Ascend's compiler has an instruction for.
+The position of each element does not depend on the tile: the table of positions is hoisted. Positions count the
+elements of a load row by row, so that a single gather over one axis suffices, which is the form that Ascend's compiler
+has an instruction for.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ from inductor_npu.codegen.index.vector_text import vector_text
 
 @dataclass(frozen=True)
 class RangeAccess:
-    """A load or store of a span. `address` and `mask` are Triton expressions with a dimension for each of `rows` and a
-    last one for the span; `shape` are its sizes; `place` is the name of the table for the gather; `axes` are those of
-    the tile, in its order. `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`:
-    so are elements for which the condition does not hold under which the load is made. `indirect`: the place is made of
-    loaded indices. `is_wide`: elements are picked in 32 bits, of which a row of the tile fills whole blocks of the
-    Unified Buffer; of their own type it does not.
+    """A load or store of a range of memory.
+
+    `address` and `mask` are Triton expressions with a dimension for each of `rows` and a last one for the range;
+    `shape` has the sizes of these dimensions. `place` is the name of the table of positions for the gather. `axes` are
+    those of the tile, in its order.
+
+    `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`: so are elements for which
+    the predicate of the load does not hold. `indirect`: positions depend on loaded indices. `is_wide`: elements are
+    gathered in 32 bits, because a row of the tile then fills whole blocks of the Unified Buffer, which it does not in
+    its own type.
     """
 
     address: str
@@ -58,8 +63,8 @@ class Gatherer:
         self.kernel, self.addresses, self.positions = kernel, addresses, positions
 
     def strided_load(self, form: Strided) -> RangeAccess:
-        """The load of `form`; elements of the tile that are not in its part get any that are, or where it is limited
-        the load's filling.
+        """The load of `form`. Elements of the tile outside of its part get arbitrary elements of the range, or the
+        load's masked-lane value where the load is limited.
         """
         index = self.kernel.prepare_indexing(form.index)
         return replace(self._load(index, form), is_wide=form.is_wide)
@@ -110,8 +115,8 @@ class Gatherer:
         )
 
     def _extent(self, index: sympy.Expr, span: StridedRange, part: Part) -> tuple[str, list[str], sympy.Expr]:
-        """Elements of the span, the conditions for those that exist, and the address of its first one. In `index`, axes
-        of the span count from the start of the part.
+        """Elements of the range, the predicates of those that exist, and the address of the first one. In `index`, axes
+        of the range count from the start of the part.
         """
         zero = dict.fromkeys(span.axes, sympy.S.Zero)
         affine_part = affine(index, self.kernel.plan.tiled.lengths)
@@ -124,7 +129,7 @@ class Gatherer:
         axis = self.kernel.axis_with(span.major).prefix
         block, offset, step = self.kernel.block(axis), self.positions.offset(axis), abs(span.step)
         in_span = _times(span.stretch, block)
-        # How far the last index of the major axis reaches beyond the address of the next one.
+        # Elements that the last index of the major axis covers beyond the address of the next index.
         beyond = span.rest - step
         if part.cuts(span.major):
             first, count = self._start_and_count(axis, span, part)
@@ -148,7 +153,7 @@ class Gatherer:
         return in_span, conditions, start
 
     def _start_and_count(self, axis: str, span: StridedRange, part: Part) -> tuple[sympy.Expr, str]:
-        """Which index of the `part` along the major `axis` the span begins with, and how many indices it has."""
+        """The index of the `part` along the major `axis` at which the range begins, and how many indices it has."""
         assert span.major is not None
         start, there = part.starts.get(span.major, 0), self._existing(axis, part.end_of(span.major))
         if self.kernel.is_whole(axis):
@@ -170,7 +175,7 @@ class Gatherer:
         )
 
     def _existing(self, axis: str, end: int | None = None) -> str:
-        """How many of a tile's elements along `axis` there are, up to index `end` if there is one."""
+        """How many of a tile's elements along `axis` exist, up to index `end` if there is one."""
         if end is not None:
             return (
                 str(end)
@@ -183,7 +188,7 @@ class Gatherer:
         return f"tl.minimum({self.kernel.block(axis)}, {left})"
 
     def _place_in_tile(self, place: str, span: StridedRange, part: Part) -> str:
-        """The name of the table `place`, of a whole tile; for another than a whole tile its text."""
+        """The name of the table of positions `place`, of a whole tile; for a partial tile its text."""
         if span.major is None:
             return self.positions.hoisted("place", place)
         axis = self.kernel.axis_with(span.major).prefix
@@ -204,8 +209,8 @@ class Gatherer:
         return f"tl.maximum({self.positions.hoisted('place', place)} - {missing}, 0)"
 
     def _place_or_filling(self, span: StridedRange, axes: Sequence[str], part: Part, in_span: str) -> str:
-        """Positions of the `part` of the major axis, which is whole in the tile; before it those at the end of the
-        span, where there is no element, as there is none right behind the part.
+        """Positions of the `part` of the major axis, which is whole in the tile. Before the part they point to the end
+        of the range, where no element is, as right behind the part.
         """
         assert span.major is not None
         axis, step = self.kernel.axis_with(span.major).prefix, abs(span.step)
@@ -225,11 +230,11 @@ class Gatherer:
         axis = self.kernel.axis_with(span.major).prefix
         local = self.positions.local(axis, axes)
         if span.step < 0:
-            local = f"({self.kernel.block(axis)} - 1 - {local})"  # of a tile that is there as a whole
+            local = f"({self.kernel.block(axis)} - 1 - {local})"  # of a whole tile
         return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
 
     def _place_of_minor(self, span: StridedRange, axes: Sequence[str], part: Part) -> str:
-        """Positions of the minor axes; lanes that are not in the part are at some position of the span."""
+        """Positions of the minor axes; lanes outside of the part are at some position of the range."""
         if not span.minor:
             return str(span.place) if span.place != 0 else ""
         lengths = {symbol: self.kernel.tile.blocks[self.kernel.axis_with(symbol).prefix] for symbol in span.minor}
@@ -258,7 +263,7 @@ class Gatherer:
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
         shape = (*self.kernel.shape_of(rows), in_span)
-        # Where the element of the tile is that belongs at each position of the span.
+        # The position in the tile of the element that belongs at each position of the range.
         steps = affine(index, span.axes).strides
         inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
         sizes = dict(zip(dims, shape, strict=True))

@@ -38,17 +38,17 @@ from inductor_npu.codegen.emit.operands import (
 )
 from inductor_npu.tiling.limits import LARGEST_DIVISOR_OF_INT64
 
-# What sums and products of conditions are.
+# What sums and products of predicates are.
 _OF_CONDITIONS = {"+": "|", "*": "&"}
 
-_EXACT_IN_FP32 = 2**24 - 1  # up to here the quotient of whole numbers in fp32 rounds to no whole number that it is not
+_EXACT_IN_FP32 = 2**24 - 1  # up to here no fractional quotient of integers rounds to an integer in fp32
 
 
 def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> Any:
-    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` is the function of device_functions for any int64.
+    """Text of `x + y`, `x - y` or `x * y`. `by_limbs` names the function of device_functions for arbitrary int64.
 
-    Inductor follows the bounds of indices only; where int32 holds all, the result is a variable that has them. Of
-    conditions, which Triton adds without a carry, a sum is "or" and a product "and", as in eager.
+    Inductor propagates bounds of indices only. Where int32 holds operands and result, the result is a variable with
+    bounds. A sum of predicates, which Triton adds without a carry, is "or" and their product "and", as in eager.
     """
     if sign in _OF_CONDITIONS and is_bool(x) and is_bool(y):
         return logic_text(_OF_CONDITIONS[sign], x, y)
@@ -79,9 +79,10 @@ def less_text(a: Operand, b: Operand) -> str:
 
 
 def extreme_text(function: str, of_bools: str, a: Operand, b: Operand, is_a: Callable[[], str]) -> str:
-    """Text of `tl.maximum` or `tl.minimum`; `is_a` gives that of whether it is `a`, for int64.
+    """Text of `tl.maximum` or `tl.minimum`; `is_a` gives the text of whether the result is `a`, for int64.
 
-    With NaN in every case: that is the chip's instruction. Any other form is selections and comparisons around it.
+    NaN propagates in every case: that is the chip's instruction. Any other form is selections and comparisons around
+    it.
     """
     if is_float(a) or is_float(b):
         return f"tl.{function}({a}, {b}, propagate_nan=tl.PropagateNan.ALL)"
@@ -95,9 +96,11 @@ def extreme_text(function: str, of_bools: str, a: Operand, b: Operand, is_a: Cal
 
 
 def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: str) -> Any:
-    """Text of a comparison. `of_int64` is the call of device_functions for any int64, `of_bools` the logic of two.
+    """Text of a comparison. `of_int64` names the function of device_functions for arbitrary int64, `of_bools` is the
+    logic of two predicates.
 
-    What the bounds of integers decide is no comparison: in an argmax of known positions, which of two comes first.
+    A comparison that the bounds of integers decide becomes a constant: in an argmax of known positions, which of two
+    comes first.
     """
     if dtype_of(a) in FLOATS8 or dtype_of(b) in FLOATS8:
         return f"({as_fp32(a)} {sign} {as_fp32(b)})"
@@ -110,13 +113,13 @@ def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: 
         if fits_int32(a, b):
             return f"({as_int32(a)} {sign} {as_int32(b)})"
         return "device_functions." + of_int64.format(a=as_int64(a), b=as_int64(b))
-    if common_integer(a, b) is torch.int16:  # two tiles of it are compared element by element
+    if common_integer(a, b) is torch.int16:  # Ascend's compiler compares two int16 tiles element by element
         return f"({as_int32(a)} {sign} {as_int32(b)})"
     return f"({a} {sign} {b})"
 
 
 def _decided(sign: str, a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool | None:
-    """Whether `a sign b` holds for all numbers within these bounds, or for none; None if neither is known."""
+    """Whether `a sign b` holds for all integers within these bounds, or for none; None if neither is known."""
     if a is None or b is None:
         return None
     if sign in (">", ">="):
@@ -131,7 +134,7 @@ def _decided(sign: str, a: tuple[int, int] | None, b: tuple[int, int] | None) ->
 
 
 def logic_text(sign: str, a: Operand, b: Operand) -> Any:
-    """Text of `a & b` or `a | b`, of conditions without those that are known."""
+    """Text of `a & b` or `a | b`, of predicates without those that are known."""
     for one, other in ((a, b), (b, a)):
         holds = truth_of(one)
         if holds is not None and is_bool(other):
@@ -140,7 +143,7 @@ def logic_text(sign: str, a: Operand, b: Operand) -> Any:
 
 
 def selection_text(mask: Operand, a: Operand, b: Operand) -> Any:
-    """Text of `a` where `mask` holds, else `b`. Integers of known bounds keep them."""
+    """Text of `a` where `mask` holds, else `b`. Integers with known bounds keep them."""
     holds = truth_of(mask)
     if holds is not None and dtype_of(a) is not None and dtype_of(a) is dtype_of(b):
         return a if holds else b
@@ -166,7 +169,7 @@ def power_of_two(x: Operand) -> int | None:
 
 
 def are_int32_tiles(a: Operand, b: Operand) -> bool:
-    """Whether a division is one of tiles that int32 holds, its quotient too."""
+    """Whether a division is one of tiles, and int32 holds both operands and the quotient."""
     dtype = common_integer(a, b)
     if dtype is None or not (is_tile(a) or is_tile(b)):
         return False
@@ -174,11 +177,12 @@ def are_int32_tiles(a: Operand, b: Operand) -> bool:
 
 
 def divides_in_fp32(a: Operand, b: Operand) -> bool:
-    """Whether `//`, which Ascend does in fp32, is right for all values that `a` and `b` can have."""
+    """Whether `//`, which Ascend computes in fp32, is exact for all values that `a` and `b` can have."""
     return all(within(bounds_of(x), -_EXACT_IN_FP32, _EXACT_IN_FP32) for x in (a, b))
 
 
 def is_not_zero(x: Operand) -> bool:
+    """Whether the bounds of integer `x` exclude 0."""
     bounds = bounds_of(x)
     return bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
 
@@ -191,7 +195,7 @@ def floor_in_fp32(a: Operand, b: Operand) -> str:
 
 
 def remainder_of_int64(a: Operand, b: Operand, function: str) -> Any:
-    """The remainder of int64 `a` by a constant that `device_functions.<function>` takes; None for any other."""
+    """The remainder of int64 `a` by a constant that `device_functions.<function>` takes; None for any other divisor."""
     divisor = value_of(b)
     if divisor is None or not is_wide(a, b) or not is_tile(a):
         return None
@@ -205,14 +209,14 @@ def remainder_of_int64(a: Operand, b: Operand, function: str) -> Any:
 
 
 def of_int32(text: str, *operands: Operand) -> str:
-    """Text of int32 `text` as the dtype in which the operands meet."""
+    """Text of the int32 expression `text` as the dtype to which the operands promote."""
     dtype = common_integer(*operands)
     assert dtype is not None, "operands of an integer operation have a dtype"
     return from_int32(text, dtype)
 
 
 def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
-    """Text of a shift; all bits go where the amount is negative or no less than their number."""
+    """Text of a shift. All bits are shifted out where the amount is negative or at least the number of bits."""
     dtype = common_integer(a, amount)
     assert dtype is not None, "operands of a shift are integers"
     bits, constant = dtype.itemsize * 8, value_of(amount)
@@ -239,7 +243,7 @@ def _e4m3fn_saturates() -> bool:
 
 
 def float8_text(x: CSEVariable, dtype: torch.dtype) -> str:
-    """Text of fp32 `x` in a float of 8 bits; beyond its range as eager operators of this torch have it."""
+    """Text of fp32 `x` as a float of 8 bits; beyond its range as eager operators of this torch have it."""
     if dtype is torch.float8_e4m3fn:
         return f"device_functions.to_e4m3fn({x}, {_e4m3fn_saturates()})"
     return f"device_functions.to_e5m2({x})"
@@ -248,14 +252,14 @@ def float8_text(x: CSEVariable, dtype: torch.dtype) -> str:
 def function_text(
     name: str, upstream: Callable[..., Any], *operands: Operand, constants: Sequence[int | None] = ()
 ) -> Any:
-    """A call of `device_functions.<name>`, which computes in fp32, with `constants` as its last arguments; Inductor's
-    own form for fp64.
+    """A call of `device_functions.<name>`, which computes in fp32, with `constants` as its last arguments; for fp64
+    Inductor's own form, `upstream`.
     """
     return _in_fp32(f"device_functions.{name}", upstream, operands, constants)
 
 
 def triton_text(name: str, upstream: Callable[..., Any], *operands: Operand) -> Any:
-    """A call of `tl.<name>` in fp32; Inductor's own form for fp64."""
+    """A call of `tl.<name>` in fp32; for fp64 Inductor's own form, `upstream`."""
     return _in_fp32(f"tl.{name}", upstream, operands, ())
 
 
@@ -271,8 +275,8 @@ def _in_fp32(
 
 
 def bits_of_quotient(divisor: Operand) -> int:
-    """How many bits a quotient of finite fp32 numbers by `divisor` can have before the point: 253, unless it is a
-    constant.
+    """How many bits a quotient of finite fp32 numbers by `divisor` can have before the binary point: 253, unless
+    `divisor` is a constant.
     """
     bounds = divisor.bounds if isinstance(divisor, CSEVariable) else ValueRanges.wrap(divisor)
     if not bounds.is_singleton() or not 2.0**-126 <= abs(float(bounds.lower)) < math.inf:

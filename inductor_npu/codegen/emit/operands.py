@@ -1,4 +1,4 @@
-"""What is known of the operands of an elementwise operation: dtype, bounds, whether 32 bits hold them."""
+"""What is known of the operands of an elementwise operation: dtype, bounds, whether int32 holds them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ FLOATS8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def dtype_of(x: Operand) -> torch.dtype | None:
-    """The dtype of a variable, None for a Python number (which takes that of the other operand)."""
+    """The dtype of a variable; None for a Python number, which takes that of the other operand."""
     return x.dtype if isinstance(x, CSEVariable) else None
 
 
 def is_float(x: Operand) -> bool:
+    """Whether `x` is a floating-point variable or number."""
     dtype = dtype_of(x)
     return isinstance(x, float) if dtype is None else dtype.is_floating_point
 
 
 def is_bool(x: Operand) -> bool:
+    """Whether `x` is a variable of bool, or a Python bool."""
     return isinstance(x, bool) or dtype_of(x) is torch.bool
 
 
 def is_tile(x: Operand) -> bool:
-    """Whether `x` has many elements, or may have: a single number has shape `()`."""
+    """Whether `x` has several elements, or may have: a scalar has shape `()`."""
     return isinstance(x, CSEVariable) and x.shape != ()
 
 
 def common_integer(*operands: Operand) -> torch.dtype | None:
-    """The dtype in which integers meet, None if an operand is floating-point or all are Python numbers."""
+    """The dtype to which integer operands promote; None if an operand is floating-point or all are Python numbers."""
     dtypes = [dtype for dtype in map(dtype_of, operands) if dtype is not None]
     if not dtypes or any(map(is_float, operands)):
         return None
@@ -50,15 +52,15 @@ def common_integer(*operands: Operand) -> torch.dtype | None:
 
 
 def is_wide(*operands: Operand) -> bool:
-    """Whether an operation of `operands` is one of int64 tiles, for which there are no vector instructions."""
+    """Whether an operation of `operands` is one of int64 tiles, which the chip has no vector instructions for."""
     return common_integer(*operands) is torch.int64 and any(map(is_tile, operands))
 
 
 def bounds_of(x: Operand) -> tuple[int, int] | None:
-    """The least and the largest value that integer `x` can have, as far as it is known; None if it is floating-point.
+    """The least and the largest value of integer `x`, as far as they are known; None if it is floating-point.
 
-    Inductor's bounds are those of the mathematical value. What a conversion to `x`'s dtype has wrapped lies outside of
-    them, so that they count only where they lie within that dtype's own.
+    Inductor's bounds are those of the mathematical value. A value that wrapped in a conversion to `x`'s dtype is
+    outside of them, so they count only if they lie within the bounds of that dtype.
     """
     if is_float(x):
         return None
@@ -75,7 +77,7 @@ def bounds_of(x: Operand) -> tuple[int, int] | None:
 
 
 def truth_of(x: Operand) -> bool | None:
-    """Whether a condition holds, if it is known; see `known_truth`."""
+    """Whether a predicate holds, if that is known; see `known_truth`."""
     if isinstance(x, bool):
         return x
     if not isinstance(x, CSEVariable) or x.dtype is not torch.bool:
@@ -84,17 +86,18 @@ def truth_of(x: Operand) -> bool | None:
 
 
 def value_of(x: Operand) -> int | None:
-    """The value of an integer that is a constant, else None."""
+    """The value of an integer constant, else None."""
     bounds = bounds_of(x)
     return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
 
 
 def within(bounds: tuple[int, int] | None, lower: int, upper: int) -> bool:
+    """Whether `bounds` are known and lie from `lower` to `upper`."""
     return bounds is not None and lower <= bounds[0] and bounds[1] <= upper
 
 
 def fits_int32(*operands: Operand) -> bool:
-    """Whether 32 bits hold every value that each of `operands` can have."""
+    """Whether int32 holds every value that each of `operands` can have."""
     return all(within(bounds_of(x), INT32.min, INT32.max) for x in operands)
 
 
@@ -120,18 +123,18 @@ def as_fp32(x: Operand) -> str:
 
 
 def from_int32(text: str, dtype: torch.dtype) -> str:
-    """Text of int32 `text` as `dtype`."""
+    """Text of the int32 expression `text` as `dtype`."""
     return text if dtype is torch.int32 else f"({text}).to({triton_type(dtype)})"
 
 
 def new_variable(
     text: str, dtype: torch.dtype, shape: BlockShapeType, bounds: ValueRanges | None = None
 ) -> CSEVariable:
-    """A variable of the kernel that is being generated: the one that `text` has already, or a new one."""
+    """A variable of the kernel that is being generated: by CSE the one that `text` has already, or a new one."""
     known = ValueRanges.unknown() if bounds is None else bounds
     return V.kernel.cse.generate(V.kernel.compute, text, bounds=known, dtype=dtype, shape=shape)
 
 
 def known_truth(holds: bool) -> CSEVariable:
-    """The variable of a condition that holds always, or never."""
+    """The variable of a predicate that holds always, or never."""
     return new_variable(f"tl.full([], {holds}, tl.int1)", torch.bool, (), ValueRanges.wrap(holds))

@@ -1,12 +1,12 @@
-"""Inductor's elementwise operations as Triton text that Ascend's compiler accepts, vectorises and computes rightly.
+"""Inductor's elementwise operations as Triton text that Ascend's compiler accepts, vectorises and computes correctly.
 
-The text is the same for the chip and for the embedded NPU. It names operations of `triton.language` and functions of
-`device_functions`, not libdevice: Ascend's has other functions than Inductor expects, and loses digits in several.
-fp64, which only the embedded NPU has, is left to Inductor's own forms.
+The text is the same for the chip and for the embedded NPU. It calls operations of `triton.language` and functions of
+`device_functions`, not libdevice: Ascend's libdevice has other functions than Inductor expects, and several lose
+digits. fp64, which only the embedded NPU has, is left to Inductor's own forms.
 
-Integers of 64 bits have no vector arithmetic on the chip. Where the bounds that Inductor knows show that operands and
-result fit 32 bits, the arithmetic is done there; else limb by limb. A variable's dtype is what Inductor says it is in
-either case. Single numbers (shape `()`) belong to the scalar unit, which has all of it: they keep the plain form.
+The chip has no vector arithmetic for integers of 64 bits. Where Inductor's bounds show that operands and result fit 32
+bits, the arithmetic is done there; else limb by limb. Either way a variable has the dtype that Inductor gives it.
+Scalars (shape `()`) belong to the scalar unit, which has all of this arithmetic: they keep the plain form.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ _LARGEST_SIZE_BY_BYTES = 2**23  # of device_functions.random_integers_below
 
 
 def _condition(x: Operand) -> Any:
-    """`x` as a condition: of a sum of conditions with a factor (`alpha`), Inductor hands on the product as a number."""
+    """`x` as a predicate: for a sum of predicates with a factor (`alpha`), Inductor passes the product as a number."""
     return x if is_bool(x) else f"({NpuKernelOverrides.ne(x, 0)})"
 
 
 class NpuKernelOverrides(TritonKernelOverrides):
-    """What each `ops.*` becomes inside of a kernel for an NPU.
+    """The text of each `ops.*` inside a kernel for an NPU.
 
     Methods take Inductor's variables (or Python numbers) and return Triton text, or a variable where dtype, shape or
-    bounds are not those that Inductor would propagate. Long, as each operator of Inductor's is a method.
+    bounds differ from those that Inductor would propagate. Long, as each operator of Inductor is a method.
     """
 
     @staticmethod
     def _shaped_constant(value: Any, dtype: torch.dtype, shape: Any) -> str:
-        """The literal -0.0 is 0 to Triton, which torch 2.13 knows and earlier versions do not."""
+        """A constant. Triton takes the literal -0.0 for 0; torch 2.13 works around that, earlier versions do not."""
         computed = upcast_compute_type(dtype)
         if value == 0 and math.copysign(1.0, value) < 0 and computed in (torch.float32, torch.float64):
             bits = computed.itemsize * 8
@@ -89,7 +89,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @classmethod
     def constant(cls, value: bool | float | int, dtype: torch.dtype) -> CSEVariable:
-        """A single number: it folds into the instruction, whatever the shape of the other operand."""
+        """A scalar: it folds into the instruction, whatever the shape of the other operand."""
         if dtype in FLOATS8:
             number = cls.constant(value, torch.float32)
             return new_variable(float8_text(number, dtype), dtype, ())
@@ -105,10 +105,10 @@ class NpuKernelOverrides(TritonKernelOverrides):
     def to_dtype(
         x: Operand, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
     ) -> Any:
-        """Conversions to small integers go through int32, as on the CPU; to bool by comparison with 0; from and to
-        floats of 8 bits through fp32.
+        """Conversions to small integers go through int32, as on the CPU; to bool they are comparisons with 0; from and
+        to floats of 8 bits they go through fp32.
         """
-        if isinstance(x, str):  # an index, of which nothing but the text is known
+        if isinstance(x, str):  # an index, of which only the text is known
             return TritonKernelOverrides.to_dtype(x, dtype, src_dtype, use_compute_types)
         if dtype_of(x) is not dtype and (dtype in FLOATS8 or dtype_of(x) in FLOATS8):
             number = new_variable(as_fp32(x), torch.float32, x.shape if isinstance(x, CSEVariable) else ())
@@ -138,7 +138,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
     def sub(x: Operand, y: Operand) -> Any:
         if isinstance(x, CSEVariable) and x == y and is_float(x):
             # 0, and NaN for what is not finite. A difference could be fused with the product that x is, and would
-            # give that product's rounding error.
+            # return that product's rounding error.
             return f"({x} * 0.0 + 0.0)"
         return sum_text(x, y, "-", "subtract_int64")
 
@@ -149,7 +149,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
     @staticmethod
     def neg(x: Operand) -> Any:
         if is_float(x):
-            return f"({x} * -1.0)"  # Triton's minus is 0 - x: two instructions, and 0.0 for 0.0
+            return f"({x} * -1.0)"  # Triton's minus is 0 - x: two instructions, and 0.0 for x = 0.0
         return NpuKernelOverrides.sub(0, x) if is_wide(x) else f"(-{x})"
 
     @staticmethod
@@ -257,7 +257,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def signbit(x: Operand) -> str:
-        """Whether the sign bit is set, that of -0.0 and of NaN too."""
+        """Whether the sign bit is set, also that of -0.0 and of NaN."""
         dtype = dtype_of(x)
         assert dtype is not None, "a variable of a Triton kernel has a dtype"
         if not dtype.is_floating_point:
@@ -292,7 +292,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def mod(a: Operand, b: Operand) -> Any:
-        """The remainder with the sign of `a`, as of C."""
+        """The remainder with the sign of `a`, as in C."""
         if is_float(a) or is_float(b):
             return NpuKernelOverrides.fmod(a, b)
         if not are_int32_tiles(a, b):
@@ -306,7 +306,7 @@ class NpuKernelOverrides(TritonKernelOverrides):
 
     @staticmethod
     def remainder(a: Operand, b: Operand) -> Any:
-        """The remainder with the sign of `b`, as of Python."""
+        """The remainder with the sign of `b`, as in Python."""
         if is_float(a) or is_float(b):
             return function_text("remainder", TritonKernelOverrides.remainder, a, b, constants=[bits_of_quotient(b)])
         if not are_int32_tiles(a, b):

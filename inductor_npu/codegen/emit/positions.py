@@ -1,4 +1,4 @@
-"""Positions of elements in a tile: tables that do not depend on which tile it is, and conditions on them."""
+"""Positions of elements in a tile: tables that do not depend on the tile, and predicates on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inductor_npu.providers import current_target
 
 
 class Positions:
-    """Positions of elements in a tile of `kernel`, as vectors that are made once, before the loop over tiles."""
+    """Positions of elements in a tile of `kernel`, as vectors that are hoisted out of the loop over tiles."""
 
     def __init__(self, kernel: TileKernel) -> None:
         self.kernel = kernel
@@ -33,8 +33,10 @@ class Positions:
         return self._hoisted[text]
 
     def spread(self, mask: CSEVariable, axes: Sequence[str]) -> CSEVariable:
-        """A condition on indices of which there are too few for a vector comparison is one on the numbers of elements
-        of the tile: one on the indices, repeated, Ascend's compiler would compare before it repeats it.
+        """Rewrites a predicate on too few indices for a vector comparison into one on the numbers of the tile's
+        elements.
+
+        Ascend's compiler would compare the indices before it broadcasts them, and element by element.
         """
         bounds = mask.predicate
         if bounds is None or not bounds.exact or not self.kernel.axes_of(mask.shape):
@@ -51,17 +53,17 @@ class Positions:
         return result
 
     def _compares_few(self, axis: str, axes: Sequence[str], all_of_them: int) -> bool:
-        """Whether a condition on the index along `axis` is too short for a vector comparison in a tile with dimensions
-        `axes` and so many elements.
+        """Whether a predicate on the index along `axis` is too short for a vector comparison in a tile with dimensions
+        `axes` and `all_of_them` elements.
         """
-        # Repeated along outer axes, a row of conditions of less than 32 bytes would have blocks of its own; repeated
-        # at all, conditions are compared once more, in 16 bits.
+        # Broadcast along outer axes, a row of predicates of less than 32 bytes would take blocks of its own; any
+        # broadcast predicate is compared once more, in 16 bits.
         is_dear = axis == axes[-1] or all_of_them < current_target().compared_at_once(2)
         least = 1 if is_dear else current_target().few_comparisons
         return least < self.kernel.max_block(axis) < current_target().compared_at_once(4)
 
     def _bounds_on_numbers(self, bounds: Bounds, symbol: sympy.Symbol, axes: Sequence[str]) -> str:
-        """The bounds of one axis, as a condition on the numbers of the elements of a tile with dimensions `axes`."""
+        """The bounds of one axis, as a predicate on the numbers of the elements of a tile with dimensions `axes`."""
         axis, shape = self.kernel.axis_with(symbol).prefix, self.kernel.shape_of(axes)
         if axis == axes[0]:
             number = self.hoisted("number", f"tl.arange(0, {' * '.join(shape)})")
@@ -83,14 +85,16 @@ class Positions:
         return sympy.Symbol(f"{axis}offset", integer=True, nonnegative=True)
 
     def local(self, axis: str, axes: Sequence[str]) -> str:
-        """The position in the tile along `axis`, with dimensions for `axes`, or with one if those are `_counted`."""
+        """The position in the tile along `axis`, with the dimensions `axes`, or with one dimension if
+        `is_counted(axes)`.
+        """
         if self.is_counted(axes):
             return self.counted(axis, dict(zip(axes, self.kernel.shape_of(axes), strict=True)))
         return f"tl.arange(0, {self.kernel.block(axis)}){subscript((axis,), axes)}"
 
     def is_counted(self, axes: Sequence[str]) -> bool:
-        """Whether a table for elements along `axes` is made of their numbers: as a sum over dimensions, with a part of
-        it whose innermost dimension is shorter than a burst, each element would have a block of the Unified Buffer.
+        """Whether a table for elements along `axes` is computed from their numbers. In a sum over dimensions, a term
+        whose innermost dimension is shorter than a burst would take a block of the Unified Buffer for each element.
         """
         short = {
             axis for axis in axes if axis in self.kernel.axis_of and not fills_bursts(self.kernel.max_block(axis), 4)
@@ -111,7 +115,7 @@ class Positions:
         return remaining
 
     def flat(self, text: str, axes: Sequence[str]) -> str:
-        """`text`, which is made of `_local` positions, with one dimension."""
+        """`text`, an expression of `local` positions, with one dimension."""
         if len(axes) < 2 or self.is_counted(axes):
             return text
         return f"tl.reshape({text}, [{' * '.join(self.kernel.shape_of(axes))}])"

@@ -1,7 +1,7 @@
 """Reductions of an NPU kernel: over whole rows in the tile, or over rows read in a loop.
 
-In a loop each lane of the tile has an accumulator of its own; lanes meet after the loop. Everything is written with
-sums, maxima and selections of tiles: Ascend's compiler refuses reductions of several values at once.
+In a loop each lane of the tile has an accumulator of its own; lanes are combined after the loop. Everything is written
+with sums, maxima and selections of tiles: Ascend's compiler refuses reductions of several values at once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from inductor_npu.codegen.emit.rows import Rows
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.tiling import limits
 
-# Sums of these wrap, as in eager, before anything else is done with them.
+# Sums of these dtypes wrap, as in eager, before they are used.
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 
-# How the lanes of a tile meet; each takes a tile and a dimension.
+# Functions that combine the lanes of a tile; each takes a tile and a dimension.
 _MEET = {
     "sum": "tl.sum",
     "prod": "device_functions.product",
@@ -38,13 +38,13 @@ _MEET = {
     "xor_sum": "tl.xor_sum",
 }
 
-# How conditions meet: a sum is whether any is true, a product whether all are.
+# The same for predicates: a sum is whether any is true, a product whether all are.
 _MEET_OF_CONDITIONS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 
-# Of whole numbers that are exact in float32, in which Ascend's reductions are vectors to the end.
+# For integers that are exact in float32, in which Ascend's reductions stay vectors to the end.
 _BITS_IN_FLOAT32 = limits.EXACT_IN_FLOAT32.bit_length() - 1
 
-# Limbs that are put together; of 64 bits that many have 8 bits each, whose sums are exact for 65536 elements of a tile.
+# Limbs of a sum. For 64 bits each limb has 8 bits, whose sums are exact for 65536 elements of a tile.
 _MOST_LIMBS = 8
 
 _NOT_REACHED = torch.iinfo(torch.int32).max
@@ -58,7 +58,11 @@ class Reducer:
         self._statistics = RowStatistics(kernel, rows, self._meet)
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
-        """The reduction of `value` over all reduced axes; a tuple for those that have several results."""
+        """Writes the reduction of `value` over all reduced axes; returns a tuple for those with several results.
+
+        `dtype` is that of the results, `src_dtype` that of `value`. Raises NotImplementedError for an unknown
+        `reduction_type`.
+        """
         several = value if isinstance(value, tuple) else (value,)
         several = (_in_bits_of(several[0], src_dtype), *several[1:])
         several = tuple(_in_float32(part) for part in several)
@@ -111,7 +115,7 @@ class Reducer:
         while axes := [axis for axis in self.kernel.axes_of(value.shape) if self.kernel.axis_of[axis].is_reduction]:
             dimension = self.kernel.axes_of(value.shape).index(axes[-1])
             shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
-            # Triton adds narrow integers up in 32 bits.
+            # Triton sums narrow integers in 32 bits.
             dtype = torch.int32 if kind == "sum" and value.dtype in _NARROW else value.dtype
             value = self.kernel.generate(f"{_MEET[kind]}({value}, {dimension})", dtype, shape)
         if src_dtype in _NARROW and value.dtype == torch.int32:
@@ -119,7 +123,9 @@ class Reducer:
         return value
 
     def _sum_of_integers(self, value: CSEVariable) -> CSEVariable:
-        """The sum, which wraps: in float32 where that is exact; else each lane's in integers, the lanes' in limbs."""
+        """The sum, which wraps: in float32 where that is exact; else each lane's in integers, and over the lanes in
+        limbs.
+        """
         dtype, bounds, count = value.dtype, bounds_of(value), self.kernel.features.reduction_numel
         assert dtype is not None and bounds is not None, "an integer value has a dtype and bounds"
         most = max(map(abs, bounds))
@@ -167,7 +173,7 @@ class Reducer:
         return self.kernel.generate(text, dtype, sums[0].shape)
 
     def _rounds(self) -> int | None:
-        """How often the loops over reduced axes go round, None if that is not known."""
+        """The number of iterations of the loops over reduced axes, None if it is dynamic."""
         rounds = 1
         for axis in self.kernel.tile.loops:
             length = self.kernel.axis_of[axis].length
@@ -177,7 +183,7 @@ class Reducer:
         return rounds
 
     def _zero_beyond_rows(self, value: CSEVariable) -> CSEVariable:
-        """`value`, an integer, with 0 beyond the end of the reduced axes."""
+        """`value`, an integer, with 0 in its masked lanes."""
         if value.dtype != torch.int64:
             return self.rows.padded(value, 0)
         mask = self.rows.reduced_mask(value)
@@ -187,7 +193,7 @@ class Reducer:
         return self.kernel.generate(text, torch.int64, value.shape)
 
     def sum_along(self, value: CSEVariable, axis: str) -> CSEVariable:
-        """The sum over the part of `axis` in the tile that exists."""
+        """The sum over the lanes along `axis` that exist."""
         axes = self.kernel.axes_of(value.shape)
         if self.kernel.needs_mask(axis):
             text = f"tl.where({self.addresses.mask_text_of(axis, axes)}, {value}, 0)"
@@ -207,7 +213,7 @@ class Reducer:
             value, held_as = self.kernel.in_type(value, torch.float32), torch.float32
         value = self.kernel.broadcast(value, self.rows.reduced_axes(value), self.kernel.compute)
         position = values[1] if len(values) > 1 else self._flat_position()
-        if position.dtype == torch.int64:  # as Inductor gives those in the order of the tensor
+        if position.dtype == torch.int64:  # as Inductor gives positions in the order of the tensor
             position = self._in_32_bits(position)
         position = self.kernel.broadcast(position, self.kernel.axes_of(value.shape), self.kernel.compute)
         if self.kernel.tile.loops:
@@ -260,21 +266,21 @@ class Reducer:
 
     def _in_32_bits(self, position: CSEVariable) -> CSEVariable:
         if V.graph.sizevars.statically_known_lt(_NOT_REACHED, self.kernel.features.reduction_numel):
-            return position  # of 64 bits, with which the kernel does not compile
-        # A stride that is an argument may be one of 64 bits, as all indices are where a tensor is that large.
+            return position  # of 64 bits: the kernel does not compile
+        # A stride that is an argument may have 64 bits, as all indices have where a tensor is that large.
         return self.kernel.generate(f"{position}.to(tl.int32)", torch.int32, position.shape)
 
 
 def _in_float32(value: CSEVariable) -> CSEVariable:
-    """Sums and comparisons of 16-bit floats are made in 32 bits."""
+    """16-bit floats as float32, in which they are summed and compared."""
     if value.dtype in (torch.float16, torch.bfloat16):
         return OpsWrapper._unwrap(ops.to_dtype(value, torch.float32))
     return value
 
 
 def _in_bits_of(value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
-    """An integer of fewer bits than `dtype` as one of it: sums wrap in its bits, and its extremes are what stands
-    beyond the end of a row. An index of int32 is handed over for one of int64 by torch 2.11, which has no `value_expr`.
+    """An integer of fewer bits than `dtype` as one of `dtype`: sums wrap in its bits, and its extremes are the
+    masked-lane values. torch 2.11, which has no `value_expr`, passes an int32 index as one of int64.
     """
     if value.dtype is None or value.dtype.is_floating_point or torch.bool in (dtype, value.dtype):
         return value

@@ -22,7 +22,7 @@ class RowStatistics:
         self.kernel, self.rows, self.meet = kernel, rows, meet
 
     def variance(self, dtype: torch.dtype, value: CSEVariable) -> tuple[CSEVariable, ...]:
-        """(mean, sum of squared distances from it, count)."""
+        """(mean, sum of squared distances from it, count) of each row, in `dtype`."""
         if not self.kernel.tile.loops:
             return self.kernel.welford_reduce_fallback(dtype, value)
         value = self.kernel.broadcast(value, self.rows.reduced_axes(value), self.kernel.compute)
@@ -33,7 +33,7 @@ class RowStatistics:
         return whole
 
     def _variance_of_tile(self, value: CSEVariable) -> tuple[CSEVariable, ...]:
-        """(mean, sum of squared distances from it, count) of what the tile has of each row."""
+        """(mean, sum of squared distances from it, count) of the part of each row in the tile."""
         axes, dtype = self.kernel.axes_of(value.shape), value.dtype
         count = self.kernel.generate(f"tl.full([], {self._count_in_tile(axes)}, {triton_type(dtype)})", dtype, ())
         total = self.meet("sum", self.rows.padded(value, 0.0), dtype)
@@ -74,6 +74,7 @@ class RowStatistics:
         )
 
     def variance_of_parts(self, parts: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
+        """(mean, sum of squared distances from it, count) of rows, from such triples of their parts."""
         axes = self.kernel.union_of_axes([part.shape for part in parts])
         axes = self.kernel.in_tile_order({*axes, *self.rows.reduced_axes(parts[0])})
         mean, squares, count = (self.kernel.broadcast(part, axes, self.kernel.compute) for part in parts)
@@ -106,7 +107,9 @@ class RowStatistics:
         return middle, self.meet("sum", self.kernel.generate(spread, mean.dtype, mean.shape), mean.dtype), total
 
     def softmax(self, dtype: torch.dtype, values: Sequence[CSEVariable]) -> tuple[CSEVariable, ...]:
-        """(largest, sum of exp(value - largest)); from values, or from such pairs of parts of the row."""
+        """(largest, sum of exp(value - largest)) of each row, in `dtype`; from values, or from such pairs of parts of
+        the row.
+        """
         if not self.kernel.tile.loops and len(values) == 1:
             return self.kernel.prepare_softmax_twopass_fallback(dtype, values[0])
         axes = self.kernel.in_tile_order(
@@ -118,7 +121,7 @@ class RowStatistics:
         largest = self.kernel.accumulator(value.shape, torch.float32, -math.inf, "tl.float32")
         total = self.kernel.accumulator(value.shape, torch.float32, 0.0, "tl.float32")
         higher = self.kernel.generate(f"device_functions.larger({largest}, {value})", torch.float32, value.shape)
-        # -inf - -inf is NaN, where nothing but -inf has been seen yet.
+        # -inf - -inf is NaN, where only -inf has been seen yet.
         base = self.kernel.generate(f'tl.where({higher} == float("-inf"), 0.0, {higher})', torch.float32, value.shape)
         scale = f" * {rest[0]}" if rest else ""
         summed = f"{total} * tl.exp({largest} - {base}) + tl.exp({value} - {base}){scale}"

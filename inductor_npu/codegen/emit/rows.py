@@ -1,4 +1,4 @@
-"""Tiles that reach beyond the end of a row: masks of what exists, and what stands in the other lanes."""
+"""Tiles that extend beyond the end of a row: masks of the lanes that exist, and values of the masked lanes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Rows:
         self.kernel, self.addresses = kernel, addresses
 
     def reduced_axes(self, value: CSEVariable) -> tuple[str, ...]:
-        """The axes of `value` and all reduced axes of the tile."""
+        """The axes of `value`, and all reduced axes of the tile."""
         reduced = {axis for axis in self.kernel.tile.order if self.kernel.axis_of[axis].is_reduction}
         return self.kernel.in_tile_order({*self.kernel.axes_of(value.shape), *reduced})
 
     def reduced_mask(self, value: CSEVariable) -> str:
-        """The part of a tile inside the reduced axes; empty if that is all of it."""
+        """The mask of the lanes inside the reduced axes, as text; empty if these are all lanes."""
         axes = [
             axis
             for axis in self.kernel.axes_of(value.shape)
@@ -33,10 +33,10 @@ class Rows:
         return " & ".join(self._mask_of_reduced(axis, value) for axis in axes)
 
     def _mask_of_reduced(self, axis: str, value: CSEVariable) -> str:
-        """The part of `axis` that exists, as a condition for selections in a tile with the shape of `value`.
+        """The lanes along `axis` that exist, as a mask for selections in a tile with the shape of `value`.
 
-        The indices of a short axis are fewer than Ascend's compiler compares at once, and it compares before it
-        broadcasts: the positions of all the tile are compared then.
+        A short axis has fewer indices than a vector comparison, and Ascend's compiler compares before it broadcasts:
+        then the positions of the whole tile are compared.
         """
         axes = self.kernel.axes_of(value.shape)
         if len(axes) == 1 or self.kernel.max_block(axis) >= current_target().compared_at_once(4):
@@ -46,16 +46,17 @@ class Rows:
         return f"device_functions.first_along({value}, {count}, {self.kernel.block(axis)}, {inner})"
 
     def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
-        """`value`, with `identity` beyond the end of the reduced axes."""
+        """`value`, with `identity` in the lanes beyond the end of the reduced axes."""
         mask = self.reduced_mask(value)
         if not mask or self.kernel.masked_lanes.fill(value, identity):
             return value
         return self.kernel.generate(f"tl.where({mask}, {value}, {constant_repr(identity)})", value.dtype, value.shape)
 
     def padded_later(self, line: str, address: Address, has_other: bool) -> Any:
-        """A load whose filling beyond the row is chosen by the first reduction that wants one.
+        """A load whose masked-lane value is chosen by the first reduction that asks for one.
 
-        One that knows only some of the reduced axes has its own values beyond the end of the others: no filling.
+        A load that depends on only some of the reduced axes has its own values beyond the end of the others, and no
+        masked-lane value.
         """
         reduced = {
             axis

@@ -1,8 +1,8 @@
 """Scans, sorts and searches of an NPU kernel.
 
-A scan's axis is the first or the last dimension of the tile; `device_functions.scans` has the loops. A row that is
-read in a loop, because it is longer than the tile or because an address needs one index at a time, is scanned tile by
-tile: each begins with what the tiles before it came to.
+A scan's axis is the first or the last dimension of the tile; `device_functions.scans` has the loops. A row is read in a
+loop if it is longer than the tile, or an address needs one index at a time. It is then scanned tile by tile, and each
+tile begins with the result of the tiles before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 Values = tuple[CSEVariable, ...]
 Combine = Callable[[Values, Values], Sequence[Any]]
 
-# Operators that give one of their operands, or a condition: what they are given in 32 bits stays in range.
+# Operators whose result is one of their operands, or a predicate: 32-bit operands stay in range.
 _SELECTING = frozenset(
     {
         *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "logical_and", "logical_or", "logical_not"),
@@ -39,7 +39,7 @@ _CUMULATIVE: dict[tuple[str, ...], bool] = {("add",): False, ("mul",): True}
 
 _INT32 = torch.iinfo(torch.int32)
 
-# Boundaries up to which comparing each with the whole tile is cheaper than a binary search that loads elements.
+# The most boundaries for which comparing each with the whole tile costs less than a binary search that loads elements.
 _MOST_BOUNDARIES = 1024
 
 _SCAN = """\
@@ -77,14 +77,14 @@ class Scanner:
         self.kernel, self.rows, self.addresses = kernel, rows, addresses
 
     def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Combine, values: Values) -> Values:
-        """The associative scan of `values` over the reduced axes."""
+        """The associative scan of `values`, of these `dtypes`, over the reduced axes."""
         assert not self.kernel._load_mask, "a scan inside ops.masked"
         dtypes = tuple(upcast_compute_type(dtype) for dtype in dtypes)
         axes = self.kernel.in_tile_order({axis for value in values for axis in self.rows.reduced_axes(value)})
         scanned = [axis for axis in axes if self.kernel.axis_of[axis].is_reduction]
         assert len(scanned) <= 1, "the planner leaves one axis of a scan in the tile"
         combine, operators = self._combine(combine_fn, dtypes)
-        # Ascend computes 64-bit integers one by one: those that stay in range are scanned in 32 bits.
+        # Ascend computes 64-bit integers one by one: those that stay in the range of int32 are scanned there.
         narrow = tuple(
             self._narrow(value, operators) if dtype == torch.int64 else dtype
             for value, dtype in zip(values, dtypes, strict=True)
@@ -110,7 +110,7 @@ class Scanner:
         return tuple(results)
 
     def _narrow(self, value: CSEVariable, operators: Sequence[str]) -> torch.dtype:
-        """The type that holds every scan of an int64 with these operators: positions that are chosen, counts."""
+        """The dtype that holds every scan of an int64 with these operators: positions that are chosen, counts."""
         lowest, highest = value.bounds.lower, value.bounds.upper
         if not (isinstance(lowest, sympy.Integer) and isinstance(highest, sympy.Integer)):
             return torch.int64
@@ -126,7 +126,7 @@ class Scanner:
     def _scan_tile(
         self, values: Sequence[CSEVariable], combine: str, dimension: int, multiplies: bool | None
     ) -> list[CSEVariable]:
-        """The scan of what is in the tile. What lies beyond the end of a row comes after all that counts."""
+        """The scan of what is in the tile. Masked lanes beyond the end of a row come after all valid elements."""
         if multiplies is not None:
             text = f"device_functions.cumulative({values[0]}, {dimension}, {multiplies})"
             return [self.kernel.generate(text, values[0].dtype, values[0].shape)]
@@ -139,8 +139,8 @@ class Scanner:
     def _scan_function(self, combine: str, count: int) -> str:
         """The name of a function of the kernel that scans `count` tiles at once.
 
-        It cuts rows in chunks, walks through all chunks at once, then adds to each chunk what came before it: twice the
-        square root of the row's length in steps.
+        It splits rows into chunks, steps through all chunks at once, then adds to each chunk what comes before it:
+        twice the square root of the row's length in steps.
         """
         each = range(count)
 
@@ -165,7 +165,7 @@ class Scanner:
         return self.kernel.helper_functions.add(text, base_name="_npu_scan")
 
     def _carry_on(self, values: Sequence[CSEVariable], combine: str, axis: str | None) -> list[CSEVariable]:
-        """`values`, the scan of one tile, after all tiles before it."""
+        """`values`, the scan of one tile, combined with the result of all tiles before it."""
         axes = self.kernel.axes_of(values[0].shape)
         kept = tuple(name for name in axes if name != axis)
         carries = [
@@ -227,7 +227,7 @@ class Scanner:
 
     @contextmanager
     def _apart(self, buffer: IndentedBuffer) -> Iterator[None]:
-        """Operators write to `buffer` meanwhile, and know of no value from before."""
+        """Context in which operators write to `buffer`, and CSE knows no value from before."""
         cse = self.kernel.cse
         self.kernel.cse = CSE(name_prefix="value")
         try:
@@ -269,7 +269,7 @@ class Scanner:
         sorter: tuple[str, sympy.Expr] | None = None,
         sorter_indices: CSEVariable | None = None,
     ) -> CSEVariable:
-        """The position of each of `values` among ascending boundaries; TritonKernel.bucketize says what they are."""
+        """The position of each of `values` among ascending boundaries; for the arguments see TritonKernel.bucketize."""
         name, length, _, stride = boundaries
         operands = (values, boundary_indices, sorter_indices)
         axes = self.kernel.union_of_axes([value.shape for value in operands if isinstance(value, CSEVariable)])
@@ -299,7 +299,7 @@ class Scanner:
 
 
 class _Recorder(WrapperHandler):
-    """Remembers which operators are used."""
+    """Records which operators are used."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)

@@ -26,9 +26,14 @@ class Storer:
         self.kernel, self.reducer, self.addresses, self.gatherer = kernel, reducer, addresses, gatherer
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
-        """A store with its contiguous axis last; the value is turned on chip."""
+        """Writes a store of `value` to the buffer `name` in the form that the plan has for it.
+
+        `index` is the address, in elements, in Inductor's index variables. The access has its contiguous axis last; the
+        value is transposed on chip. Raises CannotEmit for an unknown `mode`, and for a value that varies along an axis
+        on which the address does not depend.
+        """
         axes = self.kernel.form.axes
-        if mode == "atomic_add":  # also along axes on which neither depends, once for each element of the loops
+        if mode == "atomic_add":  # once for each element of the loops, also along axes on which neither depends
             value = self.kernel.broadcast(
                 value, self._looped_axes({*self.kernel.axes_of(value.shape), *axes}), self.kernel.compute
             )
@@ -50,7 +55,9 @@ class Storer:
             self.kernel.outside_loop_vars.add(value)
 
     def _looped_axes(self, own: Collection[str]) -> AxisNames:
-        """`own`, and the other axes of the loops around what is written, as far as tiles have several elements."""
+        """`own`, and the other axes of the loops around the statement, as far as tiles have several elements along
+        them.
+        """
         axes = {
             axis.prefix
             for axis in self.kernel.axis_of.values()
@@ -59,14 +66,15 @@ class Storer:
         return self.kernel.in_tile_order({*own, *(axis for axis in axes if self.kernel.max_block(axis) > 1)})
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
+        """Writes a store of the result of a reduction, behind the loops over reduced axes."""
         buffer = self.kernel.post_loop_combine if self.kernel.tile.loops else self.kernel.compute
         value = self.kernel.broadcast(value, self.kernel.in_tile_order(self.kernel.form.axes), buffer)
         line = f"tl.store({self._store_arguments(name, value)})"
         self.kernel.post_loop_store.writeline(DeferredLine(name, line))
 
     def _store_arguments(self, name: str, value: CSEVariable, conditions: Sequence[str] = ()) -> str:
-        """Pointer, value and mask of a store under scalar `conditions`; the value has all axes of the address, in the
-        tile's order.
+        """Pointer, value and mask of a store under the scalar predicates `conditions`; the value has all axes of the
+        address, in the tile's order.
         """
         pointer = self.kernel.args.output(name)
         if isinstance(self.kernel.form, Strided):
@@ -84,7 +92,7 @@ class Storer:
         return f"{pointer} + ({address.text}), {text}, {mask or 'None'}"
 
     def _wide(self, value: CSEVariable) -> str:
-        """`value`, of a type of less than 32 bits or to be stored in one, in 32 bits."""
+        """`value` in 32 bits, if its own dtype or that of the buffer has fewer."""
         value = value.wide or value
         if value.dtype == torch.int64:
             return f"{value}.to(tl.int32)"
@@ -92,7 +100,7 @@ class Storer:
 
 
 def _narrowed(wide: str, dtype: torch.dtype | None) -> str:
-    """Text of a value of type `dtype`, from the text of the same in 32 bits."""
+    """Text of a value of type `dtype`, from the text of the same value in 32 bits."""
     if dtype == torch.bool:
         return f"({wide} != 0.0)"
     if dtype in (torch.int8, torch.uint8):

@@ -1,4 +1,4 @@
-"""A kernel whose axes are cut into pieces: one loop over tiles for each piece, in one Triton kernel.
+"""A kernel whose axes are split into subdomains: one loop over tiles for each subdomain, in one Triton kernel.
 
     # x from 0 to 64
     for tile in range(tl.program_id(0), x_tiles * y_tiles, tl.num_programs(0)):
@@ -8,7 +8,7 @@
     for tile in range(first, x_tiles * y_tiles, tl.num_programs(0)):
         ...
 
-The loop body of the kernel is written for each piece by a kernel of its own; all share arguments and names.
+A kernel of its own writes the loop body of each subdomain; all share arguments and names.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ class SubdomainKernel(NpuKernel, Uncounted):
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):
             setattr(self, shared, getattr(kernel, shared))
 
-    # Set when the loop's place among the others is known: the first tile of a program.
+    # The first tile of a program; set when the loop's position among the others is known.
     first: str
 
     @property
     def known(self) -> Axes:
+        """The axes whose lengths decide predicates: those of the subdomain."""
         return self.section.known
 
     def remove_kernel_local_buffers(self) -> None:
-        """Nothing: other pieces may still store to what this one does; the kernel does it for all."""
+        """Nothing: other subdomains may still store to buffers that this one stores to; the kernel removes buffers for
+        all.
+        """
 
     def block(self, prefix: str) -> str:
         return f"{super().block(prefix)}{self.number}"
@@ -68,11 +71,11 @@ class SubdomainKernel(NpuKernel, Uncounted):
             self.title = self._title()
 
     def _in_python(self, length: sympy.Expr) -> str:
-        """For what the host does with it: Triton has functions of its own for some operations."""
+        """`length` as Python text, for the host: Triton has functions of its own for some operations."""
         return pexpr(self.rename_indexing(length))
 
     def _title(self) -> str:
-        """Where the piece lies, and what of the row is written besides."""
+        """The range of the subdomain, and what it writes of the row in excess."""
 
         def ranges(piece: Subdomain) -> dict[str, str]:
             return {
@@ -102,7 +105,7 @@ class SubdomainKernel(NpuKernel, Uncounted):
 
 
 class KernelOfSubdomains(NpuKernel):
-    """A kernel of several `loops` over the tiles of pieces of `axes`."""
+    """A kernel of several `loops` over tiles, one for each subdomain of `axes`."""
 
     num_load: int
     num_store: int
@@ -120,8 +123,8 @@ class KernelOfSubdomains(NpuKernel):
         self.parts = [SubdomainKernel(self, number, loop) for number, loop in enumerate(loops)]
 
     def schedule(self, nodes: Sequence[Any]) -> list[Any]:
-        """`nodes` for Inductor's walk over a schedule: what it decides of each is decided once, and once it comes to
-        the last they are written for each piece.
+        """Wraps `nodes` for Inductor's pass over a schedule: Inductor decides on each node once, and at the last node
+        the bodies of all are written for each subdomain.
         """
         return [_NodeOfSubdomains(self, nodes, node) for node in nodes]
 
@@ -133,7 +136,9 @@ class KernelOfSubdomains(NpuKernel):
             self.atomic_add_found |= part.atomic_add_found
 
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
-        """The loops, one after the other. Each begins with the program behind the one that had the last tile before."""
+        """Writes the loops, one after the other. Each begins with the program after the one that has the last tile of
+        the loop before.
+        """
         body = IndentedBuffer()
         first, tiles = "tl.program_id(0)", ""
         for part in self.parts:
@@ -163,7 +168,9 @@ class _NodeOfSubdomains:
         return getattr(self._node, name)
 
     def decide_inplace_update(self) -> None:
-        """As Inductor's; memory that is read is not written too early where some is written twice."""
+        """As Inductor's, except where some memory is written twice: there, memory that is read must not be written too
+        early.
+        """
         if not any(part.follows for part in self._kernel.parts):
             self._node.decide_inplace_update()
 

@@ -1,5 +1,5 @@
-"""A kernel in terms of axes and tiles: which axis is a dimension of the tile, what a value's dimensions are, where an
-address lies and under which conditions. What is built on this: reductions, scans, and the kernel as a whole.
+"""A kernel in terms of axes and tiles: which axis is a dimension of the tile, which dimensions a value has, where an
+address lies and under which predicates. Reductions, scans and the kernel as a whole build on this.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from inductor_npu.codegen.index.wide_indices import fits_int32
 class TileKernel(EmittedKernel):
     """A kernel with one axis for each loop variable, tiled by `plan`.
 
-    A value's `shape` names its axes' blocks in the order of the tile, and only those along which it differs.
+    A value's `shape` names its axes' blocks in the order of the tile, and only those along which it varies.
     """
 
     overrides = TileOverrides
 
-    # Attributes of the stock class that are assigned here.
+    # Attributes of Inductor's class that are assigned here.
     body: IndentedBuffer
     compute: IndentedBuffer
     cse: Any
@@ -58,7 +58,7 @@ class TileKernel(EmittedKernel):
         self.axes, self.tile = plan.axes, plan.tile
         self.axis_of = plan.tiled.axis_of
         self.is_whole, self.needs_mask = plan.tiled.is_whole, plan.tiled.needs_mask
-        # Whether some condition on indices is a value of the kernel.
+        # Whether some predicate on indices is a value of the kernel.
         self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.masked_lanes = MaskedLanes()
@@ -68,18 +68,20 @@ class TileKernel(EmittedKernel):
         kwargs["override_persistent_reduction"] = bool(plan.axes.reduction) and plan.tile.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
-        # Read once more, to weigh a persistent block against a loop, which the plan has done; that fails where two axes
-        # are both reduced.
+        # Inductor would read it again, to choose between a persistent block and a loop, which the plan has done. That
+        # fails where two axes are reduced.
         self.tiling: dict[str, sympy.Expr] = {}
         self.simplify_indexing = functools.cache(plan.axes.simplify)
 
     @property
     def known(self) -> Axes:
-        """The axes whose lengths decide conditions on indices."""
+        """The axes whose lengths decide predicates on indices."""
         return self.axes
 
     def begin_access(self, buffer: str) -> None:
-        """The loops are about to make their next load or store, which is of `buffer`."""
+        """Selects the form of the next load or store of the loops, which is of `buffer`; raises AssertionError if the
+        plan has another one.
+        """
         number = next(self._accesses)
         assert self.plan.calls[number].buffer == buffer, (
             "the loops make accesses in the order in which they are planned"
@@ -87,8 +89,8 @@ class TileKernel(EmittedKernel):
         self.form: Form = renamed(self.plan.forms[number], self.loaded_indices)
 
     def construct_range_trees(self, *args: Any, **kwargs: Any) -> list[IterationRangesRoot]:
-        """One tree per axis, with the axis as its only entry. Looped ones are last: Inductor asks the last tree whether
-        what comes after a reduction has to wait for the end of a loop.
+        """One tree for each axis, with the axis as its only entry. Looped axes are last: Inductor asks the last tree
+        whether statements after a reduction have to wait for the end of a loop.
         """
         trees = []
         for position, axis in enumerate(sorted(self.axis_of.values(), key=lambda axis: axis.prefix in self.tile.loops)):
@@ -113,31 +115,35 @@ class TileKernel(EmittedKernel):
         return trees
 
     def disable_reduction(self) -> contextlib.AbstractContextManager[None]:
-        """As Inductor's, also of a reduction over a size that is known to be 1, and so has no axis."""
+        """As Inductor's, also for a reduction over a size that is known to be 1, and so has no axis."""
         return super().disable_reduction() if self.range_trees else contextlib.nullcontext()
 
     def codegen_range_tree(self) -> None:
         """Nothing: the axes are written around the finished body, see codegen_static_numels."""
 
     def codegen_reduction_numels(self, buffer: IndentedBuffer) -> None:
-        """Nothing: reduced axes stay apart."""
+        """Nothing: reduced axes stay separate."""
 
     def split_and_set_ranges(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[list[sympy.Expr]]:
         return self.axes.index_variables(lengths)
 
     def max_block(self, prefix: str) -> int:
+        """Indices of the axis in one tile; 1 for a scalar-loop axis."""
         return self.plan.tiled.block(prefix)
 
     def _has_constant_mask(self, tree: IterationRangesRoot) -> bool:
         return tree.prefix not in self.tile.blocks or not self.needs_mask(tree.prefix)
 
     def block(self, prefix: str) -> str:
+        """The name of the block of an axis, as text of its length in a tile."""
         return f"{prefix.upper()}BLOCK"
 
     def shape_of(self, axes: Sequence[str]) -> AxisNames:
+        """The names of the blocks of `axes`: the shape of a value with these dimensions."""
         return tuple(self.block(axis) for axis in axes)
 
     def in_tile_order(self, axes: Any) -> AxisNames:
+        """Those of `axes` that are dimensions of the tile, in its order."""
         return tuple(axis for axis in self.tile.order if axis in axes)
 
     def axes_of(self, shape: Any) -> AxisNames:
@@ -146,10 +152,13 @@ class TileKernel(EmittedKernel):
         return tuple(axis for axis in self.tile.order if self.block(axis) in names)
 
     def union_of_axes(self, shapes: Sequence[Any]) -> AxisNames:
+        """The axes of values with these shapes, in the order of the tile."""
         return self.in_tile_order({axis for shape in shapes for axis in self.axes_of(shape)})
 
     def expanded(self, value: CSEVariable, axes: Sequence[str]) -> CSEVariable:
-        """`value` with dimensions of length one where it lacks one of `axes` (those before its first need none)."""
+        """`value` with dimensions of length one where it lacks one of `axes`; those before its first dimension need
+        none.
+        """
         value = self.without_added(value)
         own = self.axes_of(value.shape)
         if not own or own == tuple(axes[len(axes) - len(own) :]):
@@ -161,8 +170,8 @@ class TileKernel(EmittedKernel):
         return view
 
     def without_added(self, value: CSEVariable) -> CSEVariable:
-        """`value` without dimensions that `expanded` gave it. An operator that is made of others hands such operands on
-        to them, and they are brought to common axes again.
+        """`value` without dimensions that `expanded` added. An operator that consists of others passes such operands on
+        to them, which bring them to common axes again.
         """
         return value.view_of or value
 
@@ -177,31 +186,35 @@ class TileKernel(EmittedKernel):
         return self.cse.generate(buffer, text, dtype=value.dtype, shape=shape)
 
     def tile_symbols(self) -> list[sympy.Symbol]:
+        """The symbols of the tile's dimensions."""
         return [self.axis_of[axis].symbol for axis in self.tile.order]
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
+        """The axis of `symbol`."""
         return self.plan.tiled.axis_with[symbol]
 
     def is_linear(self, index: sympy.Expr) -> bool:
-        """Whether `index` is a linear function of the axes."""
+        """Whether `index` is affine in the axes."""
         return not affine(self.prepare_indexing(index), [axis.symbol for axis in self.axis_of.values()]).nonlinear
 
     def bounds_where(self, difference: sympy.Expr, equality: bool) -> Bounds | None:
-        """The bounds of the tile's axes where `difference` is at least 0, or with `equality` 0."""
+        """The bounds of the tile's axes where `difference`, in the axes' symbols, is at least 0 (with `equality`: is
+        0); None if there are none.
+        """
         return self.plan.access_forms.bounds(Condition(difference, equality))
 
     def note_predicate(self, mask: TileValue, bounds: Bounds) -> None:
-        """The condition `mask` is `bounds`, or implies them."""
+        """Records that the predicate `mask` equals `bounds`, or implies them."""
         mask.predicate = bounds
         self.has_predicates = True
 
     @property
     def load_predicate(self) -> Bounds | None:
-        """The bounds of indices within which loads are made at present, if the condition has any."""
+        """The bounds of indices within which loads are made at present; None if their predicate has none."""
         return self._load_mask.predicate if self._load_mask is not None else None
 
     def is_limited_to(self, value: CSEVariable, mask: CSEVariable) -> bool:
-        """Whether `value` is a load that has its filling wherever `mask` does not hold."""
+        """Whether `value` is a load that has its masked-lane value wherever `mask` does not hold."""
         if value.limited_to != mask:
             return False
         if not self.axes_of(mask.shape):
@@ -212,16 +225,16 @@ class TileKernel(EmittedKernel):
 
     @functools.cached_property
     def stores_by_index(self) -> bool:
-        """Whether something is stored at addresses that are loaded."""
+        """Whether something is stored at loaded indices."""
         return any(write.is_indirect() for node in self.features.scheduler_nodes() for write in node.read_writes.writes)
 
     def holds(self, index: sympy.Expr) -> bool:
-        """Whether int32 holds `index`, of sizes and loaded indices."""
+        """Whether int32 holds `index`, an expression of sizes and loaded indices."""
         return fits_int32(index, self.limit_of_loaded)
 
     @contextlib.contextmanager
     def writing_to(self, buffer: IndentedBuffer) -> Iterator[None]:
-        """Operators write to `buffer` meanwhile."""
+        """Context in which operators write to `buffer`."""
         compute, self.compute = self.compute, buffer
         try:
             yield
@@ -229,11 +242,11 @@ class TileKernel(EmittedKernel):
             self.compute = compute
 
     def after_loops(self) -> contextlib.AbstractContextManager[None]:
-        """Operators write behind the loops over reduced axes meanwhile, if there are any."""
+        """Context in which operators write behind the loops over reduced axes, if there are any."""
         return self.writing_to(self.post_loop_combine) if self.tile.loops else contextlib.nullcontext()
 
     def in_type(self, value: CSEVariable, dtype: torch.dtype) -> CSEVariable:
-        """`value` as `dtype`, from what it was before it was widened if it was."""
+        """`value` as `dtype`, from the value before widening if it was widened."""
         source = value.narrow or value
         if value.dtype == dtype or source.dtype == dtype:
             return value if value.dtype == dtype else source
@@ -242,9 +255,11 @@ class TileKernel(EmittedKernel):
         return result
 
     def generate(self, text: str, dtype: Any, shape: Any) -> CSEVariable:
+        """A value of the expression `text`, with this dtype and shape, by CSE."""
         return self.cse.generate(self.compute, text, dtype=dtype, shape=shape)
 
     def accumulator(self, shape: Any, dtype: torch.dtype, initial: float, triton_dtype: str) -> CSEVariable:
+        """A variable that is set to `initial` before the loops over reduced axes."""
         name = f"_{self.cse.newvar(dtype=dtype, shape=shape)}"
         self.body.writeline(
             f"{name} = tl.full([{', '.join(map(str, shape))}], {constant_repr(initial)}, {triton_dtype})"
@@ -257,7 +272,9 @@ class TileKernel(EmittedKernel):
 
 
 def subscript(own: Sequence[str], axes: Sequence[str]) -> str:
-    """What brings a value with the dimensions `own` to `axes`: "[:, None]"; empty if they are the same."""
+    """Returns the subscript that expands a value with the dimensions `own` to `axes`: "[:, None]"; empty if they are
+    equal.
+    """
     if not own or len(axes) <= len(own):
         return ""
     return f"[{', '.join(':' if axis in own else 'None' for axis in axes)}]"

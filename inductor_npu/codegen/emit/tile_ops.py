@@ -1,10 +1,10 @@
-"""Elementwise operators on values that have only the axes along which they differ.
+"""Elementwise operators on values that have only the axes along which they vary.
 
-A row result in a kernel with tiles of [YBLOCK, XBLOCK] has the shape [YBLOCK]; used beside a tile it is written
-`tmp[:, None]`. Nothing is loaded or computed in more dimensions than it has.
+A row result in a kernel with tiles of [YBLOCK, XBLOCK] has the shape [YBLOCK]; beside a tile it is written `tmp[:,
+None]`. Nothing is loaded or computed in more dimensions than it has.
 
-Conditions on indices are kept as bounds: `(x >= 64) & (x < 128)` is an access that Ascend's compiler limits to that
-part of the row, where any other mask makes it access all of it.
+Predicates on indices are kept as bounds: Ascend's compiler limits an access under `(x >= 64) & (x < 128)` to that part
+of the row, where with any other mask it accesses all of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
 
 class TileOps(CSEProxy):
-    """CSEProxy that brings operands to common axes, and remembers which conditions are bounds of indices."""
+    """CSEProxy that brings operands to common axes, and records which predicates are bounds of indices."""
 
     kernel: TileKernel
 
@@ -88,8 +88,8 @@ class TileOps(CSEProxy):
     def indirect_indexing(
         self, var: CSEVariable, size: sympy.Expr | int, check: bool = True, wrap_neg: bool = True
     ) -> sympy.Symbol:
-        """As CSEProxy's, but an index that may be negative is one from the end in 32 bits, without a comparison; where
-        elements are stored one by one, the scalar core, which does all that, has 64.
+        """As CSEProxy's, but an index that may be negative is normalised in 32 bits, without a comparison. Where
+        elements are stored one by one, the scalar core computes it, in 64 bits.
         """
         is_tile = bool(self.kernel.axes_of(var.shape)) and self.kernel.index_dtype == "tl.int32"
         if (
@@ -105,8 +105,8 @@ class TileOps(CSEProxy):
         return super().indirect_indexing(var, size, check, wrap_neg)
 
     def _bound_variable(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Inductor's bounds, of integers as integers: those of a truncated quotient, and of all that is computed of it,
-        are floating-point numbers there, which cannot be held against those of a variable.
+        """Inductor's bounds, with integers as bounds of integers: Inductor has floating-point bounds for a truncated
+        quotient and all that depends on it, which cannot be compared with those of a variable.
         """
         bounds = super()._bound_variable(name, *args, **kwargs)
         if bounds == ValueRanges.unknown() or not bounds.is_float:
@@ -115,8 +115,8 @@ class TileOps(CSEProxy):
         return whole(bounds) if dtype in _INTEGERS else bounds
 
     def _comparison_for_first(self, args: tuple[Any, ...]) -> Any:
-        """`a >= b or a is NaN` for what Inductor's argmax asks of an `a` that comes before `b`: whether it is larger,
-        or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.
+        """`a >= b or a is NaN`, for the question of Inductor's argmax about an `a` that comes before `b`: whether it is
+        larger, or NaN and `b` is not, or equal, or both are NaN. None if `args` are something else.
         """
         larger, equal = map(_made_by, args)
         if not (larger[0] == equal[0] == "logical_or"):
@@ -133,7 +133,7 @@ class TileOps(CSEProxy):
         return self.logical_or(self.ge(a, b) if sign == "gt" else self.le(a, b), self.ne(a, a))
 
     def _note_truth(self, name: str, args: tuple[Any, ...], result: Any) -> None:
-        """Remembers that `result` is a condition in a type of integers, 0 or 1."""
+        """Records that `result` is a predicate in an integer dtype, 0 or 1."""
         if name == "to_dtype" and isinstance(args[0], CSEVariable) and result.dtype in _INTEGERS:
             if args[0].dtype == torch.bool:
                 result.bounds = ValueRanges(0, 1)
@@ -141,10 +141,10 @@ class TileOps(CSEProxy):
             elif fact(args[0], "truth") is not None:
                 result.truth = args[0].truth
         elif name == "where" and all(fact(arg, "truth") is not None for arg in args[1:]):
-            result.truth = result.truth or (args[0], args[1], args[2])  # it may be one of those itself
+            result.truth = result.truth or (args[0], args[1], args[2])  # it may be such an integer itself
 
     def _truth(self, value: Any) -> Any:
-        """The condition that the integer `value` was."""
+        """The predicate that the integer `value` was."""
         truth = value.truth
         if isinstance(truth, tuple):
             condition, one, other = truth[0], self._truth(truth[1]), self._truth(truth[2])
@@ -153,7 +153,7 @@ class TileOps(CSEProxy):
         return truth
 
     def _without_selections(self, condition: Any, value: Any, other: Any) -> tuple[Any, ...]:
-        """The arguments of a selection, without what is selected under the same condition, or its contrary, before."""
+        """The arguments of a selection, without earlier selections under the same predicate or its negation."""
         bounds = fact(condition, "predicate")
         if bounds is not None and bounds.exact:
             within, inner = fact(value, "selected") or (None, value)
@@ -190,13 +190,13 @@ class TileOps(CSEProxy):
 
 
 def _made_by(value: Any) -> tuple[Any, ...]:
-    """The operator that made a condition, and its operands; nothing if it cannot be a part of an argmax."""
+    """The operator that made a predicate, and its operands; an empty name if it cannot be a part of an argmax."""
     operator = fact(value, "operator")
     return ("",) if operator is None else (operator, *value.operands)
 
 
 def whole(bounds: ValueRanges) -> ValueRanges:
-    """The whole numbers within `bounds` that are floating-point numbers; one that may be rounded is none."""
+    """`bounds` of integers as integers, where they are floating-point numbers; a bound that may be rounded is lost."""
     lower = math.ceil(bounds.lower) if abs(bounds.lower) <= _ALL_WHOLE else -int_oo
     upper = math.floor(bounds.upper) if abs(bounds.upper) <= _ALL_WHOLE else int_oo
     return ValueRanges(lower, upper)

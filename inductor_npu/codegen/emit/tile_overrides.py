@@ -1,4 +1,4 @@
-"""Operators whose text depends on a kernel's axes: indices as values, loads under a condition."""
+"""Operators whose text depends on a kernel's axes: indices as values, loads under a predicate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TileOverrides(NpuKernelOverrides):
 
     @classmethod
     def value_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
-        """An index in exactly this type, computed in the kernel's type of indices."""
+        """An index in exactly this dtype, computed in the kernel's index type."""
         index = cls.index_expr(expr, dtype)
         if index.dtype == dtype:
             return index
@@ -53,7 +53,9 @@ class TileOverrides(NpuKernelOverrides):
 
     @staticmethod
     def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
-        """`body` where `mask` holds. Its loads are limited to there where the condition is one on indices."""
+        """`body` where `mask` holds, else `other`. Its loads are limited to these lanes if the mask is a predicate on
+        indices.
+        """
         kernel = V.kernel
         with kernel.mask_loads(mask, value=other) as within:
             result = OpsWrapper._unwrap(body())

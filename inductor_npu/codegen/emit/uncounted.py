@@ -8,10 +8,10 @@ from torch._inductor.codegen.common import Kernel
 
 
 class Uncounted(Kernel):
-    """For a class of kernels that are none of their own: parts of another, or copies that wait for their use.
+    """Base class of kernels that are not kernels of the graph: parts of another one, or copies that wait for their use.
 
-    Named behind `NpuKernel` among a class's bases, it stands between Inductor's `SIMDKernel` and `Kernel`, which counts
-    unless it is told not to.
+    Listed behind `NpuKernel` among a class's bases, it stands between Inductor's `SIMDKernel` and `Kernel`, which
+    counts unless it is told not to.
     """
 
     def __init__(self, args: Any = None, increase_kernel_count: bool = True) -> None:

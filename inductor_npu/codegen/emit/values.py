@@ -1,4 +1,4 @@
-"""A value of a kernel, with what is known of it: facts stand on the value itself, as in Inductor's Halide backend."""
+"""A value of a kernel, with what is known of it: facts are attributes of the value, as in Inductor's Halide backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inductor_npu.codegen.index.bounds import Bounds
 
 @dataclass(eq=False)
 class Load:
-    """A load of elements of type `dtype` whose filling is `masked_value`, or still open."""
+    """A load of elements of type `dtype` whose masked-lane value is `masked_value`, or still open."""
 
     dtype: torch.dtype | None = None
     masked_value: float | None = None
@@ -24,7 +24,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Result:
-    """What an operator gives, in type `dtype`, for fillings of its operands; None stands for one that is not known."""
+    """The result of an operator, in `dtype`, for masked-lane values of its operands; None stands for an unknown one."""
 
     operator: str
     dtype: torch.dtype | None
@@ -35,18 +35,18 @@ MaskedValue = Load | Result | float | None
 
 
 class TileValue(TritonCSEVariable):
-    """A value whose `shape` names the blocks of the axes along which it differs. What is not known of it is None.
+    """A value whose `shape` names the blocks of the axes along which it varies. Facts that are unknown are None.
 
-    `index`: the integer expression in the axes' symbols that it is. `predicate`: the bounds of axes that the condition
-    is, or, where these are not exact, implies. `masked_value`: what stands in its lanes beyond the end of a row;
-    `maximum_of`: the value of whose rows it is the maximum.
+    `index`: the integer expression, in the axes' symbols, that it is. `predicate`: the bounds of axes that the
+    predicate equals, or, where these are not exact, implies. `masked_value`: what its lanes beyond the end of a row
+    hold; `maximum_of`: the value of whose rows it is the maximum.
 
-    `narrow`: the same integer before it was widened to int64; `wide`: what it was before it was narrowed to less than
-    32 bits. `view_of`: the value that it is a view of, with dimensions of length one added. `truth`: the condition of
+    `narrow`: the same integer before it was widened to int64; `wide`: the value before it was narrowed to less than 32
+    bits. `view_of`: the value that it is a view of, with dimensions of length one added. `truth`: the predicate of
     which an integer is the 0 or 1, or the arguments of a selection between two such integers.
 
-    `limited_to`: the mask outside of which a load has its filling. `selected`: what it is where bounds hold; elsewhere
-    it is a constant. `operator`, `operands`: what made a condition that may be a part of an argmax.
+    `limited_to`: the mask outside of which a load has its masked-lane value. `selected`: what it is where bounds hold;
+    elsewhere it is a constant. `operator`, `operands`: what made a predicate that may be a part of an argmax.
     """
 
     index: sympy.Expr | None = None
@@ -64,12 +64,12 @@ class TileValue(TritonCSEVariable):
 
 
 def fact(value: Any, name: str) -> Any:
-    """The fact `name` of an operand: None where it is a Python number, of which nothing is kept."""
+    """The fact `name` of an operand; None for a Python number, which carries none."""
     return getattr(value, name, None)
 
 
 def copy_of(variable: CSEVariable, text: str, shape: tuple[str, ...]) -> TileValue:
-    """A name for another view of `variable`'s value."""
+    """A name for another view of `variable`'s value, with this `text` and `shape`."""
     view = V.kernel.create_cse_var(text, variable.bounds, variable.dtype or torch.float32, shape)
     view.mask_vars = getattr(variable, "mask_vars", view.mask_vars)
     return view

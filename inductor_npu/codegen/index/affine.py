@@ -11,7 +11,11 @@ import sympy
 
 @dataclass(frozen=True)
 class Affine:
-    """An address: `offset + sum(strides[symbol] * symbol)`, and the symbols that it depends on in any other way."""
+    """An index expression: `offset + sum(strides[symbol] * symbol)`, in elements.
+
+    `nonlinear` are the symbols on which it depends in any other way; they are not in `strides`, and their terms are in
+    neither.
+    """
 
     strides: Mapping[sympy.Symbol, sympy.Expr]
     nonlinear: frozenset[sympy.Symbol]
@@ -19,15 +23,18 @@ class Affine:
 
     @property
     def symbols(self) -> set[sympy.Symbol]:
+        """The symbols on which the expression depends."""
         return {*self.strides, *self.nonlinear}
 
 
 def affine(expr: sympy.Expr, symbols: Iterable[sympy.Symbol]) -> Affine:
-    """Takes `expr` apart with respect to `symbols`; other symbols are constants."""
+    """Returns `expr` as an affine function of `symbols`; other symbols are constants, and may occur in strides and
+    offset.
+    """
     return _affine(sympy.sympify(expr), frozenset(symbols))
 
 
-# Each loop over a kernel's operators asks for the same addresses again, and so do the parts of an index.
+# Each pass over a kernel's operators asks for the same addresses, and so do the parts of an index.
 @lru_cache(maxsize=4096)
 def _affine(expr: sympy.Expr, symbols: frozenset[sympy.Symbol]) -> Affine:
     strides: dict[sympy.Symbol, sympy.Expr] = {}
@@ -50,8 +57,11 @@ def _affine(expr: sympy.Expr, symbols: frozenset[sympy.Symbol]) -> Affine:
 
 
 def on_one_axis(difference: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
-    """What is at least 0 where `difference` is, in terms of one axis, if the others decide nothing: of rows of 8,
-    `8 * y + x >= 16` is `y >= 2`. `lengths` are those of the axes.
+    """Returns an expression in one axis that is at least 0 exactly where `difference` is, if the other axes cannot
+    decide it; else `difference`.
+
+    `difference` is in the axes' symbols, `lengths` are the axes' lengths in elements. In rows of 8, `8 * y + x - 16`,
+    which is `8 * y + x >= 16`, becomes `y - 2`.
     """
     taken = affine(difference, lengths)
     if taken.nonlinear or len(taken.strides) < 2 or not isinstance(taken.offset, sympy.Integer):

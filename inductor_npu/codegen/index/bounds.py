@@ -20,9 +20,10 @@ ALL_COMPARISONS = (*COMPARISONS, "eq", "ne")
 
 @dataclass(frozen=True)
 class Bounds:
-    """`low <= symbol < high` for each axis's symbol; either may be missing. All of them hold together.
+    """The conjunction of `low <= symbol < high` over symbols of axes; either bound of a symbol may be missing.
 
-    `exact`: the condition is that and nothing else; otherwise it implies them.
+    Bounds are integers or expressions of dynamic sizes. `exact`: the predicate equals these bounds; otherwise it
+    implies them.
     """
 
     low: dict[sympy.Symbol, sympy.Expr]
@@ -31,9 +32,11 @@ class Bounds:
 
     @property
     def symbols(self) -> list[sympy.Symbol]:
+        """The symbols that have a bound."""
         return [*self.low, *(symbol for symbol in self.high if symbol not in self.low)]
 
     def and_(self, other: Bounds) -> Bounds:
+        """The bounds that hold where both hold."""
         low, high = dict(self.low), dict(self.high)
         for symbol, bound in other.low.items():
             low[symbol] = sympy.Max(low[symbol], bound) if symbol in low else bound
@@ -42,14 +45,16 @@ class Bounds:
         return Bounds(low, high, self.exact and other.exact)
 
     def contrary(self) -> Bounds | None:
-        """What holds where these do not; None if that is no bound."""
+        """The negation of these bounds; None if that is not a bound itself."""
         if not self.exact or len(self.low) + len(self.high) != 1:
             return None
         return Bounds(dict(self.high), dict(self.low))
 
     def without_divisions(self, index: sympy.Expr, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
-        """`index`, of axes with these `lengths`, without each `//` and `%` that changes nothing within the bounds:
-        `(x - 1) % 16` is `x - 1` in the rest of a row of 17.
+        """Returns `index` without each `//` and `%` that changes nothing within the bounds.
+
+        `index` is in the axes' symbols, `lengths` are the axes' lengths: `(x - 1) % 16` is `x - 1` in the rest of a row
+        of 17.
         """
         ranges = {}
         for symbol, length in lengths.items():
@@ -72,7 +77,9 @@ class Bounds:
 
 
 def difference_of(name: str, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
-    """What is at least 0 where the comparison `name` of the integers `left` and `right` holds."""
+    """Returns an expression that is at least 0 exactly where the comparison `name` (one of COMPARISONS) of the integers
+    `left` and `right` holds.
+    """
     difference = right - left if name in ("lt", "le") else left - right
     return difference - 1 if name in ("lt", "gt") else difference
 
@@ -83,8 +90,10 @@ def bounds_where(
     tile: Sequence[sympy.Symbol],
     lengths: Mapping[sympy.Symbol, sympy.Expr],
 ) -> Bounds | None:
-    """Where `difference` is at least 0, or with `equality` 0, as bounds of axes of the tile; None if there are none.
-    `lengths` are those of all axes.
+    """Returns where `difference` is at least 0 (with `equality`: is 0) as bounds of axes in `tile`; None if there are
+    none.
+
+    `difference` is in the axes' symbols; `lengths` are the lengths of all axes, also of those outside of the tile.
     """
     ways = (difference, -difference) if equality else (difference,)
     found = [bounds_from(on_one_axis(way, lengths), tile) for way in ways]
@@ -103,7 +112,10 @@ def bounds_where(
 
 
 def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol]) -> Bounds | None:
-    """`difference >= 0` as bounds of the one axis of the tile that it depends on; None if there is no such form."""
+    """Returns `difference >= 0` as bounds of the one axis of `tile` that it depends on; None if it has no such form.
+
+    `difference` is in the axes' symbols.
+    """
     taken = affine(difference, tile)
     inside = [symbol for symbol in tile if symbol in taken.symbols]
     if len(inside) != 1 or inside[0] in taken.nonlinear:
@@ -125,5 +137,5 @@ def bounds_from(difference: sympy.Expr, tile: Sequence[sympy.Symbol]) -> Bounds 
 
 
 def both_bounds(first: Bounds | None, second: Bounds | None) -> Bounds | None:
-    """Two bounds that hold together; None if one of them is none."""
+    """The bounds that hold where both hold; None if one of them is None."""
     return None if first is None or second is None else first.and_(second)

@@ -1,8 +1,8 @@
-"""Indices that are values of the kernel and no linear functions of its axes, such as how many elements a window has.
+"""Indices that a kernel uses as values and that are not affine in its axes, such as the number of elements in a window.
 
-An index is written as one expression if it is a linear function of the axes of the tile. Of sums, products, minima,
-maxima and magnitudes of such functions each step is an operator of its own, on the tile as any other. What remains, a
-`//` or `%`, takes an axis out of the tile (`trace`).
+An index that is affine in the axes of the tile is written as one expression. In sums, products, minima, maxima and
+magnitudes of affine functions each step is an operator of its own, on the tile as any other. What remains, a `//` or
+`%`, makes its axis a scalar-loop axis (`trace`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from inductor_npu.tiling.limits import LARGEST_DIVIDED
 
 _DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
 
-# Functions for numbers of which it is not known that they are small.
+# Device functions for integers that are not known to be small.
 _OF_ANY_SIZE = {"quotient": "floor_divide", "remainder": "floor_remainder"}
 
 IsLinear = Callable[[sympy.Expr], bool]
-# Gives an index that is linear as a value of the type.
+# Gives an affine index as a value of the type.
 Plain = Callable[[sympy.Expr, torch.dtype], Any]
 
 
 def in_float64(number: sympy.Expr) -> sympy.Expr:
-    """`number` with its ratios in float64: Triton divides integers in float32."""
+    """Returns `number` with its ratios in float64; Triton would divide integers in float32."""
     return number.replace(
         functions.IntTrueDiv,
         lambda left, right: functions.FloatTrueDiv(functions.ToFloat(left), functions.ToFloat(right)),
@@ -40,8 +40,11 @@ def in_float64(number: sympy.Expr) -> sympy.Expr:
 def with_exact_divisions(
     index: sympy.Expr, loaded: Mapping[sympy.Symbol, sympy.Expr | None], text_of: Callable[[sympy.Expr], str]
 ) -> sympy.Expr:
-    """`index` with calls of device functions in place of `//` and `%` by constants of what is made of `loaded` tiles of
-    int32: Ascend divides tiles in float32, and has no remainder. The numbers are from 0 to a limit each, if known.
+    """Returns `index` with calls of device functions in place of each `//` and `%` by a constant of expressions of
+    `loaded` tiles.
+
+    Ascend divides tiles in float32, and has no remainder. `loaded` maps the symbols of int32 tiles to a limit: each is
+    from 0 to below it; None if no limit is known. `text_of` prints an index as Triton text.
     """
     limits = dict(loaded)
 
@@ -71,11 +74,14 @@ def with_exact_divisions(
 def by_operators(
     index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any], is_linear: IsLinear, plain: Plain
 ) -> Any | None:
-    """`index` in type `dtype`, computed by operators from `plain` expressions for which `is_linear` holds; None if it
-    is one itself, or cannot be. `lengths` are those of the axes.
+    """Returns `index` as a value of type `dtype`, computed by operators from `plain` expressions; None if `index` is
+    affine, or cannot be computed so.
 
-    `plain` is not `ops.index_expr`, which takes its result for that of the graph's own node of this name, and so for
-    one within the same bounds.
+    `index` is in the axes' symbols, with these `lengths`. `is_linear` says whether an expression is affine in the axes
+    of the tile; `plain` gives such an expression as a value.
+
+    `plain` is not `ops.index_expr`: that one would take its result for the graph's own node of this name, and so for a
+    value within that node's bounds.
     """
     bare = index.replace(functions.Identity, lambda inner: inner) if index.has(functions.Identity) else index
     if is_wide(bare, dtype, lengths):
@@ -101,7 +107,7 @@ def _computed(index: sympy.Expr, dtype: torch.dtype, is_linear: IsLinear, plain:
         return plain(index, dtype)
     parts = list(index.args)
     if isinstance(index, (sympy.Add, sympy.Mul)):
-        # All linear terms are one expression, as are the factors that are constants.
+        # All affine terms become one expression, and so do all constant factors.
         joined = [part for part in parts if is_linear(part) and (isinstance(index, sympy.Add) or part.is_number)]
         parts = [part for part in parts if part not in joined] + ([index.func(*joined)] if joined else [])
     operator = getattr(ops, next(name for kinds, name in OPERATORS if isinstance(index, kinds)))

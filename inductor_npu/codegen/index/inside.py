@@ -18,8 +18,11 @@ def stays_inside(
     size: sympy.Expr,
     bounds: Bounds | None = None,
 ) -> bool:
-    """Whether `index`, in elements, is known to be from 0 to `size` - 1 for all indices below `lengths`, or for those
-    of them within `bounds`. It is not where `index` is no linear function of them, or depends on other loaded indices.
+    """Returns whether `index` is known to be from 0 to `size` - 1 for all indices below `lengths`, or for those of them
+    within `bounds`.
+
+    `index` and `size` are in elements, `index` in the symbols of `lengths`. The answer is False if `index` is not
+    affine in these symbols, or depends on other loaded indices.
     """
     taken = affine(index, lengths)
     loaded = (symbol for symbol in taken.offset.free_symbols if symbol_is_type(symbol, (SymT.TMP, SymT.INDIRECT)))

@@ -1,8 +1,8 @@
 """Terms of dynamic sizes in indices, in the one form in which sizes can be compared and their bounds are known.
 
-Inductor gives some terms a name (`ps0`), whose value the host works out before the launch, and of which nothing else is
-known. Conditions that are used as numbers, `x * (x.shape[0] % 2 == 0)` or `torch.full((3,), n >= k)`, it hands on as
-indices, which they are not: no sum has a relation among its terms.
+Inductor gives some terms a name (`ps0`); the host computes the value before the launch, and Inductor's bounds know
+nothing else of it. It also passes predicates that are used as numbers as indices, as in `x * (x.shape[0] % 2 == 0)` or
+`torch.full((3,), n >= k)`. They are not: a sum cannot have a relation among its terms.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ import sympy
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-# What a size that only the data say is expected to be.
+# The hint for a size that depends on data.
 _UNKNOWN_LENGTH = 8192
 
-# What a kernel is given: sizes, and numbers that only the data say.
+# The arguments of a kernel: sizes, and numbers that depend on data.
 _ARGUMENTS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.FLOAT, SymT.UNBACKED_FLOAT)
 
 
 def written_out(index: sympy.Basic) -> sympy.Expr:
-    """`index` in terms of sizes. A condition on sizes is 1 or 0, which the host works out, as it does a choice by
-    conditions: these alone have names.
+    """Returns `index` in terms of sizes.
+
+    A predicate on sizes becomes a number, 1 or 0. The host computes it, and each choice by predicates on sizes; only
+    these keep a name.
     """
     sizes = V.graph.sizevars
     index = sizes.remove_precomputed_replacements(index)
@@ -32,9 +34,9 @@ def written_out(index: sympy.Basic) -> sympy.Expr:
 
 
 def write_out_in(nodes: Iterable[Any]) -> None:
-    """Has the indices in the loops of scheduler nodes `written_out`, before a kernel is written for them.
+    """Has the indices in the loops of scheduler nodes `written_out`; call it before a kernel is written for them.
 
-    The kernel must not see a condition: where one never holds, Inductor's bounds of its conversion to bool say that it
+    The kernel must not see a predicate. Where one never holds, Inductor's bounds of its conversion to bool say that it
     always does (torch 2.13: `sympy.false != 0`).
     """
     for node in nodes:
@@ -47,7 +49,7 @@ def _is_choice_by_sizes(part: sympy.Basic) -> bool:
 
 
 def hint(expr: Any) -> int:
-    """The length that a dynamic size is expected to have; a known one is itself."""
+    """Returns the length, in elements, that a dynamic size is expected to have; a static one is returned as it is."""
     sizes = V.graph.sizevars
     if hasattr(sizes, "optimization_hint"):
         return int(sizes.optimization_hint(expr))

@@ -1,6 +1,6 @@
-"""Where a comparison of indices holds that is no linear function of the axis it depends on: tried index by index.
+"""Solves comparisons that are not affine in their axis: evaluates them index by index.
 
-An adaptive pool's windows end at `(8 * x + 12) // 5`: which of them have a third element no formula says.
+The windows of an adaptive pool end at `(8 * x + 12) // 5`. No formula says which of them have a third element.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sympy
 
 from inductor_npu.codegen.index.affine import affine
 
-# Axes longer than this are not tried.
+# Longer axes are not evaluated.
 _LONGEST = 256
 
 
 @dataclass(frozen=True)
 class Solutions:
-    """The `indices`, in ascending order, along the axis `symbol` of this length at which a comparison holds."""
+    """The `indices`, in ascending order, at which a comparison holds along the axis `symbol` of `length` elements."""
 
     symbol: sympy.Symbol
     length: int
@@ -27,14 +27,17 @@ class Solutions:
 
     @property
     def is_everywhere(self) -> bool:
+        """Whether the comparison holds at every index of the axis."""
         return len(self.indices) == self.length
 
 
 def indices_where(
     difference: sympy.Expr, equality: bool, lengths: Mapping[sympy.Symbol, sympy.Expr]
 ) -> Solutions | None:
-    """Where `difference` is at least 0, or with `equality` 0. None if it is a linear function, or depends on more than
-    one axis, or that axis, of these `lengths`, is too long or of a length that is not known.
+    """Returns where `difference` is at least 0 (with `equality`: is 0).
+
+    `difference` is in the symbols of `lengths`. Returns None if it is affine, depends on more than one axis, or if the
+    axis is too long or its length is dynamic.
     """
     symbols = difference.free_symbols
     if len(symbols) != 1 or not symbols <= lengths.keys() or not affine(difference, symbols).nonlinear:

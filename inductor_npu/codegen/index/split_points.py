@@ -1,8 +1,8 @@
-"""Where the dimensions of a kernel's loops start and end.
+"""Split points: where the dimensions of a kernel's loops start and end.
 
-Loops that become one kernel run over the same number of elements, but each sees them in its own shape: one as
-(64, 128), the next as 8192. Written as offsets of the flattened loop, their dimensions start and end at *cuts*, such as
-1, 128 and 8192. Where the cuts divide each other there is one shape that refines all of them.
+Loops that become one kernel run over the same number of elements, but each views them in its own shape: one as (64,
+128), the next as 8192. In the flattened loop their dimensions start and end at *split points*, such as 1, 128 and 8192.
+Where the split points divide each other there is one shape that refines all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Dimension = tuple[sympy.Expr, sympy.Expr]
 
 
 def is_multiple(number: sympy.Expr, divisor: sympy.Expr) -> bool:
-    """Whether `number` is known to be a multiple of `divisor`."""
+    """Whether `number` is known to be a multiple of `divisor`. Both are expressions of sizes."""
     if _are_numbers(number, divisor) and divisor != 0:
         return number % divisor == 0
     return V.graph.sizevars.statically_known_multiple_of(number, divisor)
@@ -33,7 +33,7 @@ def equal(a: sympy.Expr, b: sympy.Expr) -> bool:
 
 
 def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
-    """`number / divisor` for a known multiple."""
+    """Returns `number / divisor`, for a `number` that is known to be a multiple."""
     if _are_numbers(number, divisor):
         return number // divisor
     exact = V.graph.sizevars.simplify(sympy.cancel(number / divisor))
@@ -42,19 +42,22 @@ def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
 
 
 def product(factors: Iterable[sympy.Expr]) -> sympy.Expr:
-    """The simplified product of `factors`."""
+    """Returns the simplified product of `factors`."""
     result = sympy.Mul(*factors)
     return result if _are_numbers(result) else V.graph.sizevars.simplify(result)
 
 
 def _are_numbers(*sizes: sympy.Expr) -> bool:
-    """Whether nothing has to be proven: where no size is dynamic, that saves most of the time that axes take."""
+    """Whether nothing has to be proven. Without dynamic sizes that saves most of the time that axes take."""
     return all(isinstance(size, sympy.Integer) for size in sizes)
 
 
 class SplitPoints:
-    """The cuts of a kernel whose pointwise loops have `numel` elements and whose reductions have `reduction_numel`,
-    in ascending order, each a multiple of the one before. With `whole_rows` there is none inside of a reduced row.
+    """The split points of a kernel whose pointwise loops have `numel` elements and whose reductions have
+    `reduction_numel`.
+
+    They are in ascending order, in elements of the flattened loop; each is a multiple of the one before. With
+    `whole_rows` there is none inside a reduced row.
     """
 
     def __init__(self, numel: sympy.Expr, reduction_numel: sympy.Expr, whole_rows: bool = False) -> None:
@@ -68,7 +71,10 @@ class SplitPoints:
                 self.all.append(cut)
 
     def dimensions(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[Dimension]:
-        """The dimensions of a loop nest with these (pointwise, reduction) lengths, in order."""
+        """Returns the dimensions of a loop nest with these (pointwise, reduction) lengths, from the outermost inwards.
+
+        Raises AssertionError if the nest does not have the kernel's number of elements.
+        """
         outer, inner = lengths
         found: list[Dimension] = []
         stride = sympy.S.One
@@ -85,7 +91,7 @@ class SplitPoints:
         return found[::-1]
 
     def add(self, cut: sympy.Expr) -> bool:
-        """Adds a cut at `cut` if it fits the others; whether there is one now."""
+        """Adds the split point `cut` if it fits the others; returns whether it is one now."""
         if self.place(cut) is not None:
             return True
         if self._whole_rows and not is_multiple(cut, self.reduction_numel):
@@ -97,7 +103,7 @@ class SplitPoints:
         return False
 
     def add_all_of(self, nodes: Iterable[Any]) -> bool:
-        """Adds what fits of the cuts that the loops of `nodes` ask for; whether all of them did."""
+        """Adds those split points of the loops of `nodes` that fit; returns whether all of them did."""
         every = [
             self.add(cut)
             for node in nodes
@@ -107,5 +113,5 @@ class SplitPoints:
         return all(every)
 
     def place(self, cut: sympy.Expr) -> int | None:
-        """Which of the cuts is at `cut`, counted from 0; None if there is none."""
+        """Returns the position of `cut` among the split points, from 0; None if it is not one."""
         return next((place for place, other in enumerate(self.all) if equal(cut, other)), None)

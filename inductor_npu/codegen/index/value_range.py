@@ -9,7 +9,9 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 
 def value_range(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> tuple[int, int] | None:
-    """The least and the largest value of `expr` for indices below `lengths`; None if they are not known."""
+    """Returns the least and the largest value of `expr` where each symbol is from 0 to below its length; None if they
+    are unknown.
+    """
     found = bound_sympy(expr, {symbol: ValueRanges(0, length - 1) for symbol, length in lengths.items()})
     if not all(isinstance(end, (int, sympy.Integer)) for end in (found.lower, found.upper)):
         return None

@@ -1,4 +1,4 @@
-"""Indices as text for tiles: without `//` and `%`, which Ascend's compiler divides element by element."""
+"""Prints indices as text for tiles, without `//` and `%`, which Ascend's compiler computes element by element."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from inductor_npu.tiling import limits
 
 
 class CannotEmit(NotImplementedError):
-    """Something the kernel's loops do has no form with one block axis per loop variable."""
+    """Something in the kernel's loops has no form with one block axis for each loop variable."""
 
 
 def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Mapping[sympy.Symbol, int]) -> str:
-    """`expr` of small indices as Triton text without `//` and `%`; raises CannotEmit if there is none.
+    """Returns `expr` as Triton text without `//` and `%`.
 
-    `names` are the texts of its symbols, each of which is below its length.
+    `names` has the texts of its symbols, each of which is from 0 to below its length in `lengths`. Raises CannotEmit if
+    there is no such text: a division by a dynamic size, of a number that may be too large for float32, or an unknown
+    function.
     """
 
     def divided(number: sympy.Expr, period: int) -> tuple[str, int]:
-        """The text of a number to be divided, and how many periods were added so that it is never negative."""
+        """The text of a dividend, and how many periods it adds so that the dividend is never negative."""
         found = value_range(number, lengths)
         added = 0 if found is None else max(0, -(found[0] // period))
         if found is None or found[1] + added * period >= limits.LARGEST_DIVIDED:
@@ -71,7 +73,7 @@ def vector_text(expr: sympy.Expr, names: Mapping[sympy.Symbol, str], lengths: Ma
 
 
 def is_vector_text(expr: sympy.Expr, lengths: Mapping[sympy.Symbol, int]) -> bool:
-    """Whether `expr` of axes with these lengths, and of others, has a form for tiles."""
+    """Whether `expr`, of axes with these `lengths` and of other symbols, has a `vector_text`."""
     try:
         vector_text(expr, {symbol: str(symbol) for symbol in expr.free_symbols}, lengths)
     except CannotEmit:

@@ -1,8 +1,8 @@
 """Indices that do not fit int32: values such as `arange(9) * 10**9`, and parts of addresses (wide_addresses.py).
 
-A kernel writes indices in its type of indices, which has all addresses: int32 for most. A value has the bits of its own
-dtype, and Inductor joins what is computed of indices to one expression: where int32 does not hold that, it is computed
-by operators on int64, as any other int64, of such parts as int32 holds.
+A kernel computes indices in its index type, which holds every address: int32 for most kernels. A value has the bits of
+its own dtype, and Inductor combines what is computed of indices into one expression. Where int32 does not hold that,
+operators on int64 compute it, as any other int64, from parts that int32 holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 _POWERS = (sympy.Pow, functions.PowByNatural)
 _REMAINDERS = (functions.ModularIndexing, functions.Mod, functions.PythonMod)
 _DIVISIONS = (functions.FloorDiv, *_REMAINDERS)
-# PyTorch's own, or SymPy's: torch 2.11 has both in indices.
+# PyTorch's or SymPy's: indices of torch 2.11 have both.
 MINIMUM = (functions.Min, sympy.Min)
 MAXIMUM = (functions.Max, sympy.Max)
 OPERATORS: tuple[tuple[Any, str], ...] = (
@@ -45,11 +45,11 @@ Holds = Callable[[sympy.Expr], bool]
 
 
 def is_wide(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any]) -> bool:
-    """Whether `index`, a value of type `dtype`, is to be computed in int64. `lengths` are those of the axes, and of
-    what loaded indices index.
+    """Returns whether `index`, a value of type `dtype`, must be computed in int64.
 
-    A size, or an index that is loaded, has the type in which the kernel is given it; a number is written in its own.
-    What is divided has 64 bits in any type: numbers of 32 that are picked by an index of 64 are one expression with it.
+    `index` is in the symbols of `lengths`: axes and loaded indices, each with its limit. A size or a loaded index has
+    the type in which the kernel gets it; a number has its own. Dividends have 64 bits in any type: numbers of 32 bits
+    that an index of 64 selects are one expression with it.
     """
     if not index.is_integer or index.is_Symbol or index.is_Integer:
         return False
@@ -59,18 +59,20 @@ def is_wide(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol
 
 
 def fits_int32(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
-    """Whether int32 holds `index`, and what in it is divided or compared. Sums and products may wrap on the way."""
+    """Whether int32 holds `index`, and everything in it that is divided or compared. Intermediate sums and products may
+    wrap.
+    """
     return _is_small(index, lengths) and fits_within(index, lengths)
 
 
 def fits_within(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
-    """Whether int32 holds the numbers in `index`, and what in it is divided or compared."""
+    """Whether int32 holds the numbers in `index`, and everything in it that is divided or compared."""
     return is_plain(index) or (_has_small_numbers(index) and _fit(_arguments(index), lengths))
 
 
 @functools.lru_cache(maxsize=4096)
 def is_plain(index: sympy.Expr) -> bool:
-    """Whether `index` is made of numbers that int32 holds by sums and products alone."""
+    """Whether `index` consists of sums and products of numbers that int32 holds."""
     return _has_small_numbers(index) and not _arguments(index)
 
 
@@ -79,7 +81,7 @@ def _has_small_numbers(index: sympy.Expr) -> bool:
 
 
 def _arguments(index: sympy.Expr, kinds: Any = None) -> list[sympy.Expr]:
-    """The arguments of functions in `index`, of all that do not wrap as sums and products do, or of these `kinds`."""
+    """The arguments of functions in `index`: of all that do not wrap as sums and products do, or of these `kinds`."""
     nodes = (node for node in sympy.preorder_traversal(index) if node.args)
     chosen = (node for node in nodes if (isinstance(node, kinds) if kinds else not isinstance(node, _WRAPPING)))
     return [part for node in chosen for part in node.args if isinstance(part, sympy.Expr)]
@@ -90,7 +92,7 @@ def _fit(parts: Sequence[sympy.Expr], lengths: Mapping[sympy.Symbol, Any]) -> bo
 
 
 def limit_of(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> sympy.Integer | None:
-    """A number of int32 that `index`, which is never negative, is always below; None if none is known."""
+    """Returns an int32 number that the non-negative `index` is always below; None if none is known."""
     known = {symbol: int(n) for symbol, n in lengths.items() if isinstance(n, (int, sympy.Integer))}
     found = value_range(index, known) if index.free_symbols <= known.keys() else None
     return sympy.Integer(found[1] + 1) if found is not None and found[0] >= 0 and found[1] < _LARGEST else None
@@ -112,12 +114,14 @@ def _is_small(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
     most = _magnitude(index, lengths)
     if most is None:
         return True
-    # As of a buffer's size: guarded where the sizes at hand are small. Terms of sizes that have a name have no bounds.
+    # As for a buffer's size: guarded where the present sizes are small. Named terms of sizes have no bounds.
     return SIMDScheduling.can_use_32bit_indexing(V.graph.sizevars.remove_precomputed_replacements(most), ())
 
 
 def _magnitude(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> sympy.Expr | None:
-    """What `index` is at most, whatever its sign, in terms of sizes; None if nothing is known of a function in it."""
+    """An upper bound of the magnitude of `index`, in terms of sizes; None if it contains a function without a known
+    bound.
+    """
     if isinstance(index, sympy.Integer):
         return abs(index)
     if isinstance(index, sympy.Symbol):
@@ -138,7 +142,11 @@ def _magnitude(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> sympy.
 def in_64_bits(
     index: sympy.Expr, is_linear: Holds, fits: Holds, plain: Callable[[sympy.Expr, torch.dtype], Any]
 ) -> Any:
-    """`index` as int64, computed by operators of `plain` expressions that fit int32."""
+    """Returns `index` as an int64 value, computed by operators from `plain` expressions that fit int32.
+
+    `is_linear` says whether an expression is affine in the axes of the tile, `fits` whether int32 holds it; `plain`
+    gives such an expression as a value of a dtype.
+    """
 
     def as_int64(part: sympy.Expr) -> Any:
         return ops.to_dtype(plain(part, torch.int64), torch.int64)
@@ -169,7 +177,7 @@ def in_64_bits(
         return getattr(ops, _COMPARISONS[condition.rel_op])(computed(condition.lhs), computed(condition.rhs))
 
     def joined(part: sympy.Expr) -> list[sympy.Expr]:
-        """The arguments of `part`; of a sum, its small linear terms as one."""
+        """The arguments of `part`; of a sum, its small affine terms as one."""
         small = [term for term in part.args if fits(term) and is_linear(term)] if part.is_Add else []
         total = sympy.Add(*small)
         if len(small) < 2 or not fits(total):

@@ -1,14 +1,14 @@
-"""Another process compiles a graph's last kernels while this one compiles the first.
+"""Ahead-of-time workers: forked processes that compile a graph's last kernels while this process compiles the first.
 
-Code generation is Python, of which one process runs on one core; a cold compile writes and compiles kernels for half of
-its time. So the process forks once a graph's loops are known: its child, which has all that the graph is, goes through
-the same loops from the last to the first. Compiled kernels reach this process through the compile cache, which each
-kernel is asked for in any case; what they were compiled from comes through a pipe, as kernels that were written for
-loops like these (kernel_reuse.py). So nothing depends on the child: what it has not done, or did in a state that turned
-out to be another one, this process does itself.
+Code generation is Python, of which one process runs on one core; half of a cold compile is writing and compiling
+kernels. So the process forks once a graph's loops are known. The child has the whole graph, and takes the same loops
+from the last to the first. Compiled kernels reach this process through the compile cache, which is asked for each
+kernel in any case. Their sources come through a pipe, as kernels that were written for loops like these
+(kernel_reuse.py). So nothing depends on the child: whatever it has not done, or did in a state that turned out to be
+another one, this process does itself.
 
-The child never uses the device, holds no lock but the cache's, which the system lets go of when a process ends, and is
-ended with the graph's last kernel at the latest.
+The child never uses the device. It holds no lock but the cache's, which the system releases when a process ends, and it
+is ended with the graph's last kernel at the latest.
 """
 
 from __future__ import annotations
@@ -47,22 +47,26 @@ from inductor_npu.runtime.async_compile import compile_into_cache
 
 log = logging.getLogger(__name__)
 
-# A fork takes 30 ms and both processes then copy the memory that they change: for fewer loops it does not pay.
+# A fork takes 30 ms, and then both processes copy the memory that they change. It does not pay for fewer loops.
 FEWEST_LOOPS = 6
 
 
 class CompilesAhead(TritonScheduling):
-    """A scheduling whose kernels processes that are forked from this one may compile before it comes to them."""
+    """A scheduling whose kernels forked workers may compile before this process comes to them."""
 
     def compile_for_others(
         self, written: ReusableKernels, compile_kernel: Callable[[str, str], Exception | None]
     ) -> None:
-        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not)."""
+        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source), which returns the error if it
+        cannot.
+        """
         raise NotImplementedError
 
 
 class AheadOfTimeWorkers:
-    """The children that compile the kernels of one graph, which `scheduling` writes; none where they are of no use."""
+    """The workers that compile the kernels of one graph, which `scheduling` writes; there are none where they do not
+    pay.
+    """
 
     def __init__(self, scheduling: CompilesAhead) -> None:
         self._scheduling = scheduling
@@ -73,8 +77,8 @@ class AheadOfTimeWorkers:
 
     @contextlib.contextmanager
     def compiling(self, node: BaseSchedulerNode) -> Iterator[None]:
-        """To be held while the kernel of `node` is written and compiled: the first begins, the last and an error end
-        the children.
+        """Context in which the kernel of `node` is written and compiled. The first node starts the workers; the last
+        one and an error end them.
         """
         if not self._has_begun:
             self._has_begun = True
@@ -91,7 +95,7 @@ class AheadOfTimeWorkers:
             self._end()
 
     def receive(self, written: ReusableKernels) -> None:
-        """Adds the kernels that children have written since the last call to `written`."""
+        """Adds the kernels that workers have written since the last call to `written`."""
         for child in self._children:
             for message in child.messages():
                 if isinstance(message, str):
@@ -129,15 +133,15 @@ class AheadOfTimeWorkers:
 
 
 def _is_possible() -> bool:
-    """Whether a child of this process may compile, and this process finds what it has compiled."""
+    """Whether a worker may compile in a child of this process, and this process finds the result."""
     return (
         hasattr(os, "fork")
-        and sys.platform != "darwin"  # whose own libraries do not survive it
+        and sys.platform != "darwin"  # its own libraries do not survive a fork
         and providers.current_provider().compile_only_driver is not None
         and kernels.mode() == kernels.ON
         and kernels.why_not_used() is None
-        and not V.graph.cpp_wrapper  # whose kernels are not kept
-        and not (tuning.is_wanted() or config.accuracy)  # which run kernels
+        and not V.graph.cpp_wrapper  # its kernels are not kept
+        and not (tuning.is_wanted() or config.accuracy)  # they run kernels
         and not autograd_profiler._is_profiler_enabled
         and not _Child.is_this
     )
@@ -145,7 +149,7 @@ def _is_possible() -> bool:
 
 class _Child:
     """A process that compiles each `count`th of the kernels of `nodes`, from the last but `number` on, until it meets
-    its parent. `reached[0]` is the place among `nodes` that the parent has come to.
+    its parent. `reached[0]` is the index in `nodes` that the parent has come to.
     """
 
     # Set in the child itself.
@@ -156,7 +160,7 @@ class _Child:
         self._reader, writer = Pipe(duplex=False)
         parent = os.getpid()
         with warnings.catch_warnings():
-            # Python 3.12 warns where there are other threads: the child must not need what they hold.
+            # Python 3.12 warns where there are other threads: the child must not need a lock that they hold.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -165,7 +169,7 @@ class _Child:
         self.end = weakref.finalize(self, _end, pid, parent)
 
     def messages(self) -> Iterator[tuple[LoopsKey, PackedKernel] | str]:
-        """What the child has sent since the last call: kernels, and why there is none of some loops."""
+        """Yields what the child has sent since the last call: kernels, and the reasons why some loops have none."""
         try:
             while self._reader.poll():
                 yield self._reader.recv()
@@ -174,7 +178,7 @@ class _Child:
 
 
 def _end(pid: int, parent: int) -> None:
-    """Ends the child `pid` of `parent`, which this process is unless it was forked from it."""
+    """Ends the child `pid`, if this process is its `parent` and not forked from it."""
     if os.getpid() != parent:
         return
     with contextlib.suppress(ChildProcessError):  # somebody waited for all children: it has ended
@@ -191,7 +195,7 @@ def _run(
     parent: int,
     writer: Connection,
 ) -> NoReturn:
-    """What the child does: the kernels of `nodes` at `places`, in this order."""
+    """The work of the child: the kernels of `nodes` at the indices `places`, in this order."""
     try:
         _leave_the_parent_alone()
         sent = _SentKernels(writer)
@@ -202,7 +206,7 @@ def _run(
             _begin_at(scheduling.scheduler, nodes[place])
             try:
                 _compile(scheduling, nodes[place])
-            except Exception as error:  # noqa: BLE001 - the parent says it, and compiles these loops itself
+            except Exception as error:  # noqa: BLE001 - the parent reports it, and compiles these loops itself
                 writer.send(f"{nodes[place].get_name()}: {type(error).__name__}: {error}")
     finally:
         os._exit(0)
@@ -216,7 +220,7 @@ def _compile(scheduling: CompilesAhead, node: BaseSchedulerNode) -> None:
 
 
 def _begin_at(scheduler: Any, node: BaseSchedulerNode) -> None:
-    """Makes the scheduler's state what it is when all before `node` is written."""
+    """Brings the scheduler to the state in which all nodes before `node` are written."""
     scheduler.current_node = node
     scheduler.buffer_names_to_free.clear()
     scheduler.completed_operations.clear()
@@ -225,7 +229,7 @@ def _begin_at(scheduler: Any, node: BaseSchedulerNode) -> None:
 
 
 class _SentKernels(ReusableKernels):
-    """The kernels that a child has written: each is sent to its parent when it is compiled."""
+    """The kernels that a child has written: it sends each to its parent once it is compiled."""
 
     def __init__(self, writer: Connection) -> None:
         super().__init__()
@@ -233,21 +237,21 @@ class _SentKernels(ReusableKernels):
         self._is_compiled = False
 
     def compile(self, name: str, source: str) -> Exception | None:
-        """Compiles the kernel into the cache; returns why not."""
+        """Compiles the kernel into the cache; returns the error if that fails."""
         failure = compile_into_cache(name, source)
         self._is_compiled = failure is None
         return failure
 
     def keep(self, loops: LoopsKey, kernel: NpuKernel) -> bool:
         is_new = super().keep(loops, kernel)
-        # With sizes that vary, writing may have decided something of them, which the parent then would not know of.
+        # With dynamic sizes, writing may have added guards on them, which the parent would not know of.
         if is_new and self._is_compiled and not V.graph.sizevars.shape_env.var_to_range:
             self._writer.send((loops, PackedKernel.of(kernel)))
         return is_new
 
 
 def _leave_the_parent_alone() -> None:
-    """Gives up what the child has of its parent's: the device, signals, output."""
+    """Gives up what the child inherited from its parent: the device, signals, output."""
     _Child.is_this = True
     pkgutil.resolve_name(providers.current_provider().compile_only_driver or "").activate()
     gc.disable()

@@ -1,12 +1,13 @@
-"""Which loops should not become one kernel, although they could: those for which there is no tile.
+"""Which loops must not become one kernel, although Inductor could fuse them: those that have no good tile.
 
-Inductor joins loops to save traffic to memory, and that pays here too. It does not where
+Inductor fuses loops to save memory traffic, and that pays here too. It does not pay where
 
-- the loops see their elements in shapes that no axes refine: each alone has affine addresses, both together have not;
+- the loops view their elements in shapes that have no common axes: each alone has affine addresses, both together have
+  not;
 - so much is alive at once that no tile fits the Unified Buffer whose transfers are worth their start.
 
-An access that Ascend's compiler takes element by element is no reason to split: the scalar core works beside the
-others, so that a kernel of its own would only add a launch and the traffic of its result (docs/tiling.md has the
+An access that Ascend's compiler makes element by element is no reason to split. The scalar core works beside the
+others, so a separate kernel would only add a launch and the memory traffic of its result (docs/tiling.md has the
 numbers).
 """
 
@@ -28,24 +29,24 @@ from inductor_npu.codegen.index.split_points import SplitPoints
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import FILLED
 
-# The fewest elements of a tile: bursts of 1 KiB.
+# The least elements of a tile that is worth it: bursts of 1 KiB.
 _FEWEST_ELEMENTS = 256
 
-# For a bound that is fast to compute: bytes of an item, and values alive beside loads and stores.
+# For a bound that is fast to compute: bytes of an element, and values alive beside loads and stores.
 _ITEM_BYTES = 4
 _VALUES = 8
 
 
 class Fusions:
-    """The decisions of one graph. What was found for some loops is kept: Inductor asks for many pairs, and often."""
+    """The decisions of one graph. Answers are cached by loops, because Inductor asks for many pairs, and often."""
 
     def __init__(self) -> None:
         self._reasons: dict[object, str | None] = {}
 
     def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
-        """Why the loops of both should stay apart; None if there is no reason."""
+        """Returns why the loops of `first` and `second` should stay separate; None if they may be fused."""
         if first.is_foreach() or second.is_foreach():
-            return None  # Inductor asks for each of their loops
+            return None  # Inductor asks again for each of their loops
         nodes = [*first.get_nodes(), *second.get_nodes()]
         if not all(isinstance(node, SchedulerNode) for node in nodes):
             return None
@@ -72,7 +73,7 @@ def _no_room(nodes: Sequence[Any]) -> str | None:
     room = FILLED * providers.current_target().unified_buffer
     tensors = {dependency for node in nodes for dependency in (*node.read_writes.reads, *node.read_writes.writes)}
     if (2 * len(tensors) + _VALUES) * _ITEM_BYTES * _FEWEST_ELEMENTS <= room:
-        return None  # nearly every pair ends here
+        return None  # nearly every pair returns here
     numel, reduction_numel = numels(nodes)
     tile = plan_kernel(SIMDKernelFeatures(list(nodes), numel, reduction_numel), FILLED).tile
     elements = math.prod(tile.blocks.values())
@@ -82,7 +83,7 @@ def _no_room(nodes: Sequence[Any]) -> str | None:
 
 
 def numels(nodes: Sequence[Any]) -> tuple[sympy.Expr, sympy.Expr]:
-    """How many elements the pointwise loops of a kernel have, and its reductions."""
+    """Returns how many elements the pointwise loops of a kernel have, and its reductions."""
     return max(nodes, key=lambda node: int(node.is_reduction())).group[1]
 
 
@@ -91,5 +92,5 @@ def _ranges(node: Any) -> tuple[object, ...]:
 
 
 def _key(nodes: Sequence[Any]) -> object:
-    """Loops by name and by shape, which Inductor may change between two questions."""
+    """Loops by name and by their ranges, which Inductor may change between two questions."""
     return tuple((node.get_name(), _ranges(node)) for node in nodes)

@@ -1,11 +1,12 @@
-"""Loops that were written before in the same graph: those of a second layer like the first need not be written again.
+"""Kernel reuse: loops that repeat earlier ones of the same graph, as a second layer repeats the first, get their
+kernel.
 
-To plan and to write a kernel takes tens of milliseconds; to see that its loops are those of an earlier one, one or two.
-Loops are the same if they do the same operations with the same constants at the same indices of buffers that are alike
-(layout, type, alignment, whether they outlive the kernel, which are written in place of which); buffers are numbered in
-the order in which they are met. What cannot be told from that is written anew: loaded indices, scans, mutated buffers.
-A process that was forked to compile ahead (ahead_of_time.py) sends what it has written of those, too: its loops are
-these.
+Planning and writing a kernel takes tens of milliseconds, recognising its loops one or two. Loops are the same if they
+do the same operations with the same constants at the same indices of buffers that are alike (layout, dtype, alignment,
+whether they outlive the kernel, which are written in place of which). Buffers are numbered in the order in which the
+loops use them. Loops that this key cannot describe are written again: those with loaded indices, scans or mutated
+buffers. An ahead-of-time worker (ahead_of_time.py) sends its kernels for such loops, too; this process recognises them
+by name.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.uncounted import Uncounted
 
-# Operations with the name of a buffer among their arguments (self, name, ...).
+# Operations that have the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
-# What an operation may be given that its equals can be told from, beside numbers.
+# Types of arguments that can be compared, beside numbers.
 _PLAIN = (str, torch.dtype, torch.device, sympy.Basic, type(None))
 _SETS_OF_BUFFERS = ("must_keep_buffers", "store_buffer_names", "removed_buffers", "inplaced_to_remove", "mutations")
-# What writing makes of a kernel, and who launches it needs.
+# The attributes that writing sets on a kernel, and that a launch needs.
 _MADE_BY_WRITING = (
     "args",
     "inductor_meta",
@@ -46,12 +47,12 @@ _MADE_BY_WRITING = (
 
 
 class _NotTold(Exception):
-    """These loops do something that is not compared."""
+    """These loops contain something that the key does not describe."""
 
 
 @dataclass(frozen=True)
 class LoopsKey:
-    """Loops of one kernel: equal keys have the same source. `buffers` are in the order of their numbers in the key."""
+    """The loops of one kernel: equal keys have the same source. `buffers` are in the order of their numbers."""
 
     key: Hashable
     buffers: tuple[str, ...]
@@ -64,18 +65,20 @@ class ReusableKernels:
     _kernels: dict[Hashable, tuple[NpuKernel | PackedKernel, tuple[str, ...]]] = field(default_factory=dict)
 
     def keep(self, loops: LoopsKey, kernel: NpuKernel) -> bool:
-        """Keeps `kernel`, which has been written for `loops`, for others like them; whether none was kept before."""
+        """Keeps `kernel`, which was written for `loops`, for others like them; returns whether none was kept before."""
         if kernel.args.workspace_args or loops.key in self._kernels:
             return False
         self._kernels[loops.key] = kernel, loops.buffers
         return True
 
     def add(self, loops: LoopsKey, kernel: PackedKernel) -> None:
-        """Keeps what another process has written for `loops`."""
+        """Keeps the kernel that another process has written for `loops`."""
         self._kernels.setdefault(loops.key, (kernel, loops.buffers))
 
     def find(self, loops: LoopsKey, features: SIMDKernelFeatures) -> NpuKernel | None:
-        """The kernel of earlier loops like these of `features`, with the buffers of these; None if there is none."""
+        """Returns the kernel of earlier loops that equal these of `features`, with the buffers of these; None if there
+        is none.
+        """
         if loops.key not in self._kernels:
             return None
         kernel, buffers = self._kernels[loops.key]
@@ -89,28 +92,28 @@ class ReusableKernels:
 
 
 class _UnpackedKernel(NpuKernel, Uncounted):
-    """A kernel that another process has written: counted where it is used."""
+    """A kernel that another process has written: Inductor counts it where it is used."""
 
 
 def _count() -> None:
-    """Has Inductor's metrics count the use of a kernel that is not written anew, by an empty one that is."""
+    """Has Inductor's metrics count a kernel that is reused, by an empty one that is counted in its place."""
     Kernel()
 
 
 @dataclass(frozen=True)
 class PackedKernel:
-    """A written kernel as one process sends it to another one: its plan, and what writing has made of it."""
+    """A written kernel as one process sends it to another: its plan, and the attributes that writing has set."""
 
     plan: KernelPlan
     made: dict[str, Any]
 
     @classmethod
     def of(cls, kernel: NpuKernel) -> PackedKernel:
-        """`kernel`, which is written."""
+        """Packs `kernel`, which is written."""
         return cls(replace(kernel.plan, calls=()), {name: getattr(kernel, name) for name in _MADE_BY_WRITING})
 
     def unpacked(self, features: SIMDKernelFeatures) -> NpuKernel:
-        """The kernel, whose loops are like those of `features`."""
+        """The kernel, for the loops of `features`, which equal its own."""
         lengths = {axis.prefix: axis.length for axis in self.plan.axes.all}
         kernel = _UnpackedKernel(lengths, features=features, plan=self.plan)
         kernel.__dict__.update(self.made)
@@ -118,8 +121,9 @@ class PackedKernel:
 
 
 def key_of_loops(features: SIMDKernelFeatures) -> LoopsKey:
-    """The loops of `features`, as they are before a kernel is written for them. Those that cannot be compared with
-    others are equal to themselves only, in another process that compiles the same graph.
+    """Returns the key of the loops of `features`; call it before a kernel is written for them, which changes them.
+
+    Loops that cannot be compared equal only themselves, in another process that compiles the same graph.
     """
     numbers: dict[str, int] = {}
     try:
@@ -183,7 +187,7 @@ def _operations(graph: torch.fx.Graph, numbers: dict[str, int]) -> Hashable:
 
 
 def _argument(argument: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
-    """What equals only its like: 1, 1.0 and True differ, and 0.0 and -0.0; a NaN is equal to itself."""
+    """A key that equals only its like: 1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN equals itself."""
     if isinstance(argument, torch.fx.Node):
         return ("value", places[argument])
     if isinstance(argument, (tuple, list)):
@@ -201,7 +205,7 @@ def _argument(argument: Any, places: Mapping[torch.fx.Node, int]) -> Hashable:
 
 
 def _buffer(name: str) -> Hashable:
-    """All that a kernel's source may say of a buffer."""
+    """All properties of a buffer on which a kernel's source may depend."""
     graph, scheduler = V.graph, V.graph.scheduler
     layout: Any = graph.get_buffer(name).get_layout()
     if type(layout) is not ir.FixedLayout or name in scheduler.mutation_real_name or name in scheduler.mutation_renames:
@@ -218,7 +222,7 @@ def _buffer(name: str) -> Hashable:
 
 
 def _lifetimes(features: SIMDKernelFeatures) -> tuple[bool, ...]:
-    """Of each buffer that is written whether nobody needs it once these loops have ended."""
+    """For each buffer that is written: whether nothing needs it once these loops have ended."""
     scheduler = V.graph.scheduler
     written = [output.get_name() for node in features.scheduler_nodes() for output in node.get_outputs()]
     loops = OrderedSet(scheduler.name_to_buf[name].defining_op_name() for name in written)
@@ -226,7 +230,7 @@ def _lifetimes(features: SIMDKernelFeatures) -> tuple[bool, ...]:
 
 
 class _Decisions:
-    """Takes, in the place of a kernel, Inductor's decisions which buffers are written where others were."""
+    """Records, in place of a kernel, Inductor's decisions which buffers are written in place of others."""
 
     def __init__(self) -> None:
         self.args = KernelArgs()
@@ -234,7 +238,7 @@ class _Decisions:
 
 
 def _decided_in_place(features: SIMDKernelFeatures) -> Mapping[str, str]:
-    """The buffers that take the memory of others, and these."""
+    """The buffers that take over the memory of others, and those others."""
     decisions = _Decisions()
     with V.set_kernel_handler(decisions):
         for node in NodeScheduleMarker.only_nodes(features.node_schedule):
@@ -243,7 +247,7 @@ def _decided_in_place(features: SIMDKernelFeatures) -> Mapping[str, str]:
 
 
 def _written_in_place(features: SIMDKernelFeatures, numbers: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
-    """The same, by their numbers."""
+    """The same, by the numbers of the buffers."""
     pairs = _decided_in_place(features).items()
     if any(name not in numbers for pair in pairs for name in pair):
         raise _NotTold
@@ -269,7 +273,7 @@ def _with_names(arguments: KernelArgs, names: Mapping[str, str]) -> KernelArgs:
     renamed = KernelArgs()
     renamed.input_buffers = {names[name]: inner for name, inner in arguments.input_buffers.items()}
     renamed.output_buffers = {names[name]: inner for name, inner in arguments.output_buffers.items()}
-    shared: dict[int, Any] = {}  # buffers at one place in memory have one entry together
+    shared: dict[int, Any] = {}  # buffers that share memory share one entry
     for name, place in arguments.inplace_buffers.items():
         if isinstance(place, InplacedBuffer) and id(place) not in shared:
             shared[id(place)] = place._replace(other_names=[names[other] for other in place.other_names])

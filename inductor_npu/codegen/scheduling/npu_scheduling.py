@@ -43,7 +43,7 @@ from inductor_npu.tiling.plan import FILLED, TilePlan
 
 log = logging.getLogger(__name__)
 
-# Elements for each core of a loop whose launch no longer counts: three tiles of 4096, and a bit.
+# Elements for each core of a loop whose launch costs little by comparison: slightly more than three tiles of 4096.
 _LARGE_LOOP = 13_107
 
 
@@ -58,8 +58,8 @@ class _WriteAgain(Exception):
 
 
 class _KernelType:
-    """What stands where a backend of Inductor names the class of its kernels: which class it is depends on the loops,
-    and the kernel on the share of the Unified Buffer that `scheduling` is at.
+    """Stands where an Inductor backend names the class of its kernels. Here the class depends on the loops, and the
+    kernel on the share of the Unified Buffer that `scheduling` tries.
     """
 
     def __init__(self, scheduling: NpuScheduling) -> None:
@@ -73,13 +73,13 @@ class _KernelType:
 
     @staticmethod
     def apply_feature_required_overrides(kernel_features: SIMDKernelFeatures, kernel_kwargs: dict[str, Any]) -> None:
-        """Inductor's choices, which a kernel here does not take, need no corrections."""
+        """Nothing: kernels here do not take the choices of Inductor that this would correct."""
 
 
 class NpuScheduling(CompilesAhead):
     """TritonScheduling for `npu`.
 
-    One feature of Inductor's Triton backend is left out: TRITON_TEMPLATES, because matrix products and convolutions
+    It leaves out one feature of Inductor's Triton backend: TRITON_TEMPLATES, because matrix products and convolutions
     call the eager operator (no copy is made).
     """
 
@@ -110,8 +110,8 @@ class NpuScheduling(CompilesAhead):
     def compile_for_others(
         self, written: ReusableKernels, compile_kernel: Callable[[str, str], Exception | None]
     ) -> None:
-        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source; returns why it could not), in a
-        process that was forked to do so.
+        """Has kernels kept in `written` and compiled by `compile_kernel` (name, source), which returns the error if it
+        cannot. A forked worker calls this.
         """
         self._written, self._compile, self._lookahead = written, compile_kernel, AheadOfTimeWorkers(self)
 
@@ -128,9 +128,10 @@ class NpuScheduling(CompilesAhead):
     can_fuse_horizontal = can_fuse
 
     def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
-        """As Inductor's, without its analysis of how tiles should lie on a GPU: see `get_tiling_and_scores`. Loops come
-        in the order of the graph: that in which they were fused depends on the rest of it, and would make different
-        kernels of equal layers.
+        """As Inductor's, without its analysis of tiles for a GPU: see `get_tiling_and_scores`.
+
+        Loops are in the order of the graph. The order in which they were fused depends on the rest of the graph, and
+        would make different kernels of equal layers.
         """
         with self._lookahead.compiling(node):
             nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
@@ -146,19 +147,19 @@ class NpuScheduling(CompilesAhead):
         """No tiling of Inductor's: a kernel's own axes take its place."""
         return cls.create_tiling([numel], [reduction_numel]), None
 
-    # The loops that a kernel is written for at present, and the kernel.
+    # The loops for which a kernel is being written, and the kernel.
     _loops: LoopsKey
     _kernel: NpuKernel
 
-    # What part of the Unified Buffer tiles may fill, as estimated: a smaller one where the compiler disagrees. It may
-    # do so by far: where elements lie apart, each takes a block of 32 bytes.
+    # Shares of the Unified Buffer that tiles may fill, as estimated: smaller ones where the compiler disagrees. It may
+    # do so by far: elements that are not contiguous take a block of 32 bytes each.
     _shares: tuple[float, ...] = tuple(FILLED / 2**halvings for halvings in range(7))
     _share: float = FILLED
-    # What part they do fill, as estimated.
+    # The share that the present tiles fill, as estimated.
     _filled: float = 0.0
 
     def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
-        """As Inductor's; a kernel that turns out to be too large for the Unified Buffer is written again with smaller
+        """As Inductor's. A kernel that turns out to be too large for the Unified Buffer is written again with smaller
         tiles, where a smaller block of the same kernel is not enough.
         """
         generate = super().codegen_node_schedule
@@ -182,7 +183,9 @@ class NpuScheduling(CompilesAhead):
                 self._share = error.share
 
     def _smaller_share(self) -> float | None:
-        """The next smaller share of the Unified Buffer, for which the present tiles are too large; None for none."""
+        """The next smaller share of the Unified Buffer, for which the present tiles are too large; None if there is
+        none.
+        """
         return next((share for share in self._shares if share < min(self._share, self._filled)), None)
 
     def _note_filled(self, size: int) -> None:
@@ -191,8 +194,8 @@ class NpuScheduling(CompilesAhead):
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
     ) -> list[NpuKernel]:
-        """The one kernel that there is. Inductor's choices are for GPUs; one of them, for scans over long rows, has
-        programs that wait for each other, which NPUs do not promise to work.
+        """The only kernel. Inductor's choices are for GPUs; one of them, for scans over long rows, has programs that
+        wait for each other, which NPUs do not guarantee to finish.
         """
         self._lookahead.receive(self._written)
         known = self._written.find(self._loops, kernel_features)
@@ -200,7 +203,9 @@ class NpuScheduling(CompilesAhead):
         return [self._kernel]
 
     def kernel_of(self, features: SIMDKernelFeatures, tiling_scores: Any = None) -> NpuKernel:
-        """The kernel of `features`, with axes and tiles of its own."""
+        """Returns the kernel of `features`, with axes and tiles of its own: a KernelOfSubdomains where predicates split
+        its axes.
+        """
         with timed(Phase.TILING):
             plan = plan_kernel(features, self._share)
             loops = tile_loops(features, plan, self._share)
@@ -218,7 +223,7 @@ class NpuScheduling(CompilesAhead):
         return kernel_with(tile)
 
     def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
-        """As Inductor's, if the kernel is not written yet; of a kernel in pieces each piece is written."""
+        """As Inductor's, unless the kernel is written already. A kernel with subdomains writes each of them."""
         if kernel.source is not None:
             return
         if isinstance(kernel, KernelOfSubdomains):
@@ -226,14 +231,14 @@ class NpuScheduling(CompilesAhead):
         super().codegen_node_schedule_with_kernel(node_schedule, kernel)
 
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
-        """The source of a kernel that nobody else will use, with functions that make its inputs and launch it."""
+        """The source of a kernel for timing only, with functions that make its inputs and launch it."""
         self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
         with V.set_kernel_handler(kernel), inductor_config.patch(benchmark_kernel=True):
             return kernel.codegen_kernel()
 
     def codegen_combo_kernel(self, combo_kernel_node: ForeachKernelSchedulerNode) -> None:
-        """One kernel for many loops over different tensors, as far as that pays; a combo kernel that does not compile
-        becomes a kernel for each of its loops.
+        """Writes one kernel for many loops over different tensors, as far as that pays. A combo kernel that does not
+        compile becomes a kernel for each of its loops.
         """
         with self._lookahead.compiling(combo_kernel_node):
             for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
@@ -246,8 +251,8 @@ class NpuScheduling(CompilesAhead):
         self.free_buffers_in_scheduler()
 
     def _combo_groups(self, nodes: Sequence[BaseSchedulerNode]) -> list[list[SIMDKernelFeatures]]:
-        """The loops of each kernel. A tensor that keeps every core busy by itself gets a kernel by itself, which all
-        tensors of that shape share; no kernel has too many arguments.
+        """The loops of each kernel. A tensor that keeps every core busy by itself gets a kernel of its own, which all
+        tensors of its shape share; no kernel has too many arguments.
         """
         groups: list[list[SIMDKernelFeatures]] = []
         together: list[SIMDKernelFeatures] = []
@@ -300,7 +305,7 @@ class NpuScheduling(CompilesAhead):
     def generate_combo_kernel_code(
         self, subkernel_nodes: list[BaseSchedulerNode], *args: Any, **kwargs: Any
     ) -> list[tuple[str, Any, list[BaseSchedulerNode]]]:
-        """(source, kernel, loops) of each kernel, to be timed only (benchmark_combo_kernel)."""
+        """(source, kernel, loops) of each kernel, for timing only (benchmark_combo_kernel)."""
         node_of = {next(iter(self._features_of(node.get_nodes()).scheduler_nodes())): node for node in subkernel_nodes}
         with inductor_config.patch(benchmark_kernel=True):
             return [
@@ -309,7 +314,7 @@ class NpuScheduling(CompilesAhead):
             ]
 
     def codegen_comment(self, node_schedule: Any, *args: Any, **kwargs: Any) -> None:
-        """The user's source lines above a launch, which may be others at each launch; then Inductor's comment."""
+        """The user's source lines above a launch, which may differ at each launch; then Inductor's comment."""
         wrapper = V.graph.wrapper_code
         for line in listing.source_lines(node_schedule):
             wrapper.make_comment(f"{wrapper.comment} {line}")
@@ -328,9 +333,9 @@ class NpuScheduling(CompilesAhead):
     ) -> None:
         """Compiles the kernel now, so that one that cannot be compiled is replaced while its loops are still known.
 
-        The compiled kernel is kept for the generated module, which finds it by its source. Where compilation fails,
-        the module gets the same loops written as eager operators under the same name and with the same arguments, and
-        a warning; with config.strict the error is raised.
+        The compiled kernel is kept for the generated module, which finds it by its source. Where compilation fails, the
+        module gets the same loops as eager operators, under the same name and with the same arguments, and a warning;
+        with config.strict the error is raised.
         """
 
         def define(source: str) -> None:
@@ -348,7 +353,7 @@ class NpuScheduling(CompilesAhead):
             raise _WriteAgain(f"{kernel_name} does not compile", smaller) from failure
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
-            with inductor_config.patch(compile_threads=1):  # it is compiled: no pool of processes need be started
+            with inductor_config.patch(compile_threads=1):  # it is compiled: do not start a pool of processes
                 super()._emit_kernel_to_wrapper(
                     wrapper, kernel, src_code, kernel_name, subs_name, node_schedule, kernel_path, get_kernel_metadata
                 )

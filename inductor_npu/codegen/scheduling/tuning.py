@@ -1,8 +1,8 @@
-"""`max-autotune`: the best of a few tiles, found once for a kernel and a chip and kept on disk.
+"""`max-autotune`: finds the best of a few tiles once for a kernel and a chip, and keeps it on disk.
 
-Candidates are timed on the device where there is one; where there is none, or where config.tune_by says so, the cost
-model ranks them. Either way the module that Inductor writes has one kernel with one tile: what was tried leaves nothing
-behind but an entry in the tile cache, which the next process reads instead of trying again.
+Candidates are timed on the device. Where there is none, or config.tune_by says so, the cost model ranks them. Either
+way Inductor's module has one kernel with one tile: tuning leaves nothing behind but an entry in the tile cache, which
+the next process reads instead of trying again.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from inductor_npu.tiling.plan import KernelSummary, TilePlan
 
 log = logging.getLogger(__name__)
 
-# Tiles that are tried of one kernel, the default one among them.
+# Tiles that are tried for one kernel, including the default one.
 _MOST_CANDIDATES = 8
 
-# Times that differ by less are equal: so much one kernel's time varies from run to run.
+# Times that differ by less count as equal: one kernel's time varies that much from run to run.
 _TOLERANCE = 0.05
 
-# Each tile is timed so often, so long.
+# How often and how long each tile is timed.
 _ROUNDS = 3
 _ROUND_MS = 10
 
-# How candidates are compared: config.tune_by.
+# Values of config.tune_by: how candidates are compared.
 _TIME, _MODEL = "time", "model"
 
-# What the kernel is called in the source of a candidate.
+# The name of the kernel in the source of a candidate.
 _NAME = "triton_"
 
 
@@ -51,10 +51,10 @@ def is_wanted() -> bool:
 
 
 def tuned(work: KernelSummary, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
-    """The best tile of a kernel: `default` or one near it. `source_of` writes the kernel with a tile, with functions
-    that make example inputs and launch it.
+    """Returns the best tile of a kernel: `default` or one near it.
 
-    Raises SettingError if config.tune_by is neither.
+    Candidates fill at most `share` (0 to 1) of the Unified Buffer. `source_of` writes the kernel with a tile, with
+    functions that make example inputs and launch it. Raises SettingError if config.tune_by has an unknown value.
     """
     with timed(Phase.TUNING):
         return _tuned(work, default, share, source_of)
@@ -79,8 +79,10 @@ def _tuned(work: KernelSummary, default: TilePlan, share: float, source_of: Call
 
 
 def nearest(among: Sequence[TilePlan], scores: Sequence[float | None]) -> TilePlan:
-    """The first tile whose score is the least or nearly so; None is a tile without a kernel. The default, which is
-    first, is taken if there is none with a kernel.
+    """Returns the first tile whose score is the least, or nearly so; a score of None stands for a tile without a
+    kernel.
+
+    The default, which is first, is returned if no tile has a kernel.
     """
     least = min((score for score in scores if score is not None), default=0.0)
     for tile, score in zip(among, scores, strict=True):
@@ -90,8 +92,8 @@ def nearest(among: Sequence[TilePlan], scores: Sequence[float | None]) -> TilePl
 
 
 def _fields(source: str, is_timed: bool) -> dict[str, str]:
-    """What decides which tile is best: the kernel, by its source with the default tile; the chip and the versions of
-    all that makes code; where times are taken.
+    """What decides which tile is best: the kernel, by its source with the default tile; the chip, and the versions of
+    all that generates code; where times are taken.
     """
     return {
         "source": hashlib.sha256(source.encode()).hexdigest(),
@@ -102,8 +104,8 @@ def _fields(source: str, is_timed: bool) -> dict[str, str]:
 
 
 def _times(among: Sequence[TilePlan], source: str, source_of: Callable[[TilePlan], str]) -> list[float | None]:
-    """Milliseconds of a launch with each tile, the least of several rounds, so that what else the machine does
-    meanwhile falls on all tiles alike; None where there is no kernel with the tile, or it does not fit after all.
+    """Milliseconds of a launch with each tile, the least of several rounds, so that other load of the machine affects
+    all tiles alike; None where the tile has no kernel, or does not fit after all.
     """
     launches = [_launch_of(tile, source if tile is among[0] else None, source_of) for tile in among]
     times: list[float | None] = [None] * len(among)
