@@ -136,7 +136,7 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
     from inductor_npu.lowering import argmax_positions, complex_copies, moved_constants, search_boundaries
-    from inductor_npu.lowering.graph_passes import stored
+    from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
     register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())

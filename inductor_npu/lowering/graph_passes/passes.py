@@ -17,23 +17,16 @@ from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 from inductor_npu import config, identity
 from inductor_npu.codegen.scheduling import choices
 from inductor_npu.errors import UnknownGraphPassError
-from inductor_npu.lowering.graph_passes import (
-    batch_products,
-    diagonals,
+from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
+from inductor_npu.lowering.graph_passes.indexing import diagonals, short_gathers, short_scatters
+from inductor_npu.lowering.graph_passes.materialisation import materialise
+from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
+from inductor_npu.lowering.graph_passes.products import batch_products, vector_products
+from inductor_npu.lowering.graph_passes.required import (
     donated_results,
     narrow_accumulation,
     overlapping_writes,
-    pool_gradients,
-    repeated_masks,
-    residual_sums,
-    shared_gradients,
-    shared_masks,
-    shared_numbers,
-    short_gathers,
-    short_scatters,
     size_conditions,
-    vector_products,
-    wide_pools,
     written_concatenations,
 )
 
@@ -60,12 +53,6 @@ PASSES: tuple[GraphPass, ...] = (
         name="repeated_masks",
         reason="masks of attention that every layer makes of constants of its own are one",
         apply=repeated_masks.apply,
-    ),
-    # After repeated_masks, which makes several masks one.
-    GraphPass(
-        name="shared_masks",
-        reason="a mask that several layers of attention take is stored once, not for each of them",
-        apply=shared_masks.apply,
     ),
     GraphPass(
         name="batch_products",
@@ -104,22 +91,15 @@ PASSES: tuple[GraphPass, ...] = (
         reason="elements of short rows look for what is written to them, where the scalar core would store by indices",
         apply=short_scatters.apply,
     ),
+    # After all that choose other operators: it goes by what is read and stored in the end. After repeated_masks, which
+    # makes several masks one, whose calls it counts.
     GraphPass(
-        name="shared_numbers",
-        reason="parts of a concatenation that are made of numbers are computed where it is read, not stored for others",
-        apply=shared_numbers.apply,
+        name="materialisation",
+        reason="a value that several kernels take is stored once, or computed in each: what moves fewer bytes",
+        apply=materialise.apply,
     ),
-    GraphPass(
-        name="shared_gradients",
-        reason="a gradient that a batch norm adds up, and later loops need, is stored where fewer bytes move then",
-        apply=shared_gradients.apply,
-    ),
-    GraphPass(
-        name="residual_sums",
-        reason="a sum that a norm and the next sum take is stored where fewer bytes move then",
-        apply=residual_sums.apply,
-    ),
-    # After short_scatters, which leaves fewer operators that write.
+    # After short_scatters, which leaves fewer operators that write, and after materialisation, which gives
+    # concatenations parts of their own, too.
     GraphPass(
         name="overlapping_writes",
         reason="values and indices that lie in the tensor which they are written to are read before it changes",

@@ -9,7 +9,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from tests.graph_passes.calls import KERNEL, calls
+from tests.lowering.graph_passes.calls import KERNEL, calls
 from tests.torch_features import needs_torch
 
 

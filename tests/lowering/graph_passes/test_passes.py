@@ -9,7 +9,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 import inductor_npu.config as config
 from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.lowering.graph_passes.passes import PASSES, NpuGraphPasses, switched_on
-from tests.graph_passes.calls import calls
+from tests.lowering.graph_passes.calls import calls
 
 OPTIONAL = [each.name for each in PASSES if each.optional]
 NEEDED = [each.name for each in PASSES if not each.optional]

@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from inductor_npu.lowering.graph_passes.short_gathers import LONGEST_ROW
+from inductor_npu.lowering.graph_passes.indexing.short_gathers import LONGEST_ROW
 from tests.compile.helpers import check
-from tests.graph_passes.calls import KERNEL, calls
+from tests.lowering.graph_passes.calls import KERNEL, calls
 
 
 def label_score(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch._subclasses import FakeTensorMode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from inductor_npu.lowering.graph_passes import written_concatenations
+from inductor_npu.lowering.graph_passes.required import written_concatenations
 from tests.compile.helpers import check
 
 ROWS, PLACE = torch.arange(12.0).reshape(3, 4), torch.tensor([2])

@@ -9,7 +9,7 @@ from torch._inductor.utils import run_and_get_code
 
 import inductor_npu.config as config
 from tests.compile.helpers import assert_equal, check
-from tests.graph_passes.calls import calls
+from tests.lowering.graph_passes.calls import calls
 
 X = torch.randn(2, 4, 32, 16)
 ROWS, COLUMNS = torch.arange(32), torch.arange(32).flip(0)

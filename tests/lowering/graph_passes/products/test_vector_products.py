@@ -7,7 +7,7 @@ import torch
 
 import inductor_npu.config as config
 from tests.compile.helpers import check
-from tests.graph_passes.calls import KERNEL, calls
+from tests.lowering.graph_passes.calls import KERNEL, calls
 
 
 def scores(query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

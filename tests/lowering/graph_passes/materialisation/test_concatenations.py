@@ -6,7 +6,7 @@ import torch
 
 import inductor_npu.config as config
 from tests.compile.helpers import check
-from tests.graph_passes.calls import KERNEL, calls
+from tests.lowering.graph_passes.calls import KERNEL, calls
 from tests.torch_features import needs_torch
 
 ROWS = torch.randn(2, 17)

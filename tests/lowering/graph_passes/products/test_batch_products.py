@@ -8,7 +8,7 @@ import torch.nn as nn
 
 import inductor_npu.config as config
 from tests.compile.helpers import check
-from tests.graph_passes.calls import KERNEL, calls
+from tests.lowering.graph_passes.calls import KERNEL, calls
 
 
 class Projections(nn.Module):

@@ -15,7 +15,7 @@ import inductor_npu.config as config
 from inductor_npu.lowering.graph_passes.passes import PASSES
 from tests.compile.helpers import assert_equal, check, to_npu
 
-WITHOUT = ",".join(each.name for each in PASSES if each.optional and each.name != "residual_sums")
+WITHOUT = ",".join(each.name for each in PASSES if each.optional and each.name != "materialisation")
 WIDTH = 64
 Norm = Callable[[torch.Tensor], torch.Tensor]
 

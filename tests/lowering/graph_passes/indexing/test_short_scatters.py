@@ -9,9 +9,9 @@ import torch
 from torch._inductor.utils import run_and_get_code, run_fw_bw_and_get_code
 
 import inductor_npu.config as config
-from inductor_npu.lowering.graph_passes.short_scatters import LONGEST_ROW
+from inductor_npu.lowering.graph_passes.indexing.short_scatters import LONGEST_ROW
 from tests.compile.helpers import assert_equal, check
-from tests.graph_passes.calls import KERNEL, calls, count_calls
+from tests.lowering.graph_passes.calls import KERNEL, calls, count_calls
 
 
 def add(x: torch.Tensor, index: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from torch._inductor.utils import run_and_get_code
 
 import inductor_npu.config as config
 from tests.compile.helpers import check
-from tests.graph_passes.calls import KERNEL, calls
+from tests.lowering.graph_passes.calls import KERNEL, calls
 
 # size, stride, padding, dilation of the windows, and the input's lengths
 WINDOWS = [

@@ -1,0 +1,1 @@
+"""Masks of attention that layers make anew."""

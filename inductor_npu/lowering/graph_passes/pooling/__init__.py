@@ -1,0 +1,1 @@
+"""Max pools over windows that overlap, and their gradients."""
