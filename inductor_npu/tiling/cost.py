@@ -20,7 +20,6 @@ PASSES = {
     "where": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "remainder": 4, "fmod": 4, "maximum": 2, "minimum": 2,
 }  # fmt: skip
 REDUCTION_PASSES = 2
-INDIRECT_CYCLES = 128
 TURN_PASSES = 4
 
 

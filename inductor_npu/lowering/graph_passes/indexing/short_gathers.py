@@ -24,13 +24,21 @@ from inductor_npu.lowering.graph_passes.nodes import (
     is_on_npu,
     named_axes,
 )
-from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
-from inductor_npu.tiling.limits import WHOLE_COMPARISON_32
+from inductor_npu.providers import current_target
+from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
 
 _aten = torch.ops.aten
 
-# The longest row for which comparing all of it takes no more cycles than loading one element of it by its index.
-LONGEST_ROW = INDIRECT_CYCLES * WHOLE_COMPARISON_32 // (PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES)
+# Passes of the vector core over a row: to compare, to select, to add.
+_PASSES_OF_A_ROW = PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES
+
+
+def longest_row() -> int:
+    """Elements of the longest row for which comparing all of it takes no more cycles than loading one element of it by
+    its index.
+    """
+    chip = current_target()
+    return chip.indirect_access_cycles * chip.compared_at_once(4) // _PASSES_OF_A_ROW
 
 
 def apply(graph: torch.fx.Graph) -> int:
@@ -54,7 +62,7 @@ def _pays(node: torch.fx.Node) -> bool:
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         return False
     dim %= value.dim()
-    if indices.shape != (*value.shape[:dim], 1, *value.shape[dim + 1 :]) or value.shape[dim] > LONGEST_ROW:
+    if indices.shape != (*value.shape[:dim], 1, *value.shape[dim + 1 :]) or value.shape[dim] > longest_row():
         return False
     return any(_is_reduced(each, dim) for each in _of_this_shape(rows))
 

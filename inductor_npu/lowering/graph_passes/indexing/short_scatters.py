@@ -30,8 +30,9 @@ from inductor_npu.lowering.graph_passes.nodes import (
     is_on_npu,
     memory_of,
 )
-from inductor_npu.tiling.cost import INDIRECT_CYCLES, PASSES, REDUCTION_PASSES
-from inductor_npu.tiling.limits import BURST, EXACT_IN_FLOAT32, SHORTEST_ROW, WHOLE_COMPARISON_32
+from inductor_npu.providers import current_target
+from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
+from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -41,9 +42,13 @@ _JOINS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 # Passes of the vector core over a pair of an element and an index: to compare, to select, to add.
 _PASSES_OF_A_PAIR = PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES
 
-# The longest row for which looking at all indices takes a quarter of the cycles of storing an element by each of them:
-# on the embedded NPU the scalar core is not that slow.
-LONGEST_ROW = INDIRECT_CYCLES * WHOLE_COMPARISON_32 // _PASSES_OF_A_PAIR // 4
+
+def longest_row() -> int:
+    """Elements of the longest row for which looking at all indices takes a quarter of the cycles of storing an element
+    by each of them: on the embedded NPU the scalar core is not that slow.
+    """
+    chip = current_target()
+    return chip.indirect_access_cycles * chip.compared_at_once(4) // _PASSES_OF_A_PAIR // 4
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ def _index_put(node: torch.fx.Node) -> Scatter | None:
     target = into.meta["val"]
     count = max(index.meta["val"].dim() for index in nodes)
     inner = target.shape[given[-1] + 1 :]
-    if source.meta["val"].dim() != given[0] + count + len(inner) or math.prod(inner) >= SHORTEST_ROW:
+    if source.meta["val"].dim() != given[0] + count + len(inner) or math.prod(inner) >= current_target().shortest_row:
         return None  # rows are written as rows
     if count != 1:  # sums over several axes in short rows are not vectorised well by Ascend's compiler
         return None
@@ -155,7 +160,7 @@ def _pays(scatter: Scatter) -> bool:
         return False
     if any(map(_joins_short_rows, scatter.indices)):
         return False
-    if scatter.row <= LONGEST_ROW:
+    if scatter.row <= longest_row():
         return scatter.written < EXACT_IN_FLOAT32
     # A comparison for each element of what is made in the graph anyway. What is given may be changed in place instead.
     is_given = any(each.op == "placeholder" for each in memory_of(scatter.into))
@@ -169,7 +174,7 @@ def _joins_short_rows(index: torch.fx.Node) -> bool:
     if index.target not in _JOINS or all(each.op == "placeholder" for each in memory_of(index)):
         return False
     rows = index.all_input_nodes[0].meta["val"]
-    is_short = rows.dim() > 0 and 1 < rows.shape[-1] < BURST // rows.dtype.itemsize
+    is_short = rows.dim() > 0 and 1 < rows.shape[-1] < current_target().burst_bytes // rows.dtype.itemsize
     return is_short and rows.shape[-1] != index.meta["val"].shape[-1]
 
 

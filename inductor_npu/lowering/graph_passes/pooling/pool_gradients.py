@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from inductor_npu.lowering.graph_passes.nodes import along, called, convert, counted, filled, in_place_of, is_on_npu
-from inductor_npu.tiling.limits import SHORTEST_ROW
+from inductor_npu.providers import current_target
 
 _aten = torch.ops.aten
 _OTHER_SHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.unsqueeze.default)
@@ -102,7 +102,10 @@ def _axes(indices: torch.fx.Node) -> list[Windows]:
 
 def _pays(axes: Sequence[Windows]) -> bool:
     """Not for rows shorter than a block of the Unified Buffer, each of which would take one."""
-    return axes[-1].count >= SHORTEST_ROW and math.prod(len(axis.shifts) for axis in axes) <= _MOST_WINDOWS
+    return (
+        axes[-1].count >= current_target().shortest_row
+        and math.prod(len(axis.shifts) for axis in axes) <= _MOST_WINDOWS
+    )
 
 
 def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node, indices: torch.fx.Node) -> None:

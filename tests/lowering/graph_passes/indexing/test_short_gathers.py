@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from inductor_npu.lowering.graph_passes.indexing.short_gathers import LONGEST_ROW
+from inductor_npu.lowering.graph_passes.indexing.short_gathers import longest_row
 from tests.compile.helpers import check
 from tests.lowering.graph_passes.calls import KERNEL, calls
 
@@ -62,7 +62,7 @@ def test_a_row_that_is_not_read_whole_keeps_its_load() -> None:
 
 
 def test_longer_rows_keep_their_load() -> None:
-    scores = torch.randn(2, LONGEST_ROW + 1)
+    scores = torch.randn(2, longest_row() + 1)
     check(label_score, scores, labels_of(scores))
 
 

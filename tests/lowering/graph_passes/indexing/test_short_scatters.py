@@ -9,7 +9,7 @@ import torch
 from torch._inductor.utils import run_and_get_code, run_fw_bw_and_get_code
 
 import inductor_npu.config as config
-from inductor_npu.lowering.graph_passes.indexing.short_scatters import LONGEST_ROW
+from inductor_npu.lowering.graph_passes.indexing.short_scatters import longest_row
 from tests.compile.helpers import assert_equal, check
 from tests.lowering.graph_passes.calls import KERNEL, calls, count_calls
 
@@ -93,16 +93,16 @@ def test_conditions_are_written_as_any_value() -> None:
 
 def test_one_index_a_row_takes_no_sum_and_any_row() -> None:
     def one_hot(index: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(index.shape[0], 5 * LONGEST_ROW, device=index.device).scatter(1, index, y)
+        return torch.zeros(index.shape[0], 5 * longest_row(), device=index.device).scatter(1, index, y)
 
-    assert calls(one_hot, torch.randint(0, 5 * LONGEST_ROW, (6, 1)), torch.randn(6, 1)) == {KERNEL: 1}
+    assert calls(one_hot, torch.randint(0, 5 * longest_row(), (6, 1)), torch.randn(6, 1)) == {KERNEL: 1}
 
 
 def test_one_index_into_a_long_input_changes_one_element_in_place() -> None:
     def mark(x: torch.Tensor, index: torch.Tensor, y: torch.Tensor) -> None:
         x.index_put_((index,), y)
 
-    x, index, y = torch.randn(5 * LONGEST_ROW), torch.tensor([-7]), torch.randn(1)
+    x, index, y = torch.randn(5 * longest_row()), torch.tensor([-7]), torch.randn(1)
     on_npu = [operand.to("npu") for operand in (x, index, y)]
     _, (module, *_) = run_and_get_code(torch.compile(mark, fullgraph=True), *on_npu)
     assert count_calls(module) == {KERNEL: 1}
@@ -166,13 +166,13 @@ def test_an_index_before_the_first_place_from_the_end_is_an_error_as_before() ->
         torch.compile(put)(x, index, y).cpu()
 
 
-@pytest.mark.parametrize("row", [LONGEST_ROW, LONGEST_ROW + 1])
+@pytest.mark.parametrize("row", [longest_row(), longest_row() + 1])
 def test_long_rows_are_left_to_stores_by_index(row: int) -> None:
     def with_zeros(index: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.zeros(index.shape[0], row, device=index.device).scatter_add(1, index, y)
 
     _, index, y = operands(torch.float32)
-    assert calls(with_zeros, index, y) == {KERNEL: 1 if row == LONGEST_ROW else 2}
+    assert calls(with_zeros, index, y) == {KERNEL: 1 if row == longest_row() else 2}
 
 
 def test_switched_off_elements_are_stored_by_index() -> None:
