@@ -1,6 +1,4 @@
-"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer, launched with
-little Python.
-"""
+"""A kernel and its block sizes at run time: compiled, fitted to the Unified Buffer, launched with little Python."""
 
 from __future__ import annotations
 
