@@ -1,9 +1,10 @@
-"""Runs as each Python process starts, since inductor_npu.pth names it: lets torch_npu and this package agree in
-whatever order a program imports them.
+"""Runs when each Python process starts, because inductor_npu.pth names it. It lets torch_npu and this package work
+together in whatever order a program imports them.
 
 `import torch` calls us at its end, but torch_npu, imported first, imports torch with such calls switched off. And where
-the embedded NPU was asked for on a machine with torch_npu, only one of the two can be torch's device `npu`. So we have
-to know that torch_npu is about to be imported. Until then nothing is imported here: it costs a process some 100 us.
+the user asked for the embedded NPU on a machine with torch_npu, only one of the two can be torch's device `npu`. So we
+have to know that torch_npu is about to be imported. Until then nothing is imported here: it costs a process about 100
+us.
 """
 
 import sys

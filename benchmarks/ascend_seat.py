@@ -1,7 +1,7 @@
-"""What our launcher saves where torch_npu drives the chip, beside that of Ascend's Triton: `make bench-ascend-seat`.
+"""What our launcher saves over that of Ascend's Triton where torch_npu drives the chip: `make bench-ascend-seat`.
 
-Each side is a process of its own with empty caches, in turn. Kernels run over the stand-in for CANN
-(tests/ascend_seat), whose own time both sides pay: what differs is what a launcher costs the host.
+Each side is a process of its own with empty caches; the sides take turns. Kernels run over the stand-in for CANN
+(tests/ascend_seat), whose own time both sides pay: the difference is the host time of a launcher.
 """
 
 from __future__ import annotations

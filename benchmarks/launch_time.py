@@ -1,8 +1,7 @@
 """(c) Host time of one kernel launch with four arguments and little work: how long the launching thread is busy.
 
-Time is the launching thread's processor time. The clock on the wall would also count the moments in which other
-threads, the stream's own among them, have its processor: on two cores that is up to three times as much, and differs
-from run to run.
+Time is the launching thread's processor time. Wall-clock time would include the moments in which other threads, such as
+the stream's own, use its processor: on two cores that is up to three times as much, and varies from run to run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How time is measured: sides take turns, so that a slow moment of the machine hits all of them, and medians are
+"""How time is measured: the sides take turns, so that a slow moment of the machine affects all of them, and medians are
 compared.
 """
 

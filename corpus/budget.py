@@ -1,6 +1,6 @@
 """`python -m corpus.budget`: does the embedded NPU's check of the Unified Buffer agree with Ascend's compiler?
 
-Each kernel is compiled with several block sizes around the one at which it stops to fit; both say whether it does.
+Each kernel is compiled with several block sizes around the limit, and both say whether it fits.
 """
 
 from __future__ import annotations

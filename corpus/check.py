@@ -1,4 +1,4 @@
-"""Checks the corpus: collects its kernels, compiles each distinct one for a chip, makes a line of each."""
+"""Checks the corpus: collects its kernels, compiles each distinct one for a chip, and makes a line of each."""
 
 from __future__ import annotations
 

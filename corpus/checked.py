@@ -1,4 +1,6 @@
-"""`python -m corpus.checked`: runs the corpus in checked mode, on wish in accuracy mode too; prints kernels' faults."""
+"""`python -m corpus.checked`: runs the corpus in checked mode, optionally also in accuracy mode; prints kernels'
+faults.
+"""
 
 from __future__ import annotations
 

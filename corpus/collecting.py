@@ -1,4 +1,4 @@
-"""From programs to their kernels: each program runs once, in one of a few processes, and what it gave is kept."""
+"""From programs to their kernels: each program runs once, in one of a few processes, and its kernels are kept."""
 
 from __future__ import annotations
 

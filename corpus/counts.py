@@ -2,8 +2,8 @@
 
 Each graph that a program compiles is lowered and scheduled twice, on tensors of `npu`: once with Inductor's own classes
 (TritonScheduling, PythonWrapperCodegen), whose code is counted and dropped, and once with ours, which then runs. Both
-see the same device: its number of cores decides which reductions are split. What Inductor does for CUDA alone is not
-counted: reductions of mixed order, which fuse the two sums of a backward norm from five million elements on, and
+see the same device: its number of cores decides which reductions are split. Features of Inductor for CUDA alone do not
+count: reductions of mixed order, which fuse the two sums of a backward norm from five million elements on, and
 templates of matrix products.
 """
 

@@ -1,4 +1,4 @@
-"""Defects of Ascend's compiler that refuse a kernel for no fault of its own, each with a small kernel that shows it."""
+"""Defects of Ascend's compiler that make it refuse correct kernels, each with a small kernel that shows it."""
 
 from __future__ import annotations
 

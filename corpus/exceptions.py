@@ -1,4 +1,4 @@
-"""Why a kernel of the corpus is no vector code: what no choice of a tile changes, or what is still to be done."""
+"""Why a kernel of the corpus is not vector code: what no choice of a tile changes, or what is still to be done."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`--run`: what Ascend's compiler understood of each kernel of the corpus, executed and compared with the embedded NPU.
+"""`--run`: executes what Ascend's compiler understood of each kernel of the corpus, and compares with the embedded NPU.
 
-Each result is kept as soon as it is known, so that a run that was ended goes on where it was.
+Each result is stored as soon as it is known, so that an interrupted run resumes where it stopped.
 """
 
 from __future__ import annotations

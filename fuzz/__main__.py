@@ -1,4 +1,4 @@
-"""`python -m fuzz`: makes random programs, and keeps those that go wrong."""
+"""`python -m fuzz`: generates random programs, and keeps those that fail."""
 
 from __future__ import annotations
 

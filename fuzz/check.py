@@ -1,5 +1,5 @@
-"""Whether a case compiled does what it does in eager: results, gradients, what it writes into its inputs, and which
-results share memory with an input.
+"""Whether a compiled case behaves as in eager: results, gradients, writes into its inputs, and which results share
+memory with an input.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A program in the making. Each statement is run in eager as it is added: so its shapes, dtypes and values are known to
-the statements that follow, and one that PyTorch refuses is left out.
+"""A program under construction. Each statement runs in eager as it is added, so that the following statements know its
+shapes, dtypes and values, and a statement that PyTorch refuses is left out.
 
-What makes two right compilers differ has to be kept out. Floating-point arithmetic may be rounded otherwise, and a
-comparison, a sort or a rounding to whole numbers makes a jump of it. So the draft knows of each value whether it is
-*exact*: inputs, what only moves elements, and arithmetic on whole numbers so small that nothing is rounded. Statements
-that jump take exact operands.
+Legitimate differences between two correct compilers have to be excluded. Floating-point arithmetic may round
+differently, and a comparison, a sort or a rounding to integers turns that into a jump. So the draft knows of each value
+whether it is *exact*: inputs, what only moves elements, and arithmetic on integers so small that nothing is rounded.
+Discontinuous statements take exact operands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases, drawn by hypothesis: so that it can make a failing one small."""
+"""Cases, drawn by hypothesis so that it can reduce a failing one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Eager that rounds otherwise: how far results move with it is what two right compilers may differ by.
+"""Eager with other roundings: the movement of its results bounds the difference of two correct compilers.
 
-An operation that rounds may give a neighbour of its result in another compiler (a sum in another order, an exponential
-of another library). What follows may magnify that beyond any tolerance: the group norm of equal numbers is 0 where
-their mean is exact, and 316 units of the last place where it is off by one.
+An operation that rounds may give a neighbouring result in another compiler (a sum in another order, an exponential of
+another library). Later operations may magnify that beyond any tolerance: the group norm of equal numbers is 0 where
+their mean is exact, and 316 units in the last place where it is off by one.
 """
 
 from __future__ import annotations

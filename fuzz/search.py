@@ -1,4 +1,4 @@
-"""One process of the fuzzer: draws programs from one seed, checks them, makes the first that fails small."""
+"""One process of the fuzzer: draws programs from one seed, checks them, and reduces the first that fails."""
 
 from __future__ import annotations
 

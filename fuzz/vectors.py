@@ -1,4 +1,4 @@
-"""Code for vectors of another width than the host's, so that what each of them has at a row's end is tried anywhere."""
+"""Code for another vector width than the host's, so that every host tests the row ends of each width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other devices compute and the CPU does not: there it is computed in a wider dtype."""
+"""Operators that other devices support and the CPU does not: the CPU computes them in a wider dtype."""
 
 from __future__ import annotations
 

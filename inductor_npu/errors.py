@@ -41,19 +41,19 @@ class UnknownChipError(UnknownTargetError):
     """torch_npu drives a chip that nobody registered."""
 
     template = (
-        "this machine's chip is called {name!r}, of which no facts are known; INDUCTOR_NPU_TARGET=<name> generates "
-        "code for the most similar of: {known}, or add yours with inductor_npu.target.register_target"
+        "no facts are known about this machine's chip {name!r}; set INDUCTOR_NPU_TARGET to the most similar of: "
+        "{known}, or add yours with inductor_npu.target.register_target"
     )
 
 
 class UnknownGraphPassError(NpuError):
-    """INDUCTOR_NPU_GRAPH_PASSES, or inductor_npu.config.graph_passes, names a pass that is not there."""
+    """INDUCTOR_NPU_GRAPH_PASSES, or inductor_npu.config.graph_passes, names an unknown pass."""
 
     template = "{name!r} is not a graph pass that can be switched; use all, none, or names of: {known}"
 
 
 class MovedSymbolError(NpuError):
-    """A part of torch or Triton that has to be touched is not where it was: a newer version than those tested."""
+    """A part of torch or Triton that a patch needs has moved: the version is newer than those tested."""
 
     template = (
         "{symbol} of this torch or Triton does not fit: {reason}. Without it: {purpose} Install a tested version "
@@ -77,7 +77,7 @@ class ProviderChangeError(NpuError):
 
 
 class PrivateUse1TakenError(NpuError):
-    """Another package already owns torch's one slot for a device from outside."""
+    """Another package already owns torch's only slot for an external device."""
 
     template = (
         "another package has taken torch's PrivateUse1 backend, as device {owner!r}; it stays as it is. Only one such "
@@ -99,12 +99,12 @@ class AscendRefusalError(NpuError):
 
     template = (
         "Ascend's compiler does not compile kernel {kernel}: {reason}. Next: `inductor-npu check` with this program "
-        "makes a report to send to its makers, and says what of the kernel it does not take"
+        "says which part of the kernel it refuses, and writes a report for the compiler's developers"
     )
 
 
 class AccuracyError(NpuError):
-    """In accuracy mode: a kernel gives other results than its operators in eager."""
+    """In accuracy mode: a kernel's results differ from those of its operators in eager."""
 
     template = (
         "kernel {kernel} ({operators}) differs from its operators in eager: {different} of {elements} elements of "
@@ -140,7 +140,7 @@ class DeviceBuildError(NpuError):
 
 
 class LauncherBuildError(NpuError):
-    """What launches kernels on torch_npu's streams does not compile."""
+    """The module that launches kernels on torch_npu's streams does not compile."""
 
     template = (
         "building inductor-npu's kernel launcher for torch_npu failed; kernels are launched by Ascend's Triton, which "
@@ -150,7 +150,7 @@ class LauncherBuildError(NpuError):
 
 
 class CacheDirectoryError(NpuError):
-    """A part in C++ must be built on this machine, and there is nowhere to put it."""
+    """A C++ part must be built on this machine, and no directory can hold it."""
 
     template = (
         "the C++ part of device npu cannot be built in {directory}: {reason}. Set INDUCTOR_NPU_CACHE_DIR to a "
@@ -169,11 +169,11 @@ class CacheSettingError(SettingError):
 
 
 class MemoryFaultError(NpuError):
-    """Base of what checked mode (INDUCTOR_NPU_CHECKED=1) finds a kernel to do to memory."""
+    """Base of the memory faults that checked mode (INDUCTOR_NPU_CHECKED=1) finds."""
 
 
 class OutOfBoundsError(MemoryFaultError):
-    """A kernel touched memory outside of the tensor that it was given."""
+    """A kernel accessed memory outside the tensor that it was given."""
 
     template = (
         "kernel {kernel}{operators} is out of bounds: program {program} {access} {bytes} bytes at byte {offset} of "
@@ -182,12 +182,12 @@ class OutOfBoundsError(MemoryFaultError):
 
 
 class RaceError(MemoryFaultError):
-    """Two programs of one launch touched the same byte, and one of them wrote it."""
+    """Two programs of one launch accessed the same byte, and one of them wrote it."""
 
     template = (
         "kernel {kernel}{operators} has a race between programs: program {program} {access} {bytes} bytes at byte "
-        "{offset} of {argument}, which {other} {other_access} in the same launch; which comes first is not defined. "
-        "Next: let one program do both, use an atomic, or make two launches of it; at {where}"
+        "{offset} of {argument}, which {other} {other_access} in the same launch; their order is undefined. "
+        "Next: let one program do both, use an atomic, or split the launch in two; at {where}"
     )
 
 
@@ -206,7 +206,7 @@ class CacheMissError(NpuError):
 
     template = (
         "INDUCTOR_NPU_CACHE=must-hit, and {what}: {why}. Next: run once with INDUCTOR_NPU_CACHE=on and the same "
-        "settings, or bring the cache here (`inductor-npu cache import FILE`)"
+        "settings, or import a cache (`inductor-npu cache import FILE`)"
     )
 
 
@@ -230,11 +230,11 @@ class DeviceSettingError(SettingError):
 
 
 class NoAscendEnvironmentError(NpuError):
-    """Ascend's compiler is not installed anywhere that is looked at."""
+    """Ascend's compiler is in none of the places that are searched."""
 
     template = (
-        "Ascend's compiler (packages triton-ascend and ascendnpu-ir) was not found; looked at: {looked}. Make an "
-        "environment with it by `{command}` in a checkout of inductor-npu, or set INDUCTOR_NPU_ASCEND_ENV to the "
+        "Ascend's compiler (packages triton-ascend and ascendnpu-ir) was not found; searched: {looked}. Create an "
+        "environment for it with `{command}` in a checkout of inductor-npu, or set INDUCTOR_NPU_ASCEND_ENV to the "
         "folder of an environment that has it"
     )
 
@@ -248,7 +248,7 @@ class AscendPlatformError(NpuError):
 
 
 class BrokenAscendEnvironmentError(NpuError):
-    """There is an environment for Ascend's compiler, and it cannot be used as it is."""
+    """The environment of Ascend's compiler cannot be used as it is."""
 
     template = "the environment of Ascend's compiler at {environment} cannot be used: {reason}. {advice}"
 
@@ -269,9 +269,9 @@ class HivmSyntaxError(NpuError):
 
 
 class UncollectableKernelError(NpuError):
-    """A kernel cannot be taken out of its program to be compiled elsewhere."""
+    """A kernel cannot be extracted from its program to be compiled elsewhere."""
 
-    template = "kernel {kernel} cannot be taken out of its program to be checked: {reason}"
+    template = "kernel {kernel} cannot be extracted from its program to be checked: {reason}"
 
 
 class NoProgramError(NpuError):
@@ -293,7 +293,7 @@ class NoExampleInputsError(NpuError):
 
 
 class OtherTargetError(NpuError):
-    """A check in this process for a chip that its kernels are not generated for."""
+    """A check in this process for another chip than the one for which its kernels are generated."""
 
     template = (
         "this process generates kernels for {own}, so they cannot be checked for {target}: set "

@@ -1,7 +1,7 @@
-"""What decides the generated code beside the graph, by name: our part of Inductor's cache key, and of our own.
+"""What decides the generated code besides the graph, by name: our part of Inductor's cache key, and of our own keys.
 
-Each field is a short text, the same in every process, directory and account with the same versions and settings. The
-functions here never raise: Inductor asks for the key in every process that compiles, for whatever device.
+Each field is a short text, equal in every process, directory and account with the same versions and settings. The
+functions here never raise: Inductor asks for the key in every process that compiles, for any device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of one case, and the file that makes a sweep resumable: one line of JSON a case; the last counts."""
+"""The outcome of one case, and the file that makes a sweep resumable: one line of JSON per case; the last counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order a sweep takes its cases: all operators first, then all dtypes, then more and more samples."""
+"""The order in which a sweep takes its cases: all operators first, then all dtypes, then more and more samples."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs tasks in processes that may crash or hang: a sample costs at most its time limit, and never the sweep.
+"""Runs tasks in processes that may crash or hang: a sample costs at most its time limit, never the sweep.
 
-A worker says which sample it begins and what became of it. One that dies, or holds a sample beyond the limit, is
-replaced, and its task goes on with the sample after that.
+A worker reports which sample it begins, and its outcome. A worker that dies, or exceeds the limit, is replaced, and its
+task continues with the next sample.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The environment of Ascend's compiler, as `make ascend-env` makes it: which Pythons can have it, and what is in it.
 
-`python tools/ascend_env.py supported`, run by the Python that the environment is to be made of, ends with a message
-where the compiler's wheels do not exist for it. `python tools/ascend_env.py ready`, run in the environment, makes the
-compiler's programs runnable and prints one line that names what is there.
+`python tools/ascend_env.py supported`, run by the Python for the environment, ends with a message if the compiler has
+no wheels for it. `python tools/ascend_env.py ready`, run in the environment, makes the compiler's programs executable
+and prints one line that names the contents.
 """
 
 from __future__ import annotations

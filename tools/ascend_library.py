@@ -1,10 +1,10 @@
 """Runs the functions of Ascend's library on the host and records what they ask of the hardware.
 
-The compiler's final IR calls functions of a library that comes with it as LLVM bitcode (`meta_op.aiv.bc`). Which
-instructions such a function issues depends on sizes, strides and addresses, hardly ever on data. Here the bitcode is
+The compiler's final IR calls functions of a library that comes with it as LLVM bitcode (`meta_op.aiv.bc`). The
+instructions of such a function depend on sizes, strides and addresses, hardly ever on data. Here the bitcode is
 compiled for the host, with each hardware instruction replaced by a record of itself and each scalar access to on-chip
-or device memory counted, and then called, in a process of its own (tools/host_process.py). So it can be said, not
-guessed, which calls are loops over single elements, and how many vector instructions and repeats the others take.
+or device memory counted, and then called in a process of its own (tools/host_process.py). This measures, instead of
+guessing, which calls are loops over single elements, and how many vector instructions and repeats the others take.
 
     python -m tools.ascend_library BITCODE CALLEE...      what each callee can issue, by reading its call graph
 

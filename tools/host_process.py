@@ -1,9 +1,9 @@
-"""A process that runs object code of the host and outlives a crash of it: the crash is an error, not the end.
+"""A process that runs object code of the host and survives its crashes: a crash is an error, not the end.
 
 The object code defines `run(slots)`, which takes its arguments from an array of 8-byte slots, and the globals
 `records`, `record_count` and `scalar_count`, which it fills (tools/ascend_library.py writes such code). It sees the
-same memory at each call and in each process: on-chip and device memory at fixed addresses, all zero, with pages on
-either side that may not be touched.
+same memory at each call and in each process: on-chip and device memory at fixed addresses, all zero, between
+inaccessible pages.
 """
 
 from __future__ import annotations

@@ -22,17 +22,24 @@ HEADER = """# Precision
 
 ## The embedded NPU's math functions
 
-Measured by `python -m tools.measure_precision`; errors are in units of the last place (ulp) of the exact result, over
-all finite and special inputs incl. denormals, infinities, NaN and signed zeros, which all give what C's functions give.
-0.5 is correct rounding.
+`python -m tools.measure_precision` measures these errors, in units in the last place (ulp) of the exact result, over
+all finite and special inputs. Denormals, infinities, NaN and signed zeros give what C's functions give. 0.5 is correct
+rounding.
 
-- *vector*: code of our own on vectors, no fast-math assumption.
+- *vector*: our own vector code, without fast-math assumptions.
 - *lanes*: the C library's f64 function, called lane by lane (an f32 result is rounded once from f64). An empty f64
-  column means: not measured here, the C library's own error.
+  column means that the error is the C library's own, not measured here.
 - *vector, rare lanes*: vector code that leaves rare arguments (huge ones, huge quotients) to the C library.
 
 Arithmetic, conversions, integer functions and rounding modes of libdevice are exact, or rounded once as their names
-say. The `fast_` functions are the accurate ones. fp8: overflow gives infinity in e5m2 and the largest number in e4m3fn.
+say. Arithmetic on 16-bit and 8-bit floats is computed in float32 and rounded once. The `fast_` functions are the
+accurate ones. Values beyond the range of fp8:
+
+| Type | Triton kernels of your own | Compiled graphs (as eager) |
+|---|---|---|
+| e5m2 | infinity | infinity |
+| e4m3fn | the largest number | the largest number (NaN before torch 2.13) |
+| fnuz types | refused | NaN; eager operators run these loops |
 
 | function | f32, ulp | how | f64, ulp | how |
 |---|---|---|---|---|
@@ -40,18 +47,20 @@ say. The `fast_` functions are the accurate ones. fp8: overflow gives infinity i
 OPERATORS_HEADER = """
 ## Operators in compiled code
 
-`torch.compile` on npu, float32, against PyTorch in float64 on the CPU; beside it eager PyTorch in float32 on the CPU.
-Where Ascend's compiler has no vector code for a function, compiled code has a form of its own of operations that it
-vectorises (`inductor_npu/runtime/device_functions`), a few units less exact than the C library. *Other kind*: how many
-elements are infinite, NaN or of another sign where the exact result is not. What PyTorch decomposes (sigmoid, gelu,
-...) loses what its formula loses, in eager as well. Reductions of half types accumulate in float32.
-`tests/precision` holds the bounds.
+The table compares `torch.compile` on npu in float32 with PyTorch in float64 on the CPU, and beside it eager PyTorch in
+float32 on the CPU. Where Ascend's compiler has no vector code for a function, compiled code computes it from operations
+that the compiler vectorises (`inductor_npu/runtime/device_functions`), which is a few units less exact than the C
+library. *Other kind* counts the elements that are infinite, NaN or of another sign where the exact result is not. What
+PyTorch decomposes (sigmoid, gelu, ...) loses what its formula loses, in eager as well. Reductions of half types
+accumulate in float32. `tests/precision` holds the bounds.
 
-What more digits would cost, in operations an element: `tan` is the quotient of sine and cosine; within 2 units it takes
-a reduction and a polynomial of its own, and for huge arguments still these two, about 1.7 times as many. `erfc` within
-2 units takes an exponential of a sum of two numbers in place of `exp`, 95 instead of 59. `lgamma` of negative numbers
-adds logarithms that cancel near its zeros; as many digits as eager has there take the sine's logarithm, too, in two
-parts, about 220 instead of 148.
+More digits would cost more operations per element:
+
+- `tan` is the quotient of sine and cosine. An error within 2 units needs its own reduction and polynomial, and still
+  these two for huge arguments: about 1.7 times as many operations.
+- `erfc` within 2 units needs an exponential of a sum of two numbers in place of `exp`: 95 operations instead of 59.
+- `lgamma` of negative numbers adds logarithms that cancel near its zeros. As many digits as eager has there need the
+  sine's logarithm in two parts as well: about 220 operations instead of 148.
 
 | operator | compiled, ulp | other kind | eager, ulp | other kind | |
 |---|---|---|---|---|---|

@@ -1,12 +1,12 @@
-"""Whether the tests notice when the code is wrong: mutates one place of the package at a time and runs what covers it.
+"""Whether the tests notice faults: changes one place of the package at a time, and runs the tests that cover it.
 
     make coverage                                    # which test runs which line: .coverage
     .venv/bin/python -m tools.mutations --seed 1     # 40 mutations, the same for the same seed, code and coverage
 
-A mutation turns one comparison, arithmetic or Boolean operator, or one small number, into another. It is killed if a
+A mutation replaces one comparison, arithmetic or Boolean operator, or one small number, by another. It is killed if a
 test that covers its line fails, or does not end. Tests run from the cheapest on, by `--times` of the run that recorded
-the coverage, so that a mutation is killed soon if at all. The exit status is 0; what survives is a list to be read,
-since a mutation may change nothing that anybody can see.
+the coverage, so that most mutations are killed early. The exit status is 0. The surviving mutations are a list to read,
+since a mutation may have no visible effect.
 """
 
 from __future__ import annotations

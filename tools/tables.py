@@ -1,4 +1,4 @@
-"""Tables that are kept in git: tab-separated, a line for each object of a dataclass, so that changes read well."""
+"""Tables kept in git: tab-separated, one line per object of a dataclass, so that differences are readable."""
 
 from __future__ import annotations
 

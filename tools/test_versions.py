@@ -1,11 +1,11 @@
-"""`make test-versions`: runs the version suite (tests/version_suite.py) with each torch that is named, and writes what
-came of it into the table of README.md.
+"""`make test-versions`: runs the version suite (tests/version_suite.py) with each torch that is named, and writes the
+results into the table of README.md.
 
     python tools/test_versions.py [TORCH ...]              each in an environment of its own, .venv-torch-TORCH
-    python tools/test_versions.py --environment FOLDER     in one that is there, as it is
+    python tools/test_versions.py --environment FOLDER     in an existing environment, unchanged
     python tools/test_versions.py --record "LINE"          a line that a run on another machine has printed
 
-A version that cannot be installed here costs one line and the exit status; its line of the table stays as it was.
+A version that cannot be installed here costs one line and the exit status; its line of the table does not change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums and products of truth values, of few and of many of them: what Inductor unrolls, and what it makes a loop of."""
+"""Sums and products of booleans, few and many: what Inductor unrolls, and what it makes a loop of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Borders whose widths are computed from sizes, and convolutions of what has a border."""
+"""Padding whose widths are computed from sizes, and convolutions of padded tensors."""
 
 from __future__ import annotations
 

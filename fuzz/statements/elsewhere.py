@@ -1,4 +1,4 @@
-"""Operators in dtypes that CUDA has kernels for, and the CPU has not: there they are computed in a wider one."""
+"""Operators in dtypes that CUDA supports and the CPU does not: the CPU computes them in a wider one."""
 
 from __future__ import annotations
 

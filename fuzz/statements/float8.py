@@ -1,5 +1,5 @@
-"""Numbers of eight bits with a fraction: conversions to them, of what is beyond their range, too, and back. PyTorch
-computes with them in other dtypes only.
+"""8-bit floats: conversions to them, also of values beyond their range, and back. PyTorch computes with them in other
+dtypes only.
 """
 
 from __future__ import annotations

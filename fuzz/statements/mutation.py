@@ -1,4 +1,4 @@
-"""Writes into a value that is there: into inputs, copies, and views of both."""
+"""Writes into an existing value: inputs, copies, and views of both."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Gathers that read the last elements of short rows, where a vector is cut off: rows of every length around a vector's,
-and as many values at once as make the compiler run out of registers.
+and enough values at once to make the compiler run out of registers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Elements elsewhere: views, copies in another order, several values joined, borders."""
+"""Movement of elements: views, copies in another order, joins, padding."""
 
 from __future__ import annotations
 

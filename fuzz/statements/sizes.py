@@ -1,4 +1,4 @@
-"""Sizes, and conditions on sizes, as values: numbers in arithmetic, what tensors are filled with, other sizes."""
+"""Sizes, and predicates on sizes, as values: numbers in arithmetic, fill values, other sizes."""
 
 from __future__ import annotations
 

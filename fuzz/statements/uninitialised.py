@@ -1,4 +1,4 @@
-"""Memory that is taken without a value, moved to another device, and written before anything reads it."""
+"""Uninitialised memory, moved to another device, and written before anything reads it."""
 
 from __future__ import annotations
 

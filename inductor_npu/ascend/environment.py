@@ -1,7 +1,7 @@
 """Finds Ascend's compiler: the Python environment that has `triton-ascend` and `ascendnpu-ir`.
 
 `triton-ascend` takes the name `triton`, so the compiler usually lives in an environment of its own, which
-`make ascend-env` makes. Nothing is imported from it here: it is asked in a process of its own.
+`make ascend-env` makes. Nothing is imported from it here: a process of its own reports its contents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Processes in the environment of Ascend's compiler, one a core; one that dies costs only the kernel that it had."""
+"""Processes in the environment of Ascend's compiler, one per core; a process that dies costs only its current
+kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ascend's Triton in a process that compiles for another one: it has a target, and no device."""
+"""Ascend's Triton in a process that compiles for another process: it has a target, and no device."""
 
 from __future__ import annotations
 

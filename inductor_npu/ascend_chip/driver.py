@@ -1,4 +1,4 @@
-"""The driver of Ascend's Triton with launchers of ours, in Triton's table of backends."""
+"""The driver of Ascend's Triton with this package's launchers, in Triton's table of backends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Dynamo's and Inductor's view of torch_npu's device: torch_npu's own, which Dynamo knows by its functions, with what
-Inductor asks of it answered from the target's facts.
+"""Dynamo's and Inductor's view of torch_npu's device: torch_npu's own interface, whose functions Dynamo knows, with
+Inductor's questions answered from the target's facts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How kernels get onto torch_npu's streams: one module of C++ for all signatures, where Ascend's Triton compiles one
-for each, which takes most of the time of a kernel's first compile.
+"""How kernels reach torch_npu's streams: one C++ module for all signatures. Ascend's Triton compiles one for each,
+which takes most of the time of a kernel's first compile.
 
-`launcher_of` is what Triton's driver calls with a kernel (see driver.py). Kernels that need what is not
-here (locks between blocks, prints, SIMT) keep the launcher of Ascend's Triton.
+Triton's driver calls `launcher_of` with a kernel (see driver.py). Kernels that need unsupported features (locks between
+blocks, prints, SIMT) keep the launcher of Ascend's Triton.
 """
 
 from __future__ import annotations

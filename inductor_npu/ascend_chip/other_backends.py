@@ -1,4 +1,4 @@
-"""torch_npu has backends of its own for Inductor, named by an option or a variable: who asks for one is warned."""
+"""Warns users who select one of torch_npu's own Inductor backends, by an option or a variable."""
 
 from __future__ import annotations
 

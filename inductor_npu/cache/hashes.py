@@ -1,9 +1,11 @@
-"""The hashes of torch's and Triton's files, which keys of kernels and graphs have in them: there before needed.
+"""Provides the hashes of torch's and Triton's files, which are part of the keys of kernels and graphs, before their
+use.
 
-Torch's, of thousands of small files, is kept (`library_hashes`) for the next process, and given to torch when the first
-compile begins. Where nobody has kept it, it is taken there and then: another thread would gain nothing, as it and the
-one that traces would wait for each other at each file. Triton's, of a library of 400 MB, another thread takes beside
-Dynamo's tracing: torch 2.13 can do so (`prefetch`) and lets whoever asks meanwhile wait, but does so nowhere by itself.
+torch's hash, over thousands of small files, is stored (`library_hashes`) for the next process, and given to torch when
+the first compile begins. Without a stored hash, it is computed at that moment: another thread would gain nothing, since
+it and the tracing thread would wait for each other at each file. Another thread computes Triton's hash, over a library
+of 400 MB, beside Dynamo's tracing: torch 2.13 has a function for this (`prefetch`), which makes other callers wait, but
+never calls it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The key of a compiled kernel: its source, and all that turns the source into what runs.
+"""The key of a compiled kernel: its source, and all that turns the source into machine code.
 
-The source is a module that Inductor's code generation wrote: the kernel's text, types, sizes, blocks and the device's
-properties are in it, other kernels that it calls are written out in it.
+The source is a module of Inductor's code generation: it contains the kernel's text, types, sizes, blocks, the device's
+properties, and the text of other kernels that it calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compiled kernels in the cache: a generated module gets them without parsing Triton and without running LLVM.
 
-An entry is Inductor's own form of a compiled kernel, the one that its compile workers send back: object code, what a
-launch needs, the chosen blocks. It is a pickle, as are Inductor's own caches, and like them code that is trusted.
+An entry is Inductor's own form of a compiled kernel, which its compile workers send back: object code, launch data, the
+chosen blocks. Like the entries of Inductor's own caches, it is a pickle, and therefore trusted code.
 """
 
 from __future__ import annotations

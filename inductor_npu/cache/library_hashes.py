@@ -1,7 +1,7 @@
-"""The key under which the hash of a library's files is kept: found for as long as these are as they were.
+"""The key under which the hash of a library's files is stored: valid as long as the files are unchanged.
 
-What decides it is what their inodes say: names, sizes, times of change, numbers. Looking at torch's takes 0.02 s,
-reading its files 0.15 s. Whatever time a program gives a file that it changed, it cannot choose the inode's.
+The key contains what the files' inodes say: names, sizes, change times, numbers. Reading torch's inodes takes 0.02 s,
+reading its files 0.15 s. A program can set the time of a file that it changed, but not the change time of the inode.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """A folder of entries that many threads, processes and machines may use at once, and anybody may delete at any time.
 
     <folder>/<kind>/<first two digits>/<digest of the key>   an entry: one file, see entry.py
-    <folder>/locks/<kind>-<first two digits>                 who compiles an entry of these digits holds it
+    <folder>/locks/<kind>-<first two digits>                 the lock of whoever compiles an entry of these digits
     <folder>/unfinished/                                     files being written
 
-A file appears whole, by a rename, or not at all; what cannot be read is a miss, what cannot be written is not kept, and
-each warns once. What was not used for longest goes first when there is too much, but never what was used within the
-last minute or is being compiled. Only this user can read what this module makes: an entry of a kernel is code.
+A rename makes a file appear as a whole, or not at all. An unreadable file is a miss, an unwritable one is not stored,
+and each case warns once. Beyond the size limit, the least recently used entries are removed first, but none that was
+used within the last minute or is being compiled. Only this user can read what this module writes: a kernel entry is
+code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Compiling ahead in processes that start at once, such as ranks: one compiles, the others wait, and load.
+"""Compiles ahead in processes that start together, such as ranks: one compiles, the others wait and load.
 
-Who compiles is whoever gets a lock in the cache directory; one that dies lets go of it, and the next takes over. What
-was done leaves a mark there. Locks and marks decide only who waits, never what is compiled or loaded.
+The process that gets a lock in the cache directory compiles. If it dies, it releases the lock and the next process
+takes over. Finished work leaves a mark there. Locks and marks decide only who waits, never what is compiled or loaded.
 """
 
 from __future__ import annotations

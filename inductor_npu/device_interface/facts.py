@@ -1,5 +1,5 @@
-"""What Dynamo and Inductor ask of device `npu` and is answered alike whoever provides it: facts of the target, and what
-PyTorch's own accelerator functions do.
+"""Answers to Dynamo and Inductor that are the same for every provider of `npu`: facts of the target, and PyTorch's own
+accelerator functions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Random operators in checkpoints: what they drew is saved.
+"""Random operators in checkpoints: saves what they drew.
 
-To compute one again, PyTorch keeps the state from which the generator drew, for a fixed list of devices
-(run_and_save_rng_state of torch._prims.rng_prims); others are an error. What is drawn is mostly a few seeds, of which
-the same numbers are computed again.
+To recompute a random operator, PyTorch keeps the state of the generator, for a fixed list of devices
+(run_and_save_rng_state of torch._prims.rng_prims); other devices are an error. What an operator draws is mostly a few
+seeds, from which the same numbers are computed again.
 """
 
 from __future__ import annotations

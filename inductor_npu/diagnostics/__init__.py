@@ -1,1 +1,1 @@
-"""What the package says of itself: compile times, what torch.compile did, what is off on a machine."""
+"""Reports of the package: compile times, what torch.compile did, what is wrong on a machine."""

@@ -1,8 +1,8 @@
-"""Positions of `argmax` and `argmin` in the order of the tensor, not of memory.
+"""Positions of `argmax` and `argmin` in the order of the tensor instead of memory.
 
-Inductor puts the loops of a reduction in the order of memory, also those of argmax and argmin, whose result is a
-position in the order of the loops: `(x.t() + 1).argmax()` is wrong on other devices before torch 2.15, from which on
-Inductor counts positions apart from loops.
+Inductor orders the loops of a reduction by memory, including those of argmax and argmin, whose result is a position in
+loop order. Before torch 2.15, `(x.t() + 1).argmax()` is therefore wrong on other devices. From 2.15 on, Inductor counts
+positions independently of loops.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies of complex tensors, by the eager operator: Triton has no complex numbers.
 
-Inductor leaves operators on complex tensors to eager, by the operator that a node of the graph names. The copies that
-its own rewriting of `diagonal_scatter` and `as_strided_scatter` adds are nodes without an overload, which it overlooks.
+Inductor leaves operators on complex tensors to eager, by the operator that a graph's node names. Its own rewriting of
+`diagonal_scatter` and `as_strided_scatter` adds copies whose nodes name no overload, which it overlooks.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Tensors made of no memory that move to another device: `torch.empty(3).to("npu")`, views of `torch.arange(6)`.
+"""Tensors without input memory that move to another device: `torch.empty(3).to("npu")`, views of `torch.arange(6)`.
 
-`.to(device)` of what reads no memory repeats its loops on that device (`DeviceCopy.create` of Inductor). Of two kinds
-of tensors that is wrong on every device, with torch 2.11 to 2.13 at least:
+Inductor's `.to(device)` of a value that reads no memory repeats its loops on that device (`DeviceCopy.create`). This is
+wrong for two kinds of tensors on every device, at least with torch 2.11 to 2.13:
 
-- An uninitialised tensor is loops over no elements, so that no kernel is made for them, in a buffer that has the
+- An uninitialised tensor consists of loops over no elements, so that no kernel is made for it, in a buffer with the
   tensor's sizes. The loops on the other device gave its shape as (0, 0, 0). Here they know the sizes.
-- A view of a tensor in memory counts as reading what that tensor is computed from, not its memory. Where that is
-  nothing, a kernel of the one device read memory of the other. Here it is a copy of the view that moves.
+- A view of a tensor in memory counts as reading the inputs of that tensor, not its memory. Without such inputs, a
+  kernel of one device read memory of the other. Here a copy of the view moves.
 """
 
 from __future__ import annotations

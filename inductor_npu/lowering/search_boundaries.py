@@ -1,7 +1,7 @@
-"""Boundaries of searches in memory of their own, for versions of torch whose lowering overlooks where a slice begins.
+"""Search boundaries in their own memory, for versions of torch whose lowering overlooks where a slice begins.
 
-`torch.bucketize` and `torch.searchsorted` look their boundaries up by name. In torch 2.11 a slice has the name of the
-tensor that it is a part of, and the search starts at that tensor's first element; a view of a computed tensor is an
+`torch.bucketize` and `torch.searchsorted` look up their boundaries by name. In torch 2.11 a slice has the name of the
+tensor that contains it, so that the search starts at that tensor's first element; a view of a computed tensor is an
 error (https://github.com/pytorch/pytorch/issues/182343).
 """
 

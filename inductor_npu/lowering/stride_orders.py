@@ -1,4 +1,4 @@
-"""Which of two strides is the larger, where both are terms of dynamic sizes."""
+"""Compares two strides that are terms of dynamic sizes."""
 
 from __future__ import annotations
 

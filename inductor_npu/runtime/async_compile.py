@@ -1,8 +1,8 @@
 """Compiles generated kernels in this process.
 
-Inductor's worker processes pay for themselves when one kernel takes seconds in an external assembler. Here a kernel
-takes milliseconds, less than sending it to a worker and loading the result, and a worker has to import torch first.
-What other cores can do instead is said in ahead_of_time.py.
+Inductor's worker processes pay off when a kernel takes seconds in an external assembler. Here a kernel takes
+milliseconds, less than sending it to a worker and loading the result, and a worker has to import torch first.
+ahead_of_time.py describes how other cores take part instead.
 """
 
 from __future__ import annotations

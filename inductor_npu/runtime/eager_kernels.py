@@ -1,4 +1,4 @@
-"""What a kernel that is written as eager operators uses at run time (see eager_kernel.py)."""
+"""Run-time support for a kernel that is written as eager operators (see codegen/fallback/eager_kernel.py)."""
 
 from __future__ import annotations
 

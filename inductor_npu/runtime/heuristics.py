@@ -1,9 +1,9 @@
 """From the blocks that the code generator chose to an autotuner. Generated source imports this module under the name
 `triton_heuristics`.
 
-Each function here is a decorator with the keywords of Inductor's function of the same name; what those say of sizes
-and kinds of loops is in the blocks already. Where Inductor offers several candidates and times them at the first call,
-there is one here: max-autotune compares tiles before (codegen/scheduling/tuning.py).
+Each function here is a decorator with the keywords of Inductor's function of the same name; the blocks already contain
+what these keywords say of sizes and kinds of loops. Where Inductor offers several candidates and times them at the
+first call, there is one here: max-autotune compares tiles earlier (codegen/scheduling/tuning.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From arguments to a launch: Python functions generated for one kernel, so that nothing is decided twice."""
+"""From arguments to a launch: Python functions generated for one kernel, so that each decision is made once."""
 
 from __future__ import annotations
 

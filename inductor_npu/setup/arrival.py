@@ -1,7 +1,8 @@
-"""Steps that need `torch.npu`, which a provider's package may bring later than torch is used, or never.
+"""Steps that need `torch.npu`, which a provider's package may bring after the first use of torch, or never.
 
-The embedded NPU is there with `import torch`. torch_npu is there once it is imported, and on the way it imports Dynamo;
-a folder or a broken installation of that name never brings it. Until then torch works as if nobody had registered.
+The embedded NPU is available with `import torch`. torch_npu is available once it is imported, and its import imports
+Dynamo; a folder or a broken installation of that name never provides it. Until then torch works as if nobody had
+registered.
 """
 
 from __future__ import annotations

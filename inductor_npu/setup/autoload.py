@@ -1,5 +1,5 @@
-"""What happens at the end of `import torch`: the device `npu` gets its name and its Python module; all else waits for
-its first use.
+"""What happens at the end of `import torch`: the device `npu` gets its name and its Python module. All other work waits
+for the first use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Full garbage collections wait until a compile is over.
+"""Defers full garbage collections until a compile is over.
 
-Each walks through every object of the process, of which there are millions once torch is imported. Compiling makes so
-many more that Python begins several, which take some 4% of the time, and all that they could free are cycles of what
-is compiled at present. Young objects are collected as ever; once the compile is over Python collects when it would.
+A full collection visits every object of the process, millions once torch is imported. A compile creates so many more
+that Python starts several collections, which take some 4% of the time and could free only cycles of the current
+compile. Young objects are collected as usual. After the compile, Python collects as it normally would.
 """
 
 from __future__ import annotations

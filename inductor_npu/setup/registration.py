@@ -1,7 +1,7 @@
 """Wires the backend into Dynamo and Inductor: the whole list, in order, on one screen.
 
-Nothing is imported by wiring: each step runs right after the module it needs has been imported by whoever needs it,
-so that `import torch` stays cheap and a process that never compiles pays nothing.
+Wiring imports nothing. Each step runs right after another party has imported the module that the step needs, so that
+`import torch` stays cheap and a process that never compiles pays nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A module `torch_npu` for libraries that look for one before they use an NPU: accelerate, transformers' Trainer.
 
-It is `torch.npu` under the name of the package that brings it on Ascend chips, without that package's own operators. It
-has to be asked for: who finds torch_npu may do other things than use the device (transformers then makes masks of
-numbers boolean, which is wrong for those that are biases).
+It is `torch.npu` under the name of the package for Ascend chips, without that package's own operators. The user has to
+ask for it, because a library that finds torch_npu may do more than use the device (transformers then makes numeric
+masks boolean, which is wrong for biases).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checked mode: whether each kernel of this process is checked for what it does to memory (docs/checked-mode.md)."""
+"""Checked mode: whether this process checks its kernels' memory accesses (docs/checked-mode.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The C++ compiler of this machine, for what is built where it runs, as it depends on torch and Python."""
+"""The C++ compiler of this machine, for code that depends on torch and Python and is therefore built where it runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs a function of ours right after a module of somebody else's has been imported for the first time.
+"""Runs a function of ours right after the first import of a foreign module.
 
 `import torch` has to stay cheap, so nothing of ours may import Inductor, Dynamo or Triton: their registrations wait
 until the user's program imports them. Python has no public event for that; a finder at the front of `sys.meta_path` is
-the supported way to see an import begin.
+the supported way to see the start of an import.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""One call of a user's function or module with example arguments, which leaves as little behind as it can: what
-`inductor_npu.warmup` and `inductor_npu.explain` do.
+"""One call of a user's function or module with example arguments, which leaves as few traces as possible. Used by
+`inductor_npu.warmup` and `inductor_npu.explain`.
 """
 
 from __future__ import annotations

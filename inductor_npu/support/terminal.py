@@ -1,4 +1,4 @@
-"""Where rich's tables and bars go: a terminal, as wide as it is, or a file, as wide as they like."""
+"""Where rich's tables and bars go: a terminal, at its width, or a file, at their own."""
 
 from __future__ import annotations
 

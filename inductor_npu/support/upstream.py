@@ -1,5 +1,5 @@
-"""What the installed torch and Triton do of themselves, asked of their modules and never of their versions: which of
-compat's touches are needed. Nothing here imports Dynamo, Inductor or Triton at module level.
+"""What the installed torch and Triton do themselves, asked of their modules, never of their versions: it decides which
+of compat's patches are needed. Nothing here imports Dynamo, Inductor or Triton at module level.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where this user's files that can be made again are kept."""
+"""The folder for this user's files that can be rebuilt."""
 
 from __future__ import annotations
 

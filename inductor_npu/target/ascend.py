@@ -1,8 +1,8 @@
-"""Ascend's chips: the facts that Ascend's compiler knows of each name that it takes as `--target`.
+"""Ascend's chips: the facts that Ascend's compiler has for each name that it takes as `--target`.
 
-Source: the target spec that bishengir-compile 1.2.0 prints into the HIVM module that it makes of a kernel
-(`#hacc.target_device_spec`: AI_CORE_COUNT, CUBE_CORE_COUNT, VECTOR_CORE_COUNT, UB_SIZE, ...; sizes there are in
-bits). A test compares this table with it. The spec does not say how much memory a chip has nor how fast it is.
+Source: the target spec that bishengir-compile 1.2.0 prints into a kernel's HIVM module (`#hacc.target_device_spec`:
+AI_CORE_COUNT, CUBE_CORE_COUNT, VECTOR_CORE_COUNT, UB_SIZE, ...; sizes there are in bits). A test compares this table
+with it. The spec contains neither the size of a chip's memory nor its bandwidth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiling again what was compiled before: only then do kernels say where they come from."""
+"""Compiles again what was compiled before, because only a fresh compile records the origins of kernels."""
 
 from __future__ import annotations
 

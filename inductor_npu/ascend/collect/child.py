@@ -1,6 +1,6 @@
-"""The process that runs a person's program and collects its kernels; started by `program.py`.
+"""The process that runs the user's program and collects its kernels; started by `program.py`.
 
-`python -m inductor_npu.ascend.collect.child REQUEST`, REQUEST being a `Request` as JSON. Exit status, output and
+`python -m inductor_npu.ascend.collect.child REQUEST`, where REQUEST is a `Request` as JSON. Exit status, output and
 traceback are the program's own.
 """
 

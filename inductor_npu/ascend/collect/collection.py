@@ -1,4 +1,4 @@
-"""What running a program gave: its kernels, what could not be collected, and what the program did with the device."""
+"""The result of running a program: its kernels, what could not be collected, and how it used the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at every launch of a program and keeps each distinct kernel once, with its first launch."""
+"""Observes every launch of a program and keeps each distinct kernel once, with its first launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a person's program in a process of its own, on the embedded NPU, and brings back its kernels."""
+"""Runs the user's program in a process of its own, on the embedded NPU, and brings back its kernels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A Triton kernel as a Python module of its own: its source, its helpers' and the values they refer to.
+"""A Triton kernel as a Python module of its own: its source, its helpers' sources and the values they refer to.
 
-What lives in torch, Triton, this package or Python itself is imported: another environment has it too, in its own
-version. The user's functions are written out, the user's constants as literals. Names are kept where they can be: two
-things of the same name, from two of the user's modules, get different ones.
+What lives in torch, Triton, this package or Python itself is imported, since another environment has it too, in its own
+version. The user's functions are written out, and the user's constants become literals. Names are kept where possible;
+two things of the same name, from two of the user's modules, get different names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What comes out of running a kernel as Ascend's compiler understood it, beside the embedded NPU's result."""
+"""The outcome of running a kernel as Ascend's compiler understood it, compared with the embedded NPU's result."""
 
 from __future__ import annotations
 

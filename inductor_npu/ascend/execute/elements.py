@@ -1,7 +1,7 @@
-"""What one element of an HFusion operation is, as lines of MLIR's own dialects.
+"""The meaning of one element of an HFusion operation, as lines of MLIR's own dialects.
 
-The regions that HFusion's operations carry are not used: some are placeholders (`vnot` is `x xor 0`, a rounding is the
-identity). Where the chip's instruction does not do what the operation's name says, the instruction counts (`shrui`).
+The regions of HFusion's operations are not used: some are placeholders (`vnot` is `x xor 0`, a rounding is the
+identity). Where the chip's instruction differs from what the operation's name says, the instruction counts (`shrui`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""A kernel's Linalg, as Ascend's front end made it, to LLVM IR for the host.
+"""Lowers a kernel's Linalg, as Ascend's front end made it, to LLVM IR for the host.
 
     Linalg --(Ascend's own HFusion passes)--> HFusion --(meaning.py)--> linalg, scf, arith --(upstream passes)--> LLVM
     IR
 
-`Level.MIDDLE_END` runs the first step whole: what is executed then is the arithmetic that the chip will do (int32
-division by way of fp32, functions as the polynomials that are put for them), still on tensors, before memory is
-planned. `Level.FRONT_END` leaves it out: it is what the kernel's Linalg says. Runs in the Ascend environment
-(bishengir-opt, and the LLVM of its libtriton).
+`Level.MIDDLE_END` runs the whole first step. It executes the arithmetic that the chip will do (int32 division through
+fp32, functions as polynomials), still on tensors, before memory planning. `Level.FRONT_END` leaves the step out, and
+executes the kernel's Linalg. Runs in the Ascend environment (bishengir-opt, and the LLVM of its libtriton).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the operations of Ascend's HFusion dialect compute, written in MLIR's own dialects.
+"""The meaning of operations of Ascend's HFusion dialect, written in MLIR's own dialects.
 
-Upstream MLIR can run `linalg`, `scf`, `arith` and `memref`; what Ascend's compiler adds to them is rewritten here, from
-text to text, operation by operation. elements.py says what each does to an element.
+Upstream MLIR can run `linalg`, `scf`, `arith` and `memref`. Operations that Ascend's compiler adds to these are
+rewritten here, from text to text, one by one. elements.py defines what each does to an element.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Memory for a kernel's arguments, in which nothing beside them can be touched unseen.
+"""Memory for a kernel's arguments, in which every access outside of them is detected.
 
-Each storage lies between pages without access. A storage is rarely a whole number of pages, so it touches one of the
-two fences only; the other side is a strip of known bytes, which must be as it was afterwards. A kernel is run with each
-placement.
+Each storage lies between inaccessible pages. A storage is rarely a whole number of pages, so it touches only one of the
+two; the other side is a strip of known bytes, which must be unchanged afterwards. A kernel runs with each placement.
 """
 
 from __future__ import annotations

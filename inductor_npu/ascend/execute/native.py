@@ -1,7 +1,7 @@
-"""LLVM IR of a kernel, with what it needs around it, as a function in this process.
+"""LLVM IR of a kernel, with the code that it needs around it, as a function in this process.
 
-Around a kernel goes: a loop over the programs of a launch, memory for tiles (taken from an arena that each program gets
-anew), the copy of strided tiles, and the chip's conversions from float to integer.
+That code is a loop over the programs of a launch, memory for tiles (from an arena that each program gets afresh), the
+copy of strided tiles, and the chip's conversions from float to integer.
 """
 
 from __future__ import annotations

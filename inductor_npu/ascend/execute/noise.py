@@ -1,13 +1,13 @@
-"""Random rounding: how much of a kernel's result is rounding error, measured by running it with other roundings.
+"""Random rounding: measures how much of a kernel's result is rounding error, by running it with other roundings.
 
 Two correct compilers add in different orders and use different functions, so their results differ by rounding errors,
-and how large those are depends on the kernel (a difference of large numbers, a long sum). They are measured as in Monte
-Carlo arithmetic: each inexact result of a float operation is moved to one of its neighbours at random. What is exact
-(small integers, products with powers of two) stays exact, so that the kernel still takes the same way.
+whose size depends on the kernel (a difference of large numbers, a long sum). Monte Carlo arithmetic measures them: each
+inexact result of a float operation moves to one of its neighbours at random. Exact results (small integers, products
+with powers of two) stay exact, so that the kernel's control flow is unchanged.
 
-Two errors of the same size cancel in every second run, so that in a few runs they seem to be none (exp(-x) + log(x),
-where that is nearly zero). So in one run all results move away from zero, and in another one upwards: in one of these
-the two add up.
+Two errors of the same size cancel in every second run, so that a few runs may show none (exp(-x) + log(x), where that
+is nearly zero). So in one run all results move away from zero, and in another all move upwards: in one of these the two
+errors add up.
 """
 
 from __future__ import annotations

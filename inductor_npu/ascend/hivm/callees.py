@@ -1,7 +1,7 @@
-"""The functions of Ascend's library that the final IR calls: pipe, instruction, and what is scalar inside and when.
+"""The functions of Ascend's library that the final IR calls: pipe, instruction, and which part is scalar, and when.
 
-Read in the bitcode that the compiler links (`meta_op.aiv.bc`, `meta_op.aic.bc` of ascendnpu-ir 1.2.0): a function of
-this library is one or a few hardware instructions, or, for some types, strides and addresses, a loop over single
+Read from the bitcode that the compiler links (`meta_op.aiv.bc`, `meta_op.aic.bc` of ascendnpu-ir 1.2.0). A function of
+this library is one or a few hardware instructions or, for some types, strides and addresses, a loop over single
 elements that the IR does not show.
 """
 

@@ -1,9 +1,9 @@
-"""What a launch costs, estimated: the final IR's scalar part is executed for the launch's programs, and what its
-operations cost is summed.
+"""Estimates the cost of a launch: executes the final IR's scalar part for the launch's programs, and sums the cost of
+its operations.
 
-Loops and grids are not walked one by one. Of a loop's iterations, and of a grid's programs, those are executed that can
-differ (the first, the last, and halves of what lies between until they agree or grow evenly); the others are taken to
-cost what their neighbours cost.
+It does not execute every iteration and program. Of a loop's iterations, and of a grid's programs, it executes those
+that can differ (the first, the last, and midpoints between until they agree or grow evenly), and assumes that the
+others cost what their neighbours cost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """When a function of Ascend's library falls back to a loop over single elements.
 
-Nearly every function of `meta_op.aiv.bc` tests strides and addresses of its operands first and has a scalar branch. The
-tests were read in the bitcode and are checked against it: `tools/ascend_library.py` runs the bitcode on the host and
-counts scalar accesses. Each guard answers None, or how many elements go one by one (None: unknown) and why.
+Nearly every function of `meta_op.aiv.bc` first tests strides and addresses of its operands, and has a scalar branch.
+The tests were read in the bitcode and are checked against it: `tools/ascend_library.py` runs the bitcode on the host
+and counts scalar accesses. Each guard answers None, or how many elements go one by one (None: unknown) and why.
 """
 
 from __future__ import annotations

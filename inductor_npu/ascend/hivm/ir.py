@@ -1,6 +1,6 @@
 """The final HIVM IR as plain data: functions, regions, operations, memrefs, source lines.
 
-Only what an analysis asks of the IR is modelled; what an operation's text says beyond that stays in `Operation.text`.
+Only what analyses need of the IR is modelled; the remaining text of an operation is in `Operation.text`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the scalar core of an AI core computes: integers, loop bounds, and views of buffers.
 
-Values are Python integers and Buffers; None is a value that is not known, because it depends on data, on an argument
-that was not given, or on the program. Whatever depends on an unknown value is unknown; nothing is guessed here.
+Values are Python integers and Buffers. None is an unknown value: it depends on data, on an argument that was not given,
+or on the program. Whatever depends on an unknown value is unknown; nothing is guessed here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kernel plans on chip: bytes of each memory, buffers that are doubled, loops over tiles."""
+"""A kernel's on-chip plan: bytes of each memory, double-buffered buffers, loops over tiles."""
 
 from __future__ import annotations
 

@@ -1,28 +1,29 @@
 """The final IR's text (`module.hivm.opt.mlir`) as data.
 
-The compiler prints one operation a line, regions opened by `{` at a line's end and closed by `}` at a line's begin;
-that is what is read. Of operations of `_READERS` attributes are read, too; any other has operands, results, types and
-regions. What cannot be read, or would change control flow unseen (branches between blocks), raises HivmSyntaxError with
-the line.
+The compiler prints one operation per line. `{` at a line's end opens a region, `}` at a line's start closes it. For
+operations in `_READERS` the parser also reads attributes; for others it reads operands, results, types and regions.
+Text that cannot be read, or that would change control flow unnoticed (branches between blocks), raises HivmSyntaxError
+with the line.
 
-Attributes of the operations that are understood (an `Index` is a number or a value):
+Attributes of the known operations (an `Index` is a number or a value):
 
-================================ =====================================================================
+================================ =======================================================================
 arith.constant                   value: int, float, bool, or the text of anything else
 arith.cmpi, arith.cmpf           predicate
 affine.apply, .min, .max         map: a function of the operands
 memref.subview                   offsets, sizes, strides: lists of Index; the source is the first operand
 memref.reinterpret_cast          offsets (one), sizes, strides; the source is the first operand
 memref.view                      offset, sizes; the source is the first operand
-memref.collapse_shape,
-memref.expand_shape              groups: the axes of the larger shape behind each axis of the smaller; sizes
-(expand_shape) memref.load, memref.store        memref: Value, indices: list of Index; store: value: Value
+memref.collapse_shape,           groups: for each axis of the smaller shape, the axes of the larger one;
+memref.expand_shape              sizes (expand_shape)
+memref.load, memref.store        memref: Value; indices: list of Index; store: value: Value
 hivm.hir.pointer_cast            addresses: values (bytes); sizes: values of the axes of unknown size
 func.call                        callee
-scf.for                          operands lower, upper, step, initial values; region arguments: variable, carried values
+scf.for                          operands lower, upper, step, initial values; region arguments: variable,
+                                 carried values
 scf.while                        operands initial values; two regions, before and after
-scf.if                           operand condition; one or two regions; attributes: the text of its attributes
-================================ =====================================================================
+scf.if                           operand condition; one or two regions; attributes: the attributes' text
+================================ =======================================================================
 """
 
 from __future__ import annotations

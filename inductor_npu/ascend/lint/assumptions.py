@@ -1,6 +1,7 @@
-"""What a kernel's arguments may be, where nobody launches it: guesses from names, annotations, defaults and use.
+"""The assumed types of a kernel's arguments where nobody launches it: guesses from names, annotations, defaults and
+use.
 
-Each guess is put into words: the lint's findings hold under them.
+Each guess is reported: the lint's findings hold under these assumptions.
 """
 
 from __future__ import annotations

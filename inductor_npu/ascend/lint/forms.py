@@ -1,7 +1,7 @@
-"""How each index of a kernel is made: the step that it takes along each axis of its tile.
+"""How a kernel computes each index: its step along each axis of the tile.
 
-`first + tl.arange(0, 64)` steps by 1, `rows[:, None] * stride + columns[None, :]` by something unknown along axis 0 and
-by 1 along axis 1. What an adapter of Ascend's cannot take apart into such steps is moved element by element.
+`first + tl.arange(0, 64)` steps by 1; `rows[:, None] * stride + columns[None, :]` steps by an unknown number along axis
+0 and by 1 along axis 1. An index that Ascend's adapter cannot decompose into such steps is moved element by element.
 """
 
 from __future__ import annotations

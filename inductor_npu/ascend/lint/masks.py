@@ -1,7 +1,7 @@
 """Which masks limit a transfer on Ascend: intervals of single axes, and their conjunction.
 
 The adapter turns `index < bound`, `<=`, `>=`, `>` of an index that steps by one along one axis, joined by `&`, into the
-size of what is moved. From any other part of a mask on, it moves the whole tile and selects afterwards.
+size of the transfer. With any other part in a mask, it moves the whole tile and selects afterwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules: what Ascend's compiler makes wrong, slow or nothing of, and what to write instead.
+"""The rules: constructs that Ascend's compiler refuses or compiles to wrong or slow code, and what to write instead.
 
 Each was found by compiling kernels with triton-ascend 3.2.0 and ascendnpu-ir 1.2.0 for Ascend910B3. docs/ascend.md has
 this table; `python -m inductor_npu.ascend.lint.rules` prints it.

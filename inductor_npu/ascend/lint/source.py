@@ -1,7 +1,7 @@
 """Kernels of a Python file, without running the file.
 
-Of the file's top level only that is executed which a kernel needs: `import` of Triton, torch and Python's own modules,
-plain constants, and the `@triton.jit` functions themselves; no other decorator, no other statement.
+Only what a kernel needs of the file's top level is executed: `import` of Triton, torch and Python's own modules, plain
+constants, and the `@triton.jit` functions themselves; no other decorator, no other statement.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The least that a launch has to move: each element of device memory that it reads, and each that it writes, once.
+"""The least traffic of a launch: each element of device memory that it reads, and each that it writes, once.
 
-The integer part of the kernel's TTIR (indices, masks, loops) is executed for each program of the grid with numpy, and
-every element that a load or a store reaches is marked. An address that depends on loaded data is not known: then
-tensors count as a whole.
+The integer part of the kernel's TTIR (indices, masks, loops) is executed with numpy for each program of the grid, and
+every element that a load or a store reaches is marked. An address that depends on loaded data is unknown: then tensors
+count as a whole.
 """
 
 from __future__ import annotations

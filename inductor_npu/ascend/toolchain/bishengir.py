@@ -1,8 +1,7 @@
 """Linalg to final HIVM by `bishengir-compile`, without CANN.
 
-The last thing that bishengir-compile does is to hand the final HIVM to `hivmc`, which makes the binary and which only
-CANN has. A stand-in that does nothing lets it end in success; without one it would take the missing program for a
-reason to try again with fewer buffers.
+As its last step, bishengir-compile hands the final HIVM to `hivmc`, which makes the binary and is part of CANN only. A
+stand-in that does nothing lets this step succeed; without one, bishengir-compile would try again with fewer buffers.
 """
 
 from __future__ import annotations

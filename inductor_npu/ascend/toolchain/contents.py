@@ -1,6 +1,6 @@
-"""What a Python environment holds of Ascend's compiler, as plain data. Runs in any Python, imports nothing of ours.
+"""What a Python environment has of Ascend's compiler, as plain data. Runs in any Python, imports nothing of ours.
 
-As a script (`python -I contents.py`) it prints that as JSON: so is another environment asked.
+As a script (`python -I contents.py`) it prints the data as JSON, which is how another environment is queried.
 """
 
 from __future__ import annotations

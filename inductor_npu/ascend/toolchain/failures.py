@@ -1,4 +1,4 @@
-"""A kernel that the compiler does not accept: where, in which words, and whether it refused or crashed."""
+"""A kernel that the compiler does not accept: the stage, the message, and whether it refused or crashed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Follows the spans that `torch._dynamo.utils.dynamo_timed` times, and adds each to the record of its phase.
 
-torch keeps the whole time of each kind of span, those inside it included, and forgets which was inside which. Its log
-of events for Chrome traces is told both: this is that log, which also listens.
+torch keeps the total time of each kind of span, including nested ones, and forgets the nesting. Its log of events for
+Chrome traces receives both; this class is that log, and also listens.
 """
 
 from __future__ import annotations

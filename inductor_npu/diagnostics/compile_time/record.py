@@ -1,4 +1,4 @@
-"""What the compiles of this process took, by graph and phase."""
+"""The time of this process's compiles, by graph and phase."""
 
 from __future__ import annotations
 

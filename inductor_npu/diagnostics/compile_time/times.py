@@ -1,4 +1,4 @@
-"""What one phase of compiling took, and what one graph took."""
+"""The time of one phase of compiling, and of one graph."""
 
 from __future__ import annotations
 

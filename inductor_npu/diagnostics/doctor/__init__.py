@@ -1,1 +1,1 @@
-"""`inductor-npu doctor`: what of this machine decides whether torch.compile on `npu` is ours, and what is off."""
+"""`inductor-npu doctor`: whether this package compiles for `npu` on this machine, and what is wrong."""

@@ -1,4 +1,4 @@
-"""From facts to what is said of them: rows of a table, and a line of advice for each thing that is off."""
+"""From facts to findings: rows of a table, and a line of advice for each problem."""
 
 from __future__ import annotations
 

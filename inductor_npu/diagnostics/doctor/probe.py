@@ -1,4 +1,4 @@
-"""What a program of the user's finds: run in a process of its own, which may fail anywhere, and says how far it came.
+"""Runs a program as a user would, in a process of its own, which may fail anywhere, and reports how far it came.
 
 Each line of standard output that begins with MARK is one fact, `name` and value as JSON.
 """

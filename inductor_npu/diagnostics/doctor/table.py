@@ -1,4 +1,4 @@
-"""Findings as a table, and under it what to do."""
+"""Findings as a table, with advice below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what Dynamo tells of graph breaks and recompiles."""
+"""Reads Dynamo's records of graph breaks and recompiles."""
 
 from __future__ import annotations
 

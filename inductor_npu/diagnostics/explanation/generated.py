@@ -1,7 +1,7 @@
-"""Reads a module that Inductor generated: its kernels, calls of operators and the comments beside them.
+"""Reads a module that Inductor generated: its kernels, operator calls and the comments beside them.
 
-The text is all that there is of a graph that comes from a cache, and the same text as when the graph was generated: so
-both are told in the same way.
+For a graph from a cache, that text is the only source, and it equals the text of the first compile. So both kinds of
+graphs are read in the same way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Listens to torch's structured trace, the log that `TORCH_TRACE` writes and tlparse reads, and makes an explanation.
 
-That log tells everything once, in the order in which it happens: why Dynamo breaks and compiles again, which caches
-were asked, and the code of each graph, from a cache or not. Nobody listens, and nothing is told, outside of a record.
+That log records each event once, in order: the reasons of graph breaks and recompiles, which caches were asked, and the
+code of each graph, from a cache or not. Outside of a record nobody listens, and nothing is logged.
 """
 
 from __future__ import annotations

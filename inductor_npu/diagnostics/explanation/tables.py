@@ -1,4 +1,4 @@
-"""An explanation as tables: one for each thing that there is something to say about."""
+"""An explanation as tables, without the empty ones."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Functions that generated kernels call, written in Triton's own operations: the same text under upstream's Triton on
 the embedded NPU and under Ascend's on the chip.
 
-Ascend's libdevice has few functions, not in the module that Inductor's kernels name, and several lose their digits;
-integers of 64 bits and most integer divisions have no vector instruction. What is here is made of operations that
-Ascend's compiler turns into vector instructions, and takes tiles of any shape as well as single numbers.
+Ascend's libdevice has few functions, in another module than the one that Inductor's kernels name, and several of them
+lose digits. 64-bit integers and most integer divisions have no vector instruction. The functions here consist of
+operations that Ascend's compiler turns into vector instructions. They take tiles of any shape as well as scalars.
 """
 
 from __future__ import annotations

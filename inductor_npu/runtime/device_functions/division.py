@@ -1,7 +1,7 @@
 """Division of int32 numbers.
 
-Ascend divides int32 tiles in fp32, which is right below 2^24 only, and has no remainder. Here the quotient in fp32 is
-only a first guess: what it leaves over is computed exactly, in integers that wrap, and divided once more.
+Ascend divides int32 tiles in fp32, which is exact below 2^24 only, and has no remainder. Here the fp32 quotient is a
+first estimate. Its remainder is computed exactly, in integers that wrap, and divided once more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Exponentials, logarithms, hyperbolic functions and powers of fp32, to a few units of the last place.
+"""Exponentials, logarithms, hyperbolic functions and powers of fp32, to a few units in the last place.
 
-What Triton has on both sides is exp and log. Where a formula in them would cancel, near a function's zero, there is a
-polynomial or the rounding error that was made is put back.
+Both Tritons have exp and log. Where a formula in these would cancel, near a function's zero, a polynomial replaces it,
+or the rounding error is added back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversions to floats of 8 bits beyond their range, as PyTorch has them: those of Triton differ from chip to chip."""
+"""Conversions to 8-bit floats beyond their range, with PyTorch's results: those of Triton differ between chips."""
 
 from __future__ import annotations
 

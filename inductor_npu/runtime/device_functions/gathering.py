@@ -1,7 +1,7 @@
-"""Elements of a tile picked on chip, for generated kernels to call.
+"""On-chip gathers from a tile, for generated kernels to call.
 
-The chip's gather takes floating-point numbers and int8, and Ascend's front end no others; it moves bits, so that others
-travel under the name of a type of their size, and int64 in three parts.
+The chip's gather supports floating-point types and int8, and so does Ascend's front end. It moves bits, so other types
+travel as a supported type of their size, and int64 in three parts.
 """
 
 from __future__ import annotations

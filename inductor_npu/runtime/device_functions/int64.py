@@ -1,7 +1,7 @@
-"""int64 numbers without arithmetic of 64 bits, for which the chip has no vector instruction.
+"""int64 arithmetic without 64-bit instructions, of which the chip's vector unit has few.
 
-What has one: `&`, `|`, `^`, and conversions from and to int32 and fp32. So a number is cut with masks into three limbs
-of 24, 24 and 16 bits, each exact in fp32.
+It has `&`, `|`, `^`, and conversions from and to int32 and fp32. So masks split a number into three limbs of 24, 24
+and 16 bits, each exact in fp32.
 """
 
 from __future__ import annotations

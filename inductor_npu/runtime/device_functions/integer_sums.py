@@ -1,7 +1,7 @@
 """Sums of integers along a dimension of a tile.
 
-Ascend's compiler adds integers one by one: int64 everywhere, int32 in the last 32 bytes of each row. So they are cut in
-limbs of so few bits that their sums are exact in fp32; what these come to is put together afterwards.
+Ascend's compiler adds integers one by one: int64 everywhere, int32 in the last 32 bytes of each row. So each integer is
+split into limbs with so few bits that their sums are exact in fp32; the sums are recombined afterwards.
 """
 
 from __future__ import annotations

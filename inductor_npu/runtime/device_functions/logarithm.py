@@ -1,4 +1,4 @@
-"""The logarithm of an fp32 to more digits than one fp32 has, and what it is made of: numbers split in two."""
+"""The logarithm of an fp32 number with more digits than one fp32 has, and its building blocks: numbers split in two."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Random numbers: Philox 4x32-10, with the values of Triton's own `tl.rand`, `tl.randn` and `tl.randint4x`.
 
-Triton multiplies unsigned numbers of 32 bits to 64; Ascend's compiler does that element by element, and signed. Here
-all is int32 that wraps. Right shifts copy the sign on the chip, whatever the type: a mask follows each.
+Triton multiplies unsigned 32-bit numbers to 64 bits; Ascend's compiler does so element by element, and signed. Here all
+arithmetic is int32 that wraps. On the chip, right shifts copy the sign for every type, so a mask follows each shift.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Scans, sorts and searches of tiles, for generated kernels to call.
 
-Ascend's compiler has a vector form for running sums and products along the first axis of a tile; every other scan, and
-every sort that also tells positions, it makes a loop over single elements. Here they are loops over whole tiles: in
-step k an element of each row is picked by a masked reduction, and all rows move on together.
+Ascend's compiler has a vector form for running sums and products along the first axis of a tile. Every other scan, and
+every sort that also returns positions, becomes a loop over single elements. Here they are loops over whole tiles: in
+step k a masked reduction selects one element of each row, and all rows advance together.
 
 A tile is scanned along `dim`, which is its first or its last dimension; all dimensions are powers of two.
 """

@@ -1,9 +1,9 @@
 """Builds and loads the C++ device of the embedded NPU.
 
 The library is built once for each combination of sources, torch, Python and compiler, under a lock, into the user's
-cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading a library that is there
-already imports nothing but torch. A C++ compiler is all that building needs: no ninja, no setuptools. Objects are kept
-by the hash of what they were compiled from, so that only what changed is compiled again.
+cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading an existing library
+imports nothing but torch. Building needs only a C++ compiler: no ninja, no setuptools. Objects are stored by the hash
+of their sources, so that only changed ones are compiled again.
 
 `python -m inductor_npu.simulator.device` builds it explicitly.
 """

@@ -1,4 +1,4 @@
-"""What the embedded NPU is configured with: the target's facts and the user's environment."""
+"""The embedded NPU's configuration: the target's facts and the user's environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches of kernels that were compiled with checks: each is waited for, and what was found is raised."""
+"""Launches of kernels that were compiled with checks: waits for each launch, and raises the fault found."""
 
 from __future__ import annotations
 

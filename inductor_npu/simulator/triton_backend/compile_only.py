@@ -1,4 +1,4 @@
-"""Triton's driver in a process that compiles for another one: it has a target, and no device."""
+"""Triton's driver in a process that compiles for another process: it has a target, and no device."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Functions of generated kernels that the host does in another way than the chip: by a function of its runtime.
+"""Functions of generated kernels that the host replaces by functions of its runtime.
 
-A kernel for Ascend is written in what Ascend's compiler vectorises. A sort there compares each element of a row with
-all others, which no processor does as fast as it sorts. `device_functions.sort_with_index` is a function of Triton, so
-that its call can be told from the text around it as long as it is not inlined: the compiler asks Triton for that,
-and its code generator makes of the call what `sort_of` says. What the kernel takes of the Unified Buffer is worked out
-from the function's own operations, as for the chip.
+A kernel for Ascend consists of what Ascend's compiler vectorises. A sort there compares each element of a row with all
+others, which is slower on a processor than its own sort. `device_functions.sort_with_index` is a Triton function, so
+that its call is recognisable as long as it is not inlined. The compiler asks Triton not to inline it, and the code
+generator replaces the call as `sort_of` says. The Unified Buffer is still estimated from the function's own operations,
+as for the chip.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels that Triton keeps apart from the ordinary ones, by its official knob for instrumented kernels."""
+"""Keeps instrumented kernels apart from ordinary ones in Triton, by its official knob."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A compiled kernel as Triton stores it: object code behind a header that says how to run it and if it is intact.
+"""A compiled kernel as Triton stores it: object code after a header with launch data and a checksum.
 
-Triton hands the driver nothing but these bytes, so that they carry what registering the kernel needs.
+Triton hands the driver these bytes alone, so they carry what registering the kernel needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What kernels did: a record of every launch, with counters in the kernels that were compiled to count."""
+"""A record of every launch, with the counters of the kernels that were compiled to count."""
 
 from __future__ import annotations
 

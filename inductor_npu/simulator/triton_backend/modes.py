@@ -1,4 +1,4 @@
-"""The modes of a process in which the embedded NPU's kernels are compiled in another way."""
+"""The modes of a process that change how the embedded NPU's kernels are compiled."""
 
 from __future__ import annotations
 

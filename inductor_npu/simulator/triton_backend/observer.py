@@ -1,7 +1,7 @@
-"""Watching launches: whoever observes is called in place of each launch, with the kernel's source and arguments.
+"""Observes launches: an observer is called in place of each launch, with the kernel's source and arguments.
 
-Off by default, and free then: only kernels that are loaded while someone observes get a function in front of their
-launcher. A kernel loaded before that is not seen.
+Observation is off by default, and then costs nothing: only kernels that are loaded while an observer is registered get
+a function in front of their launcher. A kernel loaded earlier is not observed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""N3: what becomes a loop over single elements, addresses excepted."""
+"""N3: what becomes a loop over single elements, except addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N5: what vectorises, and costs more than it has to."""
+"""N5: what vectorises, but costs more than necessary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N1: what Ascend's compiler accepts and makes something else of."""
+"""N1: what Ascend's compiler accepts and compiles to something else."""
 
 from __future__ import annotations
 

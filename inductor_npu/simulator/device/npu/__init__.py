@@ -1,8 +1,8 @@
 """The Python module `torch.npu` of the embedded NPU, with the surface of torch_npu's.
 
-Importing it loads nothing: the C++ device is built or loaded, and opened, by the first function that needs it
-(`_lazy_init`, which PyTorch also calls itself when a tensor is first made on the device). `install` makes it
-`torch.npu`. What torch_npu has beyond it, and why not this one, is in absent.py.
+Importing it loads nothing. The first function that needs the C++ device builds or loads it, and opens it (`_lazy_init`,
+which PyTorch itself also calls for the first tensor on the device). `install` makes the module `torch.npu`. absent.py
+lists what only torch_npu has, and why.
 """
 
 from __future__ import annotations

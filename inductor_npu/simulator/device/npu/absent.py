@@ -1,4 +1,4 @@
-"""What torch_npu's `torch.npu` has and this one has not, with the reason that the error gives."""
+"""The names of torch_npu's `torch.npu` that this one lacks, with the reason that the error gives."""
 
 from __future__ import annotations
 

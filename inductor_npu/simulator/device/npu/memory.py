@@ -1,4 +1,4 @@
-"""Memory of device npu: statistics of its caching allocator and what can be asked of it. All sizes are in bytes."""
+"""Memory of device npu: statistics and queries of its caching allocator. All sizes are in bytes."""
 
 from __future__ import annotations
 

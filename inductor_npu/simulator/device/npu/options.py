@@ -1,7 +1,7 @@
-"""Switches that programs written for Ascend set, with what they mean on the embedded NPU.
+"""Switches that programs written for Ascend set, with their meaning on the embedded NPU.
 
 They choose how CANN, the software below torch_npu, compiles and stores things. A value that describes what this device
-does anyway is taken; another one raises, because it would change nothing.
+does anyway is accepted. Any other value raises, because it would have no effect.
 """
 
 from __future__ import annotations

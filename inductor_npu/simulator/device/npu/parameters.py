@@ -1,9 +1,9 @@
-"""Parameters that move between devices stay the objects that they are, as PyTorch promises for devices of its own list.
+"""Keeps parameters the same objects when they move between devices, as PyTorch does for its own list of devices.
 
-`module.to(device)` gives each parameter the memory of its copy (`parameter.data = copy`) where the operator
-`_has_compatible_shallow_copy_type` says that the one may stand for the other, and puts a new parameter into every place
-where not: tied weights would be trained apart, and an optimizer would go on with the old ones. Devices from outside say
-it by overriding the operator, for which c10/core/TensorImpl.h points to PyTorch's example of such a device.
+`module.to(device)` gives each parameter the memory of its copy (`parameter.data = copy`) if the operator
+`_has_compatible_shallow_copy_type` says that the one may replace the other. If not, it creates a new parameter in every
+place: tied weights would then train apart, and an optimizer would keep the old ones. External devices override the
+operator; c10/core/TensorImpl.h refers to PyTorch's example of such a device.
 """
 
 from __future__ import annotations

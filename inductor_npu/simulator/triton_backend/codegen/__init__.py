@@ -1,4 +1,4 @@
-"""TTIR to vector LLVM IR. `generate` is the way in; docs/architecture.md, section 5, tells the design.
+"""TTIR to vector LLVM IR. `generate` is the entry point; docs/architecture.md, section 5, describes the design.
 
 The rooms, from top to bottom; a module imports from its own room and from those below it:
 
@@ -6,11 +6,11 @@ The rooms, from top to bottom; a module imports from its own room and from those
 - `variants`: operations with code of their own;
 - `nests`: loop nests over tiles;
 - `evaluation`: the value of a tile at a chunk of lanes;
-- `emit`: instructions, and `emit/context.py`, what all that is written for one kernel shares;
-- `planning`: what is decided before a line is written;
-- `rewriting`: changes of the kernel's operations before that;
+- `emit`: instructions, and `emit/context.py`, the state that all code written for one kernel shares;
+- `planning`: what is decided before any text is written;
+- `rewriting`: rewrites of the kernel's operations before that;
 - `analysis`: facts about its operations and values;
-- `forms`: how a value is held.
+- `forms`: how a value is represented.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""libdevice's `fast_` functions: here the accurate ones, which are fast."""
+"""libdevice's `fast_` functions: the accurate functions, which are fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two binary formats that functions are written for, and the operations on their bits."""
+"""The two binary formats for which functions are written, and the operations on their bits."""
 
 from __future__ import annotations
 

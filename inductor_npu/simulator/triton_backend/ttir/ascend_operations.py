@@ -1,8 +1,8 @@
-"""Operations that only Ascend's Triton has, written out in those of every Triton.
+"""Rewrites operations of Ascend's Triton as operations of every Triton.
 
-Where upstream's Triton has functions of its library, Ascend's has operations for its own compiler: `tl.sort`, `tl.flip`
-and `%` of floating-point tiles become `tt.sort`, `tt.flip` and `tt.mod`. Written out, they are what upstream's library
-makes of the same calls: a bitonic network, exchanges of neighbours, and `arith.remf`.
+Where upstream's Triton has library functions, Ascend's has operations for its own compiler: `tl.sort`, `tl.flip` and
+`%` of floating-point tiles become `tt.sort`, `tt.flip` and `tt.mod`. The rewrite gives what upstream's library makes of
+the same calls: a bitonic network, exchanges of neighbours, and `arith.remf`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""In which form Ascend's compiler holds each value of a kernel: a number, an index that only addresses know, a tile.
+"""The form in which Ascend's compiler holds each value of a kernel: a number, an index for addresses only, a tile.
 
-Index arithmetic costs no memory where it only says which elements a load or store moves: `pid * 1024 + arange` becomes
-the offset, sizes and strides of a transfer. It becomes a tile (`needed`) where arithmetic on data reads it.
+Index arithmetic that only says which elements a load or store moves costs no memory: `pid * 1024 + arange` becomes the
+offset, sizes and strides of a transfer. It becomes a tile (`needed`) where arithmetic on data reads it.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""TTIR's text as data: a recursive-descent parser of MLIR's pretty syntax for the dialects that Triton's front end
-emits.
+"""TTIR's text as data: a recursive-descent parser of MLIR's pretty syntax for the dialects of Triton's front end.
 
-Read are `tt`, `arith`, `math`, `scf`, `cf`, `ub` and any other operation that is written in MLIR's generic form,
-`"name"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`, or in the regular one, `name operands
-{attributes} : types`.
+The parser reads `tt`, `arith`, `math`, `scf`, `cf`, `ub`, and any other operation in MLIR's generic form,
+`"name"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`, or in the regular form,
+`name operands {attributes} : types`.
 
-Names of attributes in `Op.attrs` are MLIR's own (those in an attribute dictionary stay as they are), and, for what the
-pretty syntax writes without a name or under another one:
+Names of attributes in `Op.attrs` are MLIR's own (those of an attribute dictionary are unchanged). Where the pretty
+syntax writes an attribute without a name or under another name, they are:
 
-========================
-==================================================================================================== arith.constant
-value: int, float, bool or Dense arith.cmpi, arith.cmpf    predicate: "slt", "ogt", ... arith.*f, math.*
-fastmath: "fast" or a list of flags as text; overflowFlags: "nsw, nuw" tt.get_program_id         axis: 0, 1, 2 (also
-tt.get_num_programs) tt.make_range             start, end tt.load                   cache, evict (keywords as text,
-absent: none), isVolatile, boundaryCheck, padding (1 zero, 2 NaN);
-                          operands pointer, then mask, then other, where present
+========================= ============================================================================================
+arith.constant            value: int, float, bool or Dense
+arith.cmpi, arith.cmpf    predicate: "slt", "ogt", ...
+arith.*f, math.*          fastmath: "fast" or a list of flags as text; overflowFlags: "nsw, nuw"
+tt.get_program_id         axis: 0, 1, 2 (also tt.get_num_programs)
+tt.make_range             start, end
+tt.load                   cache, evict (keywords as text, absent: none), isVolatile, boundaryCheck, padding (1 zero,
+                          2 NaN); operands pointer, then mask, then other, where present
 tt.store                  cache, evict, boundaryCheck; operands pointer, value, then mask where present
 tt.atomic_rmw             rmw_op ("and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exch"), sem, scope;
                           operands pointer, value, then mask where present
@@ -25,11 +25,11 @@ tt.reshape                allow_reorder, efficient_layout (True where present)
 tt.reduce, tt.scan        axis, reverse; one region whose terminator is tt.reduce.return or tt.scan.return
 tt.gather                 axis; operands source, indices
 tt.dot                    inputPrecision ("ieee" where absent), maxNumImpreciseAcc; operands a, b, accumulator
-tt.dot_scaled             lhs, rhs (formats as text), a_scale, b_scale (bool: whether the operand is there), fastMath;
-                          operands a, b, accumulator, then the scales that are there
+tt.dot_scaled             lhs, rhs (formats as text), a_scale, b_scale (bool: whether the operand is present), fastMath;
+                          operands a, b, accumulator, then the scales that are present
 tt.fp_to_fp               rounding: "rtne", "rtz", absent where none is given
 tt.clampf                 propagateNan: "none" or "all"; operands value, minimum, maximum
-tt.print                  prefix, hex, isSigned (a list, one number an operand)
+tt.print                  prefix, hex, isSigned (a list, one number per operand)
 tt.assert, cf.assert      message
 tt.elementwise_inline_asm asm_string, constraints, packed_element, pure
 tt.extern_elementwise     libname, libpath, symbol, pure
@@ -40,15 +40,13 @@ tt.make_tensor_descriptor operands base, shape..., strides...
 tt.descriptor_load        operands descriptor, indices...; tt.descriptor_store: descriptor, value, indices...
 tt.descriptor_gather      operands descriptor, row indices, column; tt.descriptor_scatter: and the value
 scf.for                   unsigned (True where the comparison is); operands lower, upper, step, initial values...; one
-region whose
-                          arguments are the induction variable and the carried values
+                          region whose arguments are the induction variable and the carried values
 scf.if                    operand condition; one or two regions
 scf.while                 operands initial values; regions "before" (ends in scf.condition: condition, values...) and
-"after"
-========================
-====================================================================================================
+                          "after"
+========================= ============================================================================================
 
-Every region of scf ends in its terminator, also where MLIR's text leaves it out.
+Every region of scf ends in its terminator, even where MLIR's text omits it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes over TTIR as data: one function, without operations that nobody needs."""
+"""Passes over TTIR as data: inlining into one function, and dead code elimination."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Facts about the operations of a kernel, found out on demand: nothing here changes or writes anything."""
+"""Facts about the operations of a kernel, computed on demand. Nothing here changes or writes anything."""

@@ -1,4 +1,4 @@
-"""What a reduction or scan combines by, and which elements change nothing in it."""
+"""The combine operation of a reduction or scan, and its identity."""
 
 from __future__ import annotations
 

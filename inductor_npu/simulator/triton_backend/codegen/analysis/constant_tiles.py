@@ -1,7 +1,7 @@
-"""Tiles of numbers that are known when code is written: what follows from ranges and constants alone.
+"""Tiles of numbers known at code-generation time: those that follow from ranges and constants alone.
 
-A place of a gather, or a mask against a constant, is often such a table, however many operations make it. Operations
-are done one by one as the kernel would do them, in the same types.
+The places of a gather, or a mask against a constant, are often such a table, however many operations compute it. The
+operations are evaluated one by one as the kernel would, in the same types.
 """
 
 from __future__ import annotations

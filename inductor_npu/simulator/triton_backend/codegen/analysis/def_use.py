@@ -1,4 +1,4 @@
-"""Who uses each value of a function, which loop counts it, and what range that gives it."""
+"""The users of each value of a function, the loop that counts it, and the range that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is found out about one kernel's values."""
+"""All facts about one kernel's values."""
 
 from __future__ import annotations
 

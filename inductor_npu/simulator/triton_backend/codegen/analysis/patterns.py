@@ -1,4 +1,4 @@
-"""What a tile is made of: its conditions, its axes, what its numbers count."""
+"""The structure of a tile: its conditions, its axes, what its numbers count."""
 
 from __future__ import annotations
 

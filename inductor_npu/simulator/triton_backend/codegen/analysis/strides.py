@@ -1,5 +1,5 @@
-"""How far apart, in elements, neighbours along an axis of a tile of integers or pointers are: chooses the axis to
-vectorise.
+"""The distance, in elements, between neighbours along each axis of a tile of integers or pointers. It decides the axis
+to vectorise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which axis of its operand an axis of a view is."""
+"""Maps an axis of a view to the axis of its operand."""
 
 from __future__ import annotations
 

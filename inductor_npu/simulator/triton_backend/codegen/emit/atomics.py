@@ -1,9 +1,9 @@
 """Atomic read-modify-write, one element at a time: programs run on several threads, so each is a real atomic of the
 host.
 
-A kernel that does little else runs on one thread, where nobody else adds to its memory meanwhile (option `exclusive`):
-what it adds is then read and written like anything else, by whole chunks where addresses are neighbours. That takes a
-tenth of the time, more than several threads give back.
+A kernel that does little else runs on one thread, while nobody else adds to its memory (option `exclusive`). It reads
+and writes its targets like other memory, in whole chunks where addresses are neighbours. That takes a tenth of the
+time, which several threads could not recover.
 """
 
 from __future__ import annotations

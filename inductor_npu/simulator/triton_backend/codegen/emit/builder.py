@@ -1,9 +1,8 @@
 """Writes LLVM IR as text, with value numbering and hoisting built in.
 
-Code is written at *levels*: level 0 is the place in the kernel where statements are being written, each open loop of
-a loop nest adds one level. A pure instruction goes to the innermost level among its operands, so whatever depends on
-outer axes only lands in the outer loop, and an instruction that was written before at a place that dominates is not
-written twice.
+Code is written at *levels*: level 0 is the current place in the kernel, and each open loop of a loop nest adds one
+level. A pure instruction goes to the innermost level among its operands, so that an instruction which depends on outer
+axes only lands in the outer loop. An instruction that was written before at a dominating place is not written again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The checked variant of a kernel says what it will touch of the device's memory, before it does.
+"""The checked variant of a kernel announces each access to device memory before it happens.
 
-Each load, store and atomic calls `npu_check_access` (csrc/memory_check.h) with the addresses of its lanes. Off by
-default: then none of this is in a kernel's code.
+Each load, store and atomic calls `npu_check_access` (csrc/memory_check.h) with the addresses of its lanes. The variant
+is off by default; ordinary kernels have no trace of it.
 """
 
 from __future__ import annotations

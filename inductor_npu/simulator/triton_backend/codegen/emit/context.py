@@ -1,4 +1,4 @@
-"""What all that is written for one kernel shares."""
+"""The state that all code written for one kernel shares."""
 
 from __future__ import annotations
 

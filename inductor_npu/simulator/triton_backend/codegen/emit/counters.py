@@ -1,6 +1,6 @@
-"""The record variant of a kernel counts what it does, in variables on the stack that it adds to its context at its end.
+"""The record variant of a kernel counts its work in stack variables, and adds them to its context at its end.
 
-Off by default: then none of this is in a kernel's code.
+The variant is off by default; ordinary kernels have no trace of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where masks end in a loop: what is learnt while its chunks are written."""
+"""Where masks end in a loop, collected while the loop's chunks are written."""
 
 from __future__ import annotations
 

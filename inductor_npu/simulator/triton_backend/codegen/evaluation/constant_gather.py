@@ -1,7 +1,7 @@
-"""Gathers whose places are known when code is written: neighbours are read as they lie, and shuffled.
+"""Gathers at places known at code-generation time: contiguous reads and shuffles.
 
-Where all chunks follow one pattern (`planning/gather_patterns.py`), a gather is a few contiguous reads of its source,
-which may be a load, a tile in scratch or a computation, and shuffles with constant orders.
+Where all chunks follow one pattern (`planning/gather_patterns.py`), a gather is a few contiguous reads of its source (a
+load, a tile in scratch or a computation), and shuffles with constant orders.
 """
 
 from __future__ import annotations

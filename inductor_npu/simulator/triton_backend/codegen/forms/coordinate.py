@@ -1,8 +1,7 @@
-"""Where in a tile a chunk is: one coordinate an axis.
+"""The position of a chunk in a tile: one coordinate per axis.
 
-A coordinate is an `Index` (or a `Vector` of positions). Splitting an axis gives `Digit`s, whose values are computed
-only if something asks, so that merging them again gives back the very coordinate that was split: chains of reshapes
-cost nothing.
+A coordinate is an `Index` (or a `Vector` of positions). Splitting an axis gives `Digit`s, whose values are computed on
+demand only. Merging them again gives the original coordinate, so that chains of reshapes are free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiles that are kept in scratch: which bytes, and in which order of their elements."""
+"""Tiles that are kept in scratch: their bytes, and the order of their elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value of LLVM's, with what is known of it."""
+"""An LLVM value, with the known facts about it."""
 
 from __future__ import annotations
 

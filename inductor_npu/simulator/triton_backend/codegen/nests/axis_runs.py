@@ -1,4 +1,4 @@
-"""Which axes of a tile one loop walks."""
+"""Which axes of a tile one loop covers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Index set splitting: a mask `position < n` costs nothing up to the last whole chunk before n.
 
-Masked loads and stores are slower than plain ones, on processors without AVX-512 many times so, and a mask is computed
-for each chunk. So a loop over a masked axis is written twice: over the chunks that no mask's edge crosses, as if there
-were no masks, and over the rest, which is short because it ends where all masks are off, if nothing is done there that
-counts (`planning/masked_off.py`).
+Masked loads and stores are slower than plain ones, many times so on processors without AVX-512, and each chunk computes
+its mask. So a loop over a masked axis is written twice: without masks for the chunks that no mask edge crosses, and
+with masks for the short rest. The second loop stops where all masks are off, if it has no effect beyond
+(`planning/masked_off.py`).
 """
 
 from __future__ import annotations

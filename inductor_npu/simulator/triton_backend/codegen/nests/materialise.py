@@ -1,4 +1,4 @@
-"""Loop nests as the plan says, and tiles that are kept in scratch because somebody wants them there."""
+"""Loop nests according to the plan, and tiles that are kept in scratch for their users."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Tiles that lie across a nest: read along the axis that is contiguous in memory, turned in registers, kept in scratch.
+"""Tiles whose contiguous axis differs from the nest's: read along their own axis, transposed in registers, kept in
+scratch.
 
-A nest whose lanes run along one axis would have to gather what lies side by side along another. Blocks of n by n
-elements are read as n vectors instead, transposed by log2(n) rounds of shuffles, and written so that the nest reads
+A nest whose lanes run along one axis would have to gather elements that are contiguous along another. Instead, blocks
+of n by n elements are read as n vectors, transposed by log2(n) rounds of shuffles, and written so that the nest reads
 whole vectors.
 """
 

@@ -1,1 +1,1 @@
-"""What is decided before a line is written: steps and their order, loop nests, what is kept, which axis fills lanes."""
+"""Decisions before any text is written: steps and their order, loop nests, materialised values, the vector axis."""

@@ -1,7 +1,7 @@
-"""Gathers whose places are known when code is written: what a chunk takes, and how wide chunks are for that.
+"""Gathers at places known at code-generation time: what a chunk reads, and how wide chunks are for that.
 
-What a chunk of lanes takes is often the same in every chunk, but for where it begins: every third element, two rows in
-turns.
+Apart from the start, what a chunk of lanes reads is often the same in every chunk: every third element, two rows
+alternately.
 """
 
 from __future__ import annotations

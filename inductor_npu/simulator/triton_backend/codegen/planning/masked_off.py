@@ -1,4 +1,4 @@
-"""What a loop does where masks are off: nothing, if it stores nothing there and what it reduces is the identity."""
+"""Whether a loop has an effect where masks are off: none, if it stores nothing there and reduces the identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels may do their atomics as plain reads and writes."""
+"""Which kernels may perform atomics as plain reads and writes."""
 
 from __future__ import annotations
 

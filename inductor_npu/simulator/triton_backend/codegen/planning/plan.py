@@ -1,9 +1,9 @@
 """Plans a block: which operations share a loop nest, and which values are kept in scratch.
 
-Tensor values are virtual: written where a *root* (a store, an atomic, a reduction, a loop's next value) needs them.
-Neighbouring roots over one tile shape form a group, one loop nest. The plan keeps the order of memory effects: a nest
-computes all that a chunk needs before it writes, so that a load may share a nest with a store only through the same
-offsets; a load whose memory is written before its last use is kept in scratch.
+Tensor values are virtual: they are written where a *root* (a store, an atomic, a reduction, a loop's next value) needs
+them. Neighbouring roots over one tile shape form a group, one loop nest. The plan keeps the order of memory effects. A
+nest computes all that a chunk needs before it writes, so that a load shares a nest with a store only at the same
+offsets. A load whose memory is written before its last use is kept in scratch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a plan is made of: steps, of which most are loop nests, each for a group of roots."""
+"""The parts of a plan: steps, most of which are loop nests, each for a group of roots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop nest need not do: positions at which no store writes."""
+"""Positions that a loop nest can skip, because no store writes there."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Changes of a kernel's operations before its code is planned: what suits the chip becomes what suits the host."""
+"""Rewrites of a kernel's operations before planning: what suits the chip becomes what suits the host."""

@@ -1,4 +1,4 @@
-"""Operations that take the place of others."""
+"""Creates replacement operations."""
 
 from __future__ import annotations
 

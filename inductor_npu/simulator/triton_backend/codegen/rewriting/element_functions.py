@@ -1,7 +1,8 @@
-"""Functions of scalars inside an operation: what a reduction or scan combines by, and what `tl.map_elementwise` maps.
+"""Scalar functions inside an operation: the combine function of a reduction or scan, the function of
+`tl.map_elementwise`.
 
-They are computed for all lanes at once, so that both sides of an `if` are, and one is chosen. That is the same, because
-neither side has effects and no operation traps.
+They are computed for all lanes at once, so that both sides of an `if` run and one result is selected. This is
+equivalent, because neither side has effects and no operation traps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What kernels spell out because Ascend's compiler lacks it, and the host has an instruction for."""
+"""Constructs that kernels spell out because Ascend's compiler lacks them, and for which the host has an instruction."""
 
 from __future__ import annotations
 

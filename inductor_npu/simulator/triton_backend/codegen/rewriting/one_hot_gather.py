@@ -1,10 +1,10 @@
-"""Reductions of what is the identity but at one number: `max(where(number == chosen, value, -inf))` is `value` there.
+"""Reductions whose operand is the identity except at one number: `max(where(number == chosen, value, -inf))` is
+`value`.
 
-A kernel for Ascend looks at all elements of a row for the one that is meant, in a loop if the row is longer than a tile
-(graph passes `short_scatters`, `short_gathers`). That is a gather by a one-hot row, which the host need not make: it
-computes `value` for that number alone (`variants/direct_gather.py`). The number takes the place of those that count
-along the row, in all that the value is made of. Nothing is read that the loop would not read: where no number is
-chosen, loads are masked off.
+A kernel for Ascend compares all elements of a row with the chosen one, in a loop if the row is longer than a tile
+(graph passes `short_scatters`, `short_gathers`). That is a gather by a one-hot row. The host avoids it, and computes
+`value` for the chosen number alone (`variants/direct_gather.py`): the number replaces the row's index in all terms of
+the value. This reads nothing that the loop would not read: where no number is chosen, loads are masked off.
 """
 
 from __future__ import annotations

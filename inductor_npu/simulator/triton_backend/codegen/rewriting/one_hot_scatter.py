@@ -1,10 +1,10 @@
-"""Sums of what is zero but at one place: `sum(where(index == place, value, 0))` adds each value where its index says.
+"""Sums whose operand is zero except at one place: `sum(where(index == place, value, 0))` adds each value at its index.
 
 A kernel for Ascend compares all indices with all places of a row (graph pass `short_scatters`), since the chip's scalar
-core takes long for each address. That is a scatter by a one-hot matrix, which the host need not make: it adds `value`
-to the element of the result that `index` names, as many additions as there are indices, whatever the row's length
-(`variants/direct_scatter.py`). So it does for the largest: `max(where(index == place, number, -1))`, the last of the
-indices that are equal to the place, is written where each index says.
+core is slow for each address. That is a scatter by a one-hot matrix. The host avoids it, and adds `value` to the
+element of the result that `index` names: as many additions as indices, whatever the row's length
+(`variants/direct_scatter.py`). Likewise `max(where(index == place, number, -1))`, the last of the indices that equal
+the place, becomes a write at each index.
 """
 
 from __future__ import annotations

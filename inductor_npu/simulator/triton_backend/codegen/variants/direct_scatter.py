@@ -1,5 +1,5 @@
-"""One-hot scatters: chunks of indices are compared with the bounds of the tile's places, what lies within is moved
-together, and a loop over it, which has no branch, adds each value at its place.
+"""One-hot scatters. Chunks of indices are compared with the bounds of the tile's places, the indices within are packed,
+and a loop over them, without branches, adds each value at its place.
 """
 
 from __future__ import annotations
