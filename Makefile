@@ -55,7 +55,7 @@ TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py test
 
 # What depends on the processor for which the embedded NPU's compiler makes code.
 AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
-	test_matmul_kernel.py test_loops_of_the_front_end.py)
+	test_matmul_kernel.py)
 
 .PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 bench-ascend-seat clean
 

@@ -1,6 +1,6 @@
 """`python -m corpus.traffic`: how many kernels each program has, and how many bytes of device memory they move.
 
-Beside the programs of the corpus, the models of tests/models/zoo.py are counted in training, in a size at which tensors
+Beside the programs of the corpus, the models of models/zoo.py are counted in training, in a size at which tensors
 and not constants are what is moved. The bytes are those of the comments beside launches (`inductor_npu.explain`): each
 element of each operand of a kernel once.
 """
@@ -43,7 +43,7 @@ class Traffic:
 
 def names_of(target: str) -> list[str]:
     """The models in training, and all programs of the corpus."""
-    from tests.models.zoo import MODELS
+    from models.zoo import MODELS
 
     return [*(TRAINING + name for name in MODELS), *program_names(False, target)]
 
@@ -68,9 +68,9 @@ def traffic(name: str) -> Traffic:
 def _training(name: str) -> Callable[[], None]:
     """Forward and backward of a model."""
     import torch
-    from tests.models.zoo import SMALL, build
 
     from corpus.programs.program import differentiate
+    from models.zoo import SMALL, build
 
     def run() -> None:
         model, inputs, call = build(name, SMALL)

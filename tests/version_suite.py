@@ -59,7 +59,7 @@ SUITE: dict[str, tuple[str, ...]] = {
         "test_seeds_of_random_numbers_are_no_library_call",
     ),
     # The device pass, AOTAutograd, random numbers, checkpoints, donated buffers.
-    "tests/lowering/graph_passes/test_donated_results.py": (
+    "tests/lowering/graph_passes/required/test_donated_results.py": (
         "test_a_copy_is_saved_where_a_result_would_be_overwritten",
     ),
     "tests/lowering/graph_passes/test_inductor_passes.py": ("test_convolutions_take_their_operands_as_they_lie",),

@@ -77,12 +77,21 @@ def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.
 
 def is_pointwise(node: torch.fx.Node) -> bool:
     """Whether `node` computes each element of its result from the elements of its operands at the same place."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+    return is_pointwise_operator(node.target)
+
+
+def is_pointwise_operator(target: Any) -> bool:
+    """Whether what calls `target` is pointwise (`is_pointwise`)."""
+    return isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
 
 
 def is_view(node: torch.fx.Node) -> bool:
     """Whether what `node` computes may lie in the memory of one of its operands."""
-    target = node.target
+    return is_view_operator(node.target)
+
+
+def is_view_operator(target: Any) -> bool:
+    """Whether what calls `target` is a view (`is_view`)."""
     return isinstance(target, torch._ops.OpOverload) and any(
         result.alias_info is not None for result in target._schema.returns
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from enum import Enum, auto
 from typing import Any
@@ -11,7 +12,7 @@ from torch._inductor import lowering
 from torch.fx import Node
 
 from inductor_npu.lowering.graph_passes.materialisation.stored import stored
-from inductor_npu.lowering.graph_passes.nodes import REDUCTIONS, is_pointwise, is_view
+from inductor_npu.lowering.graph_passes.nodes import REDUCTIONS, is_pointwise_operator, is_view, is_view_operator
 
 _aten = torch.ops.aten
 _REDUCTIONS = (*REDUCTIONS, _aten.var_mean.correction)
@@ -48,17 +49,22 @@ def kind_of(node: Node) -> Kind:
         return Kind.MEMORY
     if target is operator.getitem:
         return Kind.VIEW if is_view(node.args[0]) else Kind.MEMORY
+    return _kind_of_call(target)
+
+
+@functools.cache
+def _kind_of_call(target: Any) -> Kind:
     if target is stored:
         return Kind.MEMORY
     if target in _CONSTANTS:
         return Kind.CONSTANT
-    if is_view(node):
+    if is_view_operator(target):
         return Kind.VIEW
     if target in _REDUCTIONS:
         return Kind.REDUCTION
     if _is_call(target):
         return Kind.LIBRARY
-    return Kind.POINTWISE if is_pointwise(node) else Kind.OTHER
+    return Kind.POINTWISE if is_pointwise_operator(target) else Kind.OTHER
 
 
 def _is_call(target: Any) -> bool:

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch._functorch import config as functorch_config
 
-from inductor_npu.lowering.graph_passes import donated_results, passes
+from inductor_npu.lowering.graph_passes import passes
+from inductor_npu.lowering.graph_passes.required import donated_results
 
 Function = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 

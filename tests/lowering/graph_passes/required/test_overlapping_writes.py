@@ -10,7 +10,7 @@ from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from inductor_npu.lowering.graph_passes import overlapping_writes
+from inductor_npu.lowering.graph_passes.required import overlapping_writes
 
 Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
