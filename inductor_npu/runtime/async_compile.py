@@ -33,7 +33,7 @@ class NpuAsyncCompile(AsyncCompile):
         compile_kernel = functools.partial(super().triton, kernel_name, source_code, device_str)
         if device_str != "npu" or CompiledTritonKernels.get(source_code) is not None:
             return compile_kernel()
-        with timed(Phase.KERNEL_CACHE):
+        with timed(Phase.KERNEL_CACHE), _quiet_about_failure():
             return kernels.find_or_compile(kernel_name, source_code, compile_kernel)
 
 
@@ -54,8 +54,7 @@ def compile_in_process(name: str, source: str) -> Exception | None:
     if CompiledTritonKernels.get(source) is not None:
         return None
     try:
-        with _quiet_about_failure():
-            kernel = NpuAsyncCompile().triton(name, source, device_str="npu")
+        kernel = NpuAsyncCompile().triton(name, source, device_str="npu")
     except Exception as failure:  # noqa: BLE001 - handed to the caller, who reports it or raises it
         return failure
     CompiledTritonKernels.save(source, _CompiledKernel(kernel))
@@ -82,8 +81,8 @@ def _compiled_only(name: str, source: str) -> Any:
 
 @contextmanager
 def _quiet_about_failure() -> Iterator[None]:
-    """Holds back the stack trace that Inductor logs for a kernel that does not compile: it is reported once, by
-    whoever handles the failure.
+    """Holds back the stack trace that Inductor logs for a kernel that does not compile: whoever handles the failure
+    reports it once, or, of several candidates of a user's autotuner, takes the next.
     """
     logger = logging.getLogger("torch._inductor.runtime.triton_heuristics")
 
