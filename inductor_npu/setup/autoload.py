@@ -111,9 +111,9 @@ def _activate(provider: Provider) -> None:
         _install_simulator()
     if provider is ASCEND:
         if_it_fails(ASCEND.package, _leave_torch_usable)
-        from inductor_npu.setup import beside_torch_npu as install
+        from inductor_npu.setup import beside_torch_npu
 
-        install.install()
+        beside_torch_npu.install()
     registration.register()
     _active = provider
 

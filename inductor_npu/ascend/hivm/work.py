@@ -17,7 +17,6 @@ from .guards import buffers
 from .ir import ELEMENT_BITS
 from .machine import Buffer, Known
 
-CLOCK_HZ = 1.8e9  # cube_freq=1800 in CANN's platform_config of the 910B and 910_93
 CUBE_TILE = 16  # cube_m_size, cube_n_size: the cube multiplies 16 x 32 bytes by 32 bytes x 16 a cycle
 MAX_REPEATS = 255  # of one vector instruction with rows of its own
 SCALAR_ON_CHIP = 8  # cycles of one scalar access; chosen, no source
@@ -59,7 +58,7 @@ class Rates:
 def rates(target: NpuTarget, cores: int) -> Rates:
     """The rates of a core of `cores` that share device memory evenly; infinite where the bandwidth is not known."""
     bandwidth = target.memory_bandwidth
-    return Rates(inf if bandwidth is None else bandwidth / (cores * CLOCK_HZ))
+    return Rates(inf if bandwidth is None else bandwidth / (cores * target.clock))
 
 
 def of_call(callee: Callee, name: str, operands: list[Known], rates: Rates) -> Work:

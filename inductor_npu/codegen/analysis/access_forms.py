@@ -106,7 +106,7 @@ class AccessForms:
         index = access.raw_index
         if predicate is not None:
             index = predicate.without_divisions(index, self._tiled.axes.lengths)
-        found: Form | None = None
+        found: Form | None
         if access.is_store:
             found = self._strided_store(access, index)
         elif access.loaded:

@@ -11,7 +11,7 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu import config, providers
-from inductor_npu.codegen.analysis import predicates as conditions
+from inductor_npu.codegen.analysis import predicates
 from inductor_npu.codegen.analysis.access_forms import AccessForms, Form
 from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.kernel_summary import summary_of
@@ -81,8 +81,8 @@ def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = N
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()
         axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
-        has_conditions = conditions.are_in(features)
-        traced = trace(nodes, axes, lambda tracer: PredicateFolding(tracer, axes) if has_conditions else tracer)
+        has_predicates = predicates.are_in(features)
+        traced = trace(nodes, axes, lambda tracer: PredicateFolding(tracer, axes) if has_predicates else tracer)
         work, tile = _plan(traced, axes, share)
         return KernelPlan(axes, work, tile, tuple(traced.calls), _is_int32(features), traced.overwritten)
 
@@ -109,7 +109,7 @@ def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> 
             blocks = {**tile.blocks, section.along.prefix: next_power_of_2(int(length))}
             inside = trace_of_subdomain(nodes, part)
             choices = (
-                summary_of(inside, part.axes, scalar_axes) for scalar_axes in _choices_of_walked(inside, part.axes)
+                summary_of(inside, part.axes, scalar_axes) for scalar_axes in _choices_of_scalar_axes(inside, part.axes)
             )
             work = next(work for work in choices if work is not None)
             of_part = KernelPlan(part.axes, work, replace(tile, blocks=blocks), tuple(inside.calls), plan.is_int32)
@@ -129,7 +129,7 @@ def _plan(traced: Trace, axes: Axes, share: float) -> tuple[KernelSummary, TileP
     """Summary and tile of the loops, with gathers on chip where the tile has what they need and fits."""
     largest = config.reduction_tile if axes.reduction else config.pointwise_tile
     chip = providers.current_target()
-    for scalar_axes in _choices_of_walked(traced, axes):
+    for scalar_axes in _choices_of_scalar_axes(traced, axes):
         work = summary_of(traced, axes, scalar_axes)
         if work is None:
             continue
@@ -139,10 +139,10 @@ def _plan(traced: Trace, axes: Axes, share: float) -> tuple[KernelSummary, TileP
         # A sorted row is in the tile whether it fits or not; what a gather needs comes on top.
         if scalar_axes is None or not work.whole or footprint(planned.blocks, work) <= chip.unified_buffer * share:
             return work, planned
-    raise AssertionError("a kernel whose axes are walked needs none of them whole")
+    raise AssertionError("a kernel without gathers on chip needs no axis whole")
 
 
-def _choices_of_walked(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
+def _choices_of_scalar_axes(traced: Trace, axes: Axes) -> Iterator[Symbols | None]:
     """Yields sets of scalar-loop axes, the best first; None stands for no gathers at all.
 
     An index that is not affine in an axis becomes a gather on chip if that axis fits the tile as a whole; else the axis

@@ -18,7 +18,7 @@ from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from inductor_npu.codegen.analysis import short_row_ends as edges
+from inductor_npu.codegen.analysis import short_row_ends
 from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.predicates import PredicateFolding
 from inductor_npu.codegen.analysis.strided_ranges import LARGEST_STEP
@@ -181,7 +181,7 @@ def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], trace
     if len({axis for axis, _ in cuts}) != 1 or len(numbers) < len({at for _, at in cuts}):
         return None
     along = cuts[0][0]
-    if not isinstance(along.length, sympy.Integer) or not edges.may_be_written_twice(nodes):
+    if not isinstance(along.length, sympy.Integer) or not short_row_ends.may_be_written_twice(nodes):
         return None
     plain = _plain(row, traced)
     if any(inner == along for _, inner in plain.axes.joined):
@@ -190,11 +190,13 @@ def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], trace
     if not sizes:
         return None
     parts = []
-    for span in edges.row_parts(sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))):
+    for span in short_row_ends.row_parts(
+        sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))
+    ):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
         left: list[Cut] = []
         inside = trace_of_subdomain(nodes, SubdomainLoop(wide, known), left)
-        if left or (span.is_short and not edges.stay_inside(inside.accesses, wide.pointwise)):
+        if left or (span.is_short and not short_row_ends.stay_inside(inside.accesses, wide.pointwise)):
             return None
         parts.append(SubdomainLoop(Subdomain(wide.whole, wide.ranges, plain.axes.joined), known))
     return replace(plain, parts=tuple(parts), along=along) if parts else None

@@ -59,7 +59,7 @@ class Addresses:
         axes = self.kernel.in_tile_order({self.kernel.axis_with(symbol).prefix for symbol in bounds.symbols})
         text = " & ".join(self.bounds_text(bounds, axes))
         mask = self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.bool, shape=self.kernel.shape_of(axes))
-        self.kernel.note_predicate(mask, bounds)
+        mask.predicate = bounds
         return mask
 
     def mask_text_of(self, axis: str, axes: Sequence[str]) -> str:

@@ -49,7 +49,7 @@ class Positions:
             return mask
         text = " & ".join(self._bounds_on_numbers(bounds, symbol, axes) for symbol in bounds.symbols)
         result = self.kernel.cse.generate(self.kernel.compute, text, dtype=torch.bool, shape=self.kernel.shape_of(axes))
-        self.kernel.note_predicate(result, bounds)
+        result.predicate = bounds
         return result
 
     def _compares_few(self, axis: str, axes: Sequence[str], all_of_them: int) -> bool:

@@ -26,7 +26,7 @@ from inductor_npu.codegen.analysis.trace import Condition
 from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.masked_lanes import MaskedLanes, take_masked_value
 from inductor_npu.codegen.emit.tile_overrides import TileOverrides
-from inductor_npu.codegen.emit.values import TileValue, copy_of
+from inductor_npu.codegen.emit.values import copy_of
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.wide_indices import fits_int32
@@ -58,8 +58,6 @@ class TileKernel(EmittedKernel):
         self.axes, self.tile = plan.axes, plan.tile
         self.axis_of = plan.tiled.axis_of
         self.is_whole, self.needs_mask = plan.tiled.is_whole, plan.tiled.needs_mask
-        # Whether some predicate on indices is a value of the kernel.
-        self.has_predicates = False
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.masked_lanes = MaskedLanes()
         self._accesses = itertools.count()
@@ -144,7 +142,7 @@ class TileKernel(EmittedKernel):
 
     def in_tile_order(self, axes: Any) -> AxisNames:
         """Those of `axes` that are dimensions of the tile, in its order."""
-        return tuple(axis for axis in self.tile.order if axis in axes)
+        return self.plan.tiled.in_order(axes)
 
     def axes_of(self, shape: Any) -> AxisNames:
         """The axes of a value, by its shape."""
@@ -187,7 +185,7 @@ class TileKernel(EmittedKernel):
 
     def tile_symbols(self) -> list[sympy.Symbol]:
         """The symbols of the tile's dimensions."""
-        return [self.axis_of[axis].symbol for axis in self.tile.order]
+        return list(self.plan.tiled.lengths)
 
     def axis_with(self, symbol: sympy.Symbol) -> Axis:
         """The axis of `symbol`."""
@@ -202,11 +200,6 @@ class TileKernel(EmittedKernel):
         0); None if there are none.
         """
         return self.plan.access_forms.bounds(Condition(difference, equality))
-
-    def note_predicate(self, mask: TileValue, bounds: Bounds) -> None:
-        """Records that the predicate `mask` equals `bounds`, or implies them."""
-        mask.predicate = bounds
-        self.has_predicates = True
 
     @property
     def load_predicate(self) -> Bounds | None:

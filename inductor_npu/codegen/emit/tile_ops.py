@@ -65,7 +65,7 @@ class TileOps(CSEProxy):
         if name == "to_dtype" and result.dtype in (torch.int8, torch.uint8, torch.int16):
             result.wide = result.wide or args[0]
         if bounds is not None:
-            self.kernel.note_predicate(result, bounds)
+            result.predicate = bounds
         if name in _OF_AN_ARGMAX and result not in args:
             result.operator, result.operands = name, args
         return result

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch._inductor.virtualized import V
 
+from inductor_npu.providers import current_target
+
 _DEVICE = "npu"
-# Elements of 4 bytes in a block, the least that an NPU moves at a time.
-_PARTS_IN_A_BLOCK = 8
 
 
 class _ChoicesInBlocks:
@@ -36,7 +36,8 @@ class _ChoicesInBlocks:
         )
         if device.type != _DEVICE or not inner_reduction or numel_hint == 1 or parts == 1:
             return parts
-        return -(-parts // _PARTS_IN_A_BLOCK) * _PARTS_IN_A_BLOCK
+        in_a_block = current_target().shortest_row  # numbers of 4 bytes
+        return -(-parts // in_a_block) * in_a_block
 
 
 def reduce_in_blocks() -> None:

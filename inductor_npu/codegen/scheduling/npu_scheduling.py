@@ -26,7 +26,7 @@ from torch.utils._ordered_set import OrderedSet
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
-from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
@@ -316,7 +316,7 @@ class NpuScheduling(CompilesAhead):
     def codegen_comment(self, node_schedule: Any, *args: Any, **kwargs: Any) -> None:
         """The user's source lines above a launch, which may differ at each launch; then Inductor's comment."""
         wrapper = V.graph.wrapper_code
-        for line in listing.source_lines(node_schedule):
+        for line in header.source_lines(node_schedule):
             wrapper.make_comment(f"{wrapper.comment} {line}")
         super().codegen_comment(node_schedule, *args, **kwargs)
 
@@ -345,7 +345,7 @@ class NpuScheduling(CompilesAhead):
         if kernel.why_in_eager:
             define(eager_kernel.made_of(kernel, subs_name, src_code))
             return
-        src_code, kernel_path = listing.with_operators(src_code, node_schedule)
+        src_code, kernel_path = header.with_operators(src_code, node_schedule)
         failure = self._compile(subs_name, src_code)
         smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
         if failure is not None and (isinstance(kernel, NpuComboKernel) or smaller is not None):

@@ -9,7 +9,7 @@ import torch
 from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.emit import header
 
 
 def comments(wrapper: Any, call_args: Sequence[Any]) -> list[str]:
@@ -20,7 +20,7 @@ def comments(wrapper: Any, call_args: Sequence[Any]) -> list[str]:
     if not loops:
         return []
     operators, _ = get_kernel_metadata(loops, wrapper)
-    return [*(f"{wrapper.comment} {line}" for line in listing.source_lines(loops)), operators]
+    return [*(f"{wrapper.comment} {line}" for line in header.source_lines(loops)), operators]
 
 
 def _loops(call_args: Sequence[Any]) -> Sequence[Any]:

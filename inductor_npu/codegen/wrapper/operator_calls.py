@@ -15,7 +15,7 @@ from torch._library.utils import is_builtin
 from torch.utils import _pytree as pytree
 
 from inductor_npu.codegen.annotations.launch_comments import write_in_eager
-from inductor_npu.codegen.emit import header as listing
+from inductor_npu.codegen.emit import header
 
 # How the names of operators begin whose backward passes and variants Inductor leaves to libraries, beside those that
 # it calls as extern_kernels.
@@ -40,7 +40,7 @@ _NAMESPACES_OF_LIBRARIES = ("_c10d_functional", "c10d", "c10d_functional", "symm
 def comments(node: Any) -> list[str]:
     """The texts of the comments above the call of Inductor's ExternKernel `node`."""
     reason = why_in_eager(node)
-    return [*listing.source_lines_of_call(node), *([] if reason is None else [write_in_eager(reason)])]
+    return [*header.source_lines_of_call(node), *([] if reason is None else [write_in_eager(reason)])]
 
 
 def why_in_eager(node: Any) -> str | None:
