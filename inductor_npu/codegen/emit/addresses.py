@@ -14,6 +14,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis.access_forms import Direct
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames
+from inductor_npu.codegen.emit.operands import literal_of
 from inductor_npu.codegen.emit.tile_kernel import TileKernel, subscript
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
@@ -178,4 +179,6 @@ class Addresses:
         value = self.kernel.cse.generate(self.kernel.compute, text, dtype=own_dtype, shape=self.kernel.shape_of(axes))
         if not (loaded or is_fraction):
             value.index = index
+        if index.is_Integer:
+            value.literal = literal_of(int(index), own_dtype)
         return value

@@ -16,19 +16,19 @@ module beside each launch.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import sympy
 from torch._inductor.codecache import code_hash, get_path
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.codegen.common import IndentedBuffer
 
 from inductor_npu import providers
 from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.annotations import provenance
-from inductor_npu.codegen.emit.dead_code import without_dead_code
+from inductor_npu.codegen.emit.statements import Statements
 from inductor_npu.tiling.plan import AccessSummary
 
 _MOST_OPERATORS = 12
@@ -36,21 +36,16 @@ _JIT = "@triton.jit\n"
 _KIB = 1024
 
 
-def with_header(plan: KernelPlan, values: Mapping[str, CSEVariable], body: IndentedBuffer) -> IndentedBuffer:
-    """Returns the statements of a kernel with these `values` (by name), without dead code, below a header.
+def with_header(plan: KernelPlan, body: Statements) -> IndentedBuffer:
+    """Returns the statements of a kernel that are needed, below a header.
 
     Lines that were left open are fixed here: call it when no load or store of the kernel will change any more.
     """
-
-    def dtype_of(name: str) -> Any:
-        value = values.get(name.lstrip("_"))  # "_tmp0" accumulates what "tmp0" was made for
-        return None if value is None else value.dtype
-
-    text = without_dead_code(body.getvalue(), dtype_of)
+    body.keep_needed()
     result = IndentedBuffer()
     for line in header(plan):
         result.writeline(f"# {line}")
-    result.splice(text)
+    result.splice(body.getvalue())
     return result
 
 

@@ -33,6 +33,7 @@ from inductor_npu.codegen.emit.positions import Positions
 from inductor_npu.codegen.emit.reductions import Reducer
 from inductor_npu.codegen.emit.rows import Rows
 from inductor_npu.codegen.emit.scans import Scanner
+from inductor_npu.codegen.emit.statements import Statements
 from inductor_npu.codegen.emit.stores import Storer
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.codegen.emit.tile_ops import TileOps
@@ -125,10 +126,10 @@ class NpuKernel(TileKernel):
 
     def codegen_static_numels(self, code: IndentedBuffer) -> None:
         """Writes the static lengths, then the loop over tiles around the body."""
-        body = IndentedBuffer()
+        body = Statements()
         self.write_lengths(body)
         body.splice(self.positions.before_tiles)
-        indices = IndentedBuffer()
+        indices = Statements()
         tiles = self._write_tile_indices(body, indices)
         loop = self.loop_over_tiles(tiles)
         if loop:
@@ -136,7 +137,7 @@ class NpuKernel(TileKernel):
         with body.indent(offset=int(bool(loop))):
             body.splice(indices)
             body.splice(self.body)
-        self.body = header.with_header(self.plan, self.cse.varname_map, body)
+        self.body = header.with_header(self.plan, body)
 
     def write_lengths(self, before: IndentedBuffer) -> None:
         """Writes the lengths of axes and blocks that are not arguments."""

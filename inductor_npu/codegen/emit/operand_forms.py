@@ -34,6 +34,7 @@ from inductor_npu.codegen.emit.operands import (
     new_variable,
     truth_of,
     value_of,
+    with_literals,
     within,
 )
 from inductor_npu.tiling.limits import LARGEST_DIVISOR_OF_INT64
@@ -53,6 +54,7 @@ def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> Any:
     if sign in _OF_CONDITIONS and is_bool(x) and is_bool(y):
         return logic_text(_OF_CONDITIONS[sign], x, y)
     if not is_wide(x, y):
+        x, y = with_literals(x, y)
         return f"{x} {sign} {y}"
     bounds = _bounds(sign, x, y)
     if fits_int32(x, y) and bounds is not None and within(bounds, INT32.min, INT32.max):
@@ -115,6 +117,7 @@ def comparison_text(sign: str, a: Operand, b: Operand, of_int64: str, of_bools: 
         return "device_functions." + of_int64.format(a=as_int64(a), b=as_int64(b))
     if common_integer(a, b) is torch.int16:  # Ascend's compiler compares two int16 tiles element by element
         return f"({as_int32(a)} {sign} {as_int32(b)})"
+    a, b = with_literals(a, b)
     return f"({a} {sign} {b})"
 
 
@@ -148,7 +151,8 @@ def selection_text(mask: Operand, a: Operand, b: Operand) -> Any:
     if holds is not None and dtype_of(a) is not None and dtype_of(a) is dtype_of(b):
         return a if holds else b
     dtype = common_integer(a, b)
-    text = f"tl.where({mask}, {a}, {b})"
+    first, second = with_literals(a, b)
+    text = f"tl.where({mask}, {first}, {second})"
     if dtype is None or dtype is torch.bool:
         return text
     if not fits_int32(a, b):
@@ -156,9 +160,9 @@ def selection_text(mask: Operand, a: Operand, b: Operand) -> Any:
         return text if not in_limbs else f"device_functions.where_int64({mask}, {as_int64(a)}, {as_int64(b)})"
     if dtype is torch.int64:
         text = f"tl.where({mask}, {as_int32(a)}, {as_int32(b)}).to(tl.int64)"
-    first, second = bounds_of(a), bounds_of(b)
-    assert first is not None and second is not None, "integers have bounds"
-    bounds = ValueRanges(min(first[0], second[0]), max(first[1], second[1]))
+    of_a, of_b = bounds_of(a), bounds_of(b)
+    assert of_a is not None and of_b is not None, "integers have bounds"
+    bounds = ValueRanges(min(of_a[0], of_b[0]), max(of_a[1], of_b[1]))
     return new_variable(text, dtype, broadcast_shapes_for_args([mask, a, b]), bounds)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import torch
 from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.simd import constant_repr
 from torch._inductor.codegen.triton import triton_type
 from torch._inductor.shape_propagation import BlockShapeType
 from torch._inductor.virtualized import V
 from torch.utils._sympy.value_ranges import ValueRanges
+
+from inductor_npu.codegen.emit.values import copy_of, fact
+from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 Operand: TypeAlias = CSEVariable | int | float
 
@@ -125,6 +130,39 @@ def as_fp32(x: Operand) -> str:
 def from_int32(text: str, dtype: torch.dtype) -> str:
     """Text of the int32 expression `text` as `dtype`."""
     return text if dtype is torch.int32 else f"({text}).to({triton_type(dtype)})"
+
+
+def literal_of(number: bool | float | int, dtype: torch.dtype) -> str | None:
+    """The literal of `number` that Triton takes for the same number of type `dtype` beside a value of that type; None
+    if there is none.
+
+    It gives a literal the other operand's type only if that is fp32 or int32 and holds the number; and it takes -0.0
+    for 0 (`triton.language.semantic`, `to_tensor`).
+    """
+    if dtype is torch.int32 and isinstance(number, int) and not isinstance(number, bool):
+        return constant_repr(number) if INT32.min <= number <= INT32.max else None
+    if dtype is not torch.float32 or (isinstance(number, int) and abs(number) > EXACT_IN_FLOAT32):
+        return None
+    number = float(number)
+    if number == 0.0:
+        return constant_repr(number) if math.copysign(1.0, number) > 0 else None
+    limits = torch.finfo(torch.float32)
+    return constant_repr(number) if limits.tiny <= abs(number) <= limits.max else None
+
+
+def with_literals(x: Operand, y: Operand) -> tuple[Operand, Operand]:
+    """The operands of an arithmetic operator, comparison or selection, with the literal of a constant instead of its
+    name where the other one is a value of the same dtype.
+    """
+
+    def beside(operand: Operand, other: Operand) -> Operand:
+        text = fact(operand, "literal")
+        if text is None or fact(other, "literal") is not None or dtype_of(operand) is not dtype_of(other):
+            return operand
+        assert isinstance(operand, CSEVariable), "a number has no facts"
+        return copy_of(operand, text, ())
+
+    return beside(x, y), beside(y, x)
 
 
 def new_variable(

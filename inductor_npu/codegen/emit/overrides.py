@@ -58,8 +58,10 @@ from inductor_npu.codegen.emit.operands import (
     is_float,
     is_tile,
     is_wide,
+    literal_of,
     new_variable,
     value_of,
+    with_literals,
     within,
 )
 
@@ -96,8 +98,10 @@ class NpuKernelOverrides(TritonKernelOverrides):
         number = dtype_to_type(dtype)(value)
         finite = not isinstance(number, float) or math.isfinite(number)
         bounds = ValueRanges.wrap(number) if finite else ValueRanges.unknown()
-        text = cls._shaped_constant(value, dtype, shape=[])
-        return new_variable(text, upcast_compute_type(dtype), (), bounds)
+        computed = upcast_compute_type(dtype)
+        constant = new_variable(cls._shaped_constant(value, dtype, shape=[]), computed, (), bounds)
+        constant.literal = literal_of(number, computed)
+        return constant
 
     # --- conversions
 
@@ -145,6 +149,10 @@ class NpuKernelOverrides(TritonKernelOverrides):
     @staticmethod
     def mul(x: Operand, y: Operand) -> Any:
         return sum_text(x, y, "*", "multiply_int64")
+
+    @staticmethod
+    def truediv(x: Operand, y: Operand) -> Any:
+        return TritonKernelOverrides.truediv(*with_literals(x, y))
 
     @staticmethod
     def neg(x: Operand) -> Any:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import sympy
 import torch
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.codegen.common import CSEVariable
 
 from inductor_npu.codegen.analysis.strided_ranges import fills_bursts
+from inductor_npu.codegen.emit.statements import Statements
 from inductor_npu.codegen.emit.tile_kernel import TileKernel, subscript
 from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.providers import current_target
@@ -20,7 +21,7 @@ class Positions:
 
     def __init__(self, kernel: TileKernel) -> None:
         self.kernel = kernel
-        self.before_tiles = IndentedBuffer()
+        self.before_tiles = Statements()
         self.blocks_with_offsets: set[str] = set()
         self._hoisted: dict[str, str] = {}
 

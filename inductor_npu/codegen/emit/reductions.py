@@ -212,9 +212,7 @@ class Reducer:
         if src_dtype != torch.bool and known is not None and max(map(abs, known)) <= limits.EXACT_IN_FLOAT32:
             value, held_as = self.kernel.in_type(value, torch.float32), torch.float32
         value = self.kernel.broadcast(value, self.rows.reduced_axes(value), self.kernel.compute)
-        position = values[1] if len(values) > 1 else self._flat_position()
-        if position.dtype == torch.int64:  # as Inductor gives positions in the order of the tensor
-            position = self._in_32_bits(position)
+        position = self._given_position(values[1]) if len(values) > 1 else self._flat_position()
         position = self.kernel.broadcast(position, self.kernel.axes_of(value.shape), self.kernel.compute)
         if self.kernel.tile.loops:
             best = self.kernel.accumulator(value.shape, upcast_acc_dtype(held_as), identity, triton_acc_type(held_as))
@@ -256,6 +254,14 @@ class Reducer:
         index_dtype = self.kernel.get_index_dtype_as_torch_dtype()
         index = self.kernel.generate(f"{first}.to({self.kernel.index_dtype})", index_dtype, first.shape)
         return (result, index) if kind.endswith("_with_value") else index
+
+    def _given_position(self, position: CSEVariable) -> CSEVariable:
+        """A position in the order of the tensor, from Inductor, in 32 bits. It has 64; in torch 2.11, which has no
+        `value_expr`, it passes for an int32, and still has 64 bits if a size, which is an argument, is a part of it.
+        """
+        index = position.index
+        has_sizes = index is not None and not index.free_symbols <= {axis.symbol for axis in self.kernel.axes.all}
+        return self._in_32_bits(position) if position.dtype == torch.int64 or has_sizes else position
 
     def _flat_position(self) -> CSEVariable:
         position = self.addresses.index_value(

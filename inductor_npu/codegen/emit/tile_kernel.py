@@ -25,11 +25,15 @@ from inductor_npu.codegen.analysis.tiled_axes import AxisNames
 from inductor_npu.codegen.analysis.trace import Condition
 from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.masked_lanes import MaskedLanes, take_masked_value
+from inductor_npu.codegen.emit.statements import Statements
 from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.emit.values import copy_of
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.wide_indices import fits_int32
+
+# Where Inductor collects statements until it moves them to the body.
+_BUFFERS = ("body", "indexing_code", "loads", "compute", "stores", "post_loop_combine", "post_loop_store")
 
 
 class TileKernel(EmittedKernel):
@@ -70,6 +74,8 @@ class TileKernel(EmittedKernel):
         # fails where two axes are reduced.
         self.tiling: dict[str, sympy.Expr] = {}
         self.simplify_indexing = functools.cache(plan.axes.simplify)
+        for buffer in _BUFFERS:
+            setattr(self, buffer, Statements())
 
     @property
     def known(self) -> Axes:

@@ -45,6 +45,9 @@ class TileValue(TritonCSEVariable):
     bits. `view_of`: the value that it is a view of, with dimensions of length one added. `truth`: the predicate of
     which an integer is the 0 or 1, or the arguments of a selection between two such integers.
 
+    `literal`: the text of a constant that Triton takes for the same number in the same dtype, beside a value of that
+    dtype.
+
     `limited_to`: the mask outside of which a load has its masked-lane value. `selected`: what it is where bounds hold;
     elsewhere it is a constant. `operator`, `operands`: what made a predicate that may be a part of an argmax.
     """
@@ -57,6 +60,7 @@ class TileValue(TritonCSEVariable):
     wide: CSEVariable | None = None
     view_of: TileValue | None = None
     truth: CSEVariable | tuple[Any, Any, Any] | None = None
+    literal: str | None = None
     limited_to: CSEVariable | None = None
     selected: tuple[Bounds, CSEVariable] | None = None
     operator: str | None = None
