@@ -18,22 +18,21 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.virtualized import V
 
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedRange, indexed_range
+from inductor_npu.codegen.analysis.access_ranges import indexed_load, size_of, strided_load
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedRange
 from inductor_npu.codegen.analysis.strided_ranges import (
     Part,
     StridedRange,
     begins_in_a_block,
     fills_bursts,
-    load_range,
-    load_range_of_part,
-    part_of,
     shortest_row,
     store_range,
 )
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames, TiledAxes
-from inductor_npu.codegen.analysis.trace import Access, Condition
+from inductor_npu.codegen.analysis.trace import Access
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.codegen.index.bounds import Bounds, bounds_where
+from inductor_npu.codegen.index.bounds import Bounds
+from inductor_npu.codegen.index.conditions import Condition, bounds_of
 from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.vector_text import is_vector_text
 from inductor_npu.codegen.index.wide_indices import fits_int32
@@ -116,24 +115,18 @@ class AccessForms:
         if found is not None:
             return found
         form = self.direct(
-            index, self._prefixes(access.indirect), self._prefixes(access.masked), predicate, _size(access)
+            index, self._prefixes(access.indirect), self._prefixes(access.masked), predicate, size_of(access)
         )
         return form if access.is_store else replace(form, predicate=self._from_row_start(access, form))
 
     def bounds(self, condition: Condition | None) -> Bounds | None:
         """Returns the bounds of the tile's axes that `condition` equals or implies; None if there are none."""
-        if condition is None:
-            return None
-        if condition.parts:
-            first, second = (self.bounds(part) or Bounds({}, {}, exact=False) for part in condition.parts)
-            both = first.and_(second)
-            return both if both.symbols else None
         lengths = self._tiled.axes.lengths
-        bounds = bounds_where(condition.difference, condition.equality, list(self._tiled.lengths), lengths)
-        if bounds is None or not self._is_int32:
-            return bounds
-        ends = [*bounds.low.values(), *bounds.high.values()]
-        return bounds if all(end.is_Integer or fits_int32(end, lengths) for end in ends) else None
+
+        def holds(end: sympy.Expr) -> bool:
+            return not self._is_int32 or end.is_Integer or fits_int32(end, lengths)
+
+        return bounds_of(condition, list(self._tiled.lengths), lengths, holds)
 
     # -- the elements themselves --------------------------------------------------------------------------------------
 
@@ -186,15 +179,14 @@ class AccessForms:
     # -- ranges of memory ---------------------------------------------------------------------------------------------
 
     def _strided_load(self, access: Access, index: sympy.Expr, predicate: Bounds | None) -> Strided | None:
-        lengths, item_size = self._tiled.lengths, access.item_size
-        is_kept = predicate is not None and (predicate.exact or bool(affine(index, lengths).nonlinear))
-        part = part_of(lengths, predicate) if predicate is not None and is_kept else None
-        span = None if part is None else load_range_of_part(index, part, item_size)
-        is_limited = part is not None and span is not None and self._may_be_limited(index, predicate, part, span)
-        if not is_limited and self._is_free_of_mask(access, index, predicate):
-            part, span = Part(lengths), load_range(index, lengths, item_size)
-        if part is None or span is None:
+        tiled, item_size = self._tiled, access.item_size
+        lengths = tiled.lengths
+        found = strided_load(
+            access, index, predicate, lengths, tiled.axes.lengths, lambda axis: tiled.is_whole(self._prefix(axis))
+        )
+        if found is None:
             return None
+        span, part = found.span, found.part
         is_wide = not self._is_in_tile(span, item_size)
         if is_wide and affine(index, lengths).nonlinear:  # then each row by itself
             span = replace(span, major=None, step=0)
@@ -211,7 +203,7 @@ class AccessForms:
         blocks = {symbol: self._tiled.tile.blocks[self._prefix(symbol)] for symbol in span.minor}
         if span.minor and not is_vector_text(span.place, blocks):
             return None
-        return Strided(index, self._tiled.axes_in(index), span, part, predicate, is_limited, is_wide)
+        return Strided(index, tiled.axes_in(index), span, part, predicate, found.is_limited, is_wide)
 
     def _strided_store(self, access: Access, index: sympy.Expr) -> Strided | None:
         if access.loaded or access.is_conditional or access.buffer in self._overwritten:
@@ -235,26 +227,7 @@ class AccessForms:
         return self._tiled.axis_with[symbol].prefix
 
     def _stays_inside(self, access: Access, index: sympy.Expr, within: Bounds | None = None) -> bool:
-        return stays_inside(index, self._tiled.axes.lengths, _size(access), within)
-
-    def _may_be_limited(self, index: sympy.Expr, predicate: Bounds | None, part: Part, span: StridedRange) -> bool:
-        """Whether a load of the `part` can give the masked-lane value everywhere else. A range that is read as a whole
-        has room for that value behind the last element, and the gather takes it from there.
-        """
-        assert predicate is not None, "a part of the axes is left by bounds"
-        if span.minor or span.major is None or not index.free_symbols.issuperset(predicate.symbols):
-            return False
-        assert predicate.exact, "a range with a major axis has a linear address"
-        return not part.cuts(span.major) or self._tiled.is_whole(self._prefix(span.major))
-
-    def _is_free_of_mask(self, access: Access, index: sympy.Expr, predicate: Bounds | None) -> bool:
-        """Whether the address is inside the buffer for every element of the tile, whatever predicate holds."""
-        if not self._prefixes(access.masked):
-            return True
-        is_exact = predicate is not None and predicate.exact
-        if is_exact and not index.free_symbols.intersection(predicate.symbols if predicate else ()):
-            return True
-        return self._stays_inside(access, index)
+        return stays_inside(index, self._tiled.axes.lengths, size_of(access), within)
 
     def _is_in_tile(self, span: StridedRange, item_size: int) -> bool:
         """Whether the tile has what the range needs: its minor axes from end to end, and an innermost axis whose block
@@ -309,13 +282,8 @@ class AccessForms:
         """The load of all that the loaded indices in `index` may point to; None if elements are loaded one by one."""
         tiled = self._tiled
         depends = self._prefixes(access.indirect)
-        if not depends:
-            return None
-        lengths, loaded = tiled.axes.lengths, access.loaded
-        if access.is_conditional and not stays_inside(index, {**lengths, **loaded}, _size(access)):
-            return None
         symbols = frozenset(tiled.axis_of[axis].symbol for axis in depends)
-        span = indexed_range(index, lengths, loaded, symbols, access.item_size)
+        span = indexed_load(access, index, symbols, tiled.axes.lengths)
         if span is None:
             return None
         own = {axis.prefix for axis in tiled.axes.all if axis.symbol in index.free_symbols}
@@ -324,11 +292,6 @@ class AccessForms:
         length = span.length(access.item_size)
         items = length * math.prod(tiled.tile.blocks[axis] for axis in rows)
         return None if items * access.item_size > current_target().largest_range else Indexed(span, axes, rows, length)
-
-
-def _size(access: Access) -> sympy.Expr:
-    """Elements of the buffer's storage."""
-    return V.graph.get_buffer(access.buffer).get_layout().storage_size()
 
 
 def _computed_size(access: Access) -> int:

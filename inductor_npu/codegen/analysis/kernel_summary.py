@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import sympy
 from torch._inductor.virtualized import V
 
+from inductor_npu.codegen.analysis.access_ranges import indexed_load, strided_load
 from inductor_npu.codegen.analysis.axes import Axes, Axis
-from inductor_npu.codegen.analysis.indexed_ranges import IndexedRange, indexed_range
-from inductor_npu.codegen.analysis.short_row_ends import stay_inside
-from inductor_npu.codegen.analysis.strided_ranges import (
-    StridedRange,
-    load_range,
-    load_range_of_part,
-    part_of,
-    store_range,
-)
+from inductor_npu.codegen.analysis.indexed_ranges import IndexedRange
+from inductor_npu.codegen.analysis.strided_ranges import StridedRange, store_range
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace
-from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.tiling.plan import AccessSummary, AxisSummary, KernelSummary
 
@@ -47,13 +40,14 @@ def summary_of(traced: Trace, axes: Axes, scalar_axes: Symbols | None = None) ->
     limited: set[str] = set()
     accesses = []
     for access in traced.accesses:
-        span = _span(access, every, lengths)
+        span = _span(access, axes, lengths)
         if span is None and access.address.nonlinear & lengths.keys():
             return None
         if span is not None:
             whole |= names(span.minor)
             limited |= names(_limited_by(access, span))
-        indexed = _span_by_index(access, every) if scalar_axes is not None else None
+        is_gathered = scalar_axes is not None and not access.is_store
+        indexed = indexed_load(access, access.index, access.indirect, axes.lengths) if is_gathered else None
         accesses.append(_planned_access(access, span, indexed, names))
     nonlinear = frozenset(traced.nonlinear).union(*(access.address.nonlinear for access in traced.accesses))
     return KernelSummary(
@@ -107,29 +101,14 @@ def _most_of(axis: Axis) -> AxisSummary:
     return AxisSummary(axis.prefix, most, axis.is_reduction) if most else _planned(axis)
 
 
-def _span(access: Access, every: Sequence[Axis], lengths: dict[sympy.Symbol, sympy.Expr]) -> StridedRange | None:
-    """The strided range of an access in a tile with axes of these `lengths`, None without; see `on_chip_gather.py`.
-    `every` are all axes.
+def _span(access: Access, axes: Axes, tile: Mapping[sympy.Symbol, sympy.Expr]) -> StridedRange | None:
+    """The strided range of an access in a tile with axes of these lengths, each as long as the access needs it; None
+    without.
     """
     if access.indirect:
         return None
-    own = {symbol: length for symbol, length in lengths.items() if symbol in access.axes}
-    if access.is_store or not access.masked & access.axes:
-        return (store_range if access.is_store else load_range)(access.index, own, access.item_size)
-    part = None if access.bounds is None else part_of(own, access.bounds)
-    span = None if part is None else load_range_of_part(access.index, part, access.item_size)
-    if (span is None or span.minor) and stay_inside([access], every):
-        return load_range(access.index, own, access.item_size)
-    return span
-
-
-def _span_by_index(access: Access, every: Sequence[Axis]) -> IndexedRange | None:
-    """The indexed range of a load by loaded indices, None without; see `gather_by_index.py`. `every` are all axes."""
-    lengths = {axis.symbol: axis.length for axis in every}
-    if access.is_store or not access.indirect:
-        return None
-    if access.masked:
-        size = V.graph.get_buffer(access.buffer).get_layout().storage_size()
-        if not stays_inside(access.index, {**lengths, **access.loaded}, size):
-            return None
-    return indexed_range(access.index, lengths, access.loaded, access.indirect, access.item_size)
+    own = {symbol: length for symbol, length in tile.items() if symbol in access.axes}
+    if access.is_store:
+        return store_range(access.index, own, access.item_size)
+    found = strided_load(access, access.index, access.bounds, own, axes.lengths, lambda axis: True)
+    return None if found is None else found.span

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,8 @@ from torch._inductor.virtualized import V
 from inductor_npu.codegen.analysis.axes import Axes
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.index.affine import Affine, affine
-from inductor_npu.codegen.index.bounds import COMPARISONS, CONJUNCTIONS, Bounds, bounds_where, difference_of
+from inductor_npu.codegen.index.bounds import COMPARISONS, CONJUNCTIONS, Bounds, difference_of
+from inductor_npu.codegen.index.conditions import Condition, bounds_of
 from inductor_npu.codegen.index.index_values import by_operators
 from inductor_npu.codegen.index.vector_text import is_vector_text
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
@@ -41,24 +43,13 @@ _TILES_OF_A_SCAN = 4
 _TILES_OF_A_SORT = 6
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A predicate on indices: `difference`, in the axes' symbols, is at least 0 (with `equality`: is 0). Or, where
-    there are `parts`, the conjunction of both, each None where nothing is known of it.
-    """
-
-    difference: sympy.Expr = sympy.S.Zero
-    equality: bool = False
-    parts: tuple[Condition | None, ...] = ()
-
-
 @dataclass(eq=False)
 class Value:
     """A value of the kernel: the axes along which it varies, bytes of an element, and when it is used last; the loads
     that it depends on, and how many reductions must be finished before it.
 
-    `index`: the index or integer that it is, in the axes' symbols. `bounds`: the bounds of indices that equal the
-    predicate that it is. `condition`: that predicate, as far as it is one on indices.
+    `index`: the index or integer that it is, in the axes' symbols. `condition`: the predicate that it is, as far as it
+    is one on indices.
     """
 
     axes: Symbols
@@ -68,7 +59,6 @@ class Value:
     loads: frozenset[int]
     depth: int
     index: sympy.Expr | None = None
-    bounds: Bounds | None = None
     condition: Condition | None = None
 
 
@@ -77,7 +67,7 @@ class Access:
     """One load or store at `index`, in elements, in the symbols of axes and loaded indices.
 
     `indirect` are the axes on which the address depends through loaded values. `masked` are the axes of the predicates
-    under which the access is made, `bounds` those predicates if they equal bounds. `passes`: in how many loops over the
+    under which the access is made, `bounds` what they imply of all axes. `passes`: in how many loops over the
     reduced axes it stands, if they are looped over. `loaded` has the loaded indices in it, each with a limit that it is
     below. `is_conditional`: it is made under a predicate, of which `condition` is what is known; without it the index
     would be `raw_index`. `conditions_before` are the predicates of all values that exist before a store.
@@ -174,7 +164,7 @@ class _Tracer(DefaultHandler):
         self.passes: dict[int, set[int]] = {}
         self.divided: set[sympy.Symbol] = set()  # axes of indices that are divided, which tiles can hold
         self.masked_along: Symbols = frozenset()
-        self.masked_within: Bounds | None = Bounds({}, {})
+        self.bounds_of = functools.cache(lambda condition: bounds_of(condition, self.symbols, axes.lengths))
         self.is_masked = False
         self.masked_by: Condition | None = None
         self.conditions: list[Condition] = []
@@ -249,11 +239,11 @@ class _Tracer(DefaultHandler):
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
         indirect = frozenset[sympy.Symbol]().union(*(value.axes for value in self._loaded_indices(index)))
         raw_index = index = self.axes.simplify(index)
-        if self.masked_within is not None and self.masked_within.symbols:
-            index = self.masked_within.without_divisions(index, self.axes.lengths)
+        within = self.bounds_of(self.masked_by)
+        if within is not None:
+            index = within.without_divisions(index, self.axes.lengths)
         address = affine(index, self.symbols)
         item_size = V.graph.get_dtype(name).itemsize
-        within = self.masked_within
         loaded = {symbol: self.limits[symbol] for symbol in index.free_symbols & self.limits.keys()}
         access = Access(
             name,
@@ -285,26 +275,12 @@ class _Tracer(DefaultHandler):
         self.result.operations[axes, result.item_size] += PASSES.get(name, 1)
         if torch.bool in dtypes if name == "to_dtype" else name not in _WITHOUT_COMPARISON:
             self.result.compared.add(axes)
-        result.bounds = self._bounds(name, args)
         result.condition = self._condition(name, args)
         if result.condition is not None:
             self.conditions.append(result.condition)
         if name == "to_dtype" and isinstance(args[0], Value) and args[1] in (torch.int32, torch.int64):
             result.index = args[0].index
         return result
-
-    def _bounds(self, name: str, args: tuple[Any, ...]) -> Bounds | None:
-        """The predicate `name` of `args` as bounds, if it equals bounds."""
-        if name in CONJUNCTIONS:
-            first, second = (arg.bounds for arg in args)
-            return None if first is None or second is None else first.and_(second)
-        if name not in (*COMPARISONS, "eq"):
-            return None
-        left, right = (_index(arg) for arg in args)
-        if left is None or right is None:
-            return None
-        difference = left - right if name == "eq" else difference_of(name, left, right)
-        return bounds_where(difference, name == "eq", self.symbols, self.axes.lengths)
 
     def _condition(self, name: str, args: tuple[Any, ...]) -> Condition | None:
         """The predicate `name` of `args`, as far as it is one on indices."""
@@ -411,14 +387,12 @@ class _Tracer(DefaultHandler):
         return self._new(self._use(values, boundary_indices), of=(values, boundary_indices))
 
     def masked(self, mask: Value, body: Any, other: Any) -> Value:
-        outside = self.masked_along, self.masked_within, self.masked_by, self.is_masked
+        outside = self.masked_along, self.masked_by, self.is_masked
         self.masked_along |= self._use(mask)
-        within = self.masked_within
-        self.masked_within = None if within is None or mask.bounds is None else within.and_(mask.bounds)
         self.masked_by = Condition(parts=(mask.condition, self.masked_by)) if self.is_masked else mask.condition
         self.is_masked = True
         result = body()
-        self.masked_along, self.masked_within, self.masked_by, self.is_masked = outside
+        self.masked_along, self.masked_by, self.is_masked = outside
         return self._new(self._use(mask, result), of=(mask, result))
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:

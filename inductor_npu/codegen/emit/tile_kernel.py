@@ -22,7 +22,6 @@ from inductor_npu.codegen.analysis.access_forms import Form, renamed
 from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames
-from inductor_npu.codegen.analysis.trace import Condition
 from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.masked_lanes import MaskedLanes, take_masked_value
 from inductor_npu.codegen.emit.statements import Statements
@@ -30,6 +29,7 @@ from inductor_npu.codegen.emit.tile_overrides import TileOverrides
 from inductor_npu.codegen.emit.values import copy_of
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
+from inductor_npu.codegen.index.conditions import Condition
 from inductor_npu.codegen.index.wide_indices import fits_int32
 
 # Where Inductor collects statements until it moves them to the body.
