@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import repeat
 
 from corpus import running, table
-from corpus.collecting import Place, all_names, collect
+from corpus.collecting import Collected, Place, all_names, collect
 from corpus.exceptions import reason_of
 from corpus.table import Line
 from inductor_npu.ascend.collect.source import without_name
@@ -39,9 +39,16 @@ def check(names: Sequence[str], target: str, jobs: int, progress: Progress, run:
     """The lines of the programs called `names`, for the chip `target`; with `run`, what Ascend's compiler understood of
     each kernel is executed too. Raises the errors of `find_environment`.
     """
-    environment = find_environment()
-    environment.check_target(target)
+    find_environment().check_target(target)  # before anything else is done
     programs = collect(names, target, jobs, _counter("collecting", len(names), progress))
+    return lines_of(programs, target, jobs, progress, run)
+
+
+def lines_of(
+    programs: Sequence[Collected], target: str, jobs: int, progress: Progress, run: bool = False
+) -> list[Line]:
+    """As `check`, of programs that were collected before."""
+    environment = find_environment()
     kernels = {
         (program.program, number): kernel
         for program in programs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -34,6 +35,7 @@ _SOURCES = (
 )
 _ERROR = "error.json"
 KEPT_VERSIONS = 3
+_CONSTANT = "CORPUS_CONSTANT"  # for processes: see collect_with
 
 Place = tuple[str, int]  # a program, and the number of a kernel in the order of first launches, from 0
 
@@ -77,6 +79,15 @@ def collect_data(names: Sequence[str], target: str, jobs: int, folder: Path) -> 
     for _ in in_processes(_run, names, target, jobs, folder, DATA_LIMIT):
         pass
     return [_with_paths(_load(folder, name), _folder(folder, name).name) for name in names]
+
+
+def collect_with(names: Sequence[str], target: str, jobs: int, constant: str) -> list[Collected]:
+    """As `collect`, always anew, where a module's constant is another number: "module:NAME=number"."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {_CONSTANT: constant}):
+        store = Path(folder)
+        for _ in in_processes(_run, names, target, jobs, store, None):
+            pass
+        return [_load(store, name) for name in names]
 
 
 def _with_paths(collected: Collected, prefix: str) -> Collected:
@@ -137,6 +148,11 @@ def in_processes(
 
 def _prepare() -> None:
     warnings.simplefilter("ignore")  # programs of a database warn of all sorts of things
+    if constant := os.environ.get(_CONSTANT):
+        module, _, setting = constant.partition(":")
+        name, _, number = setting.partition("=")
+        owner = importlib.import_module(module)
+        setattr(owner, name, type(getattr(owner, name))(number))
 
 
 def _run(name: str, store: Path, data_limit: int | None) -> None:
