@@ -19,9 +19,9 @@ from rich.progress import track
 from rich.table import Table
 
 from corpus.check import lines_of, program_names
-from corpus.collecting import collect, collect_with
+from corpus.collecting import Collected, collect, collect_with
 from corpus.summary import geometric_mean
-from corpus.table import FAILED, FOLDER, OMITTED, Line
+from corpus.table import FAILED, FOLDER, OMITTED
 from inductor_npu.ascend.hivm import Verdict
 from inductor_npu.providers import DEFAULT_TARGET
 from tools.tables import read_table, write_table
@@ -69,39 +69,40 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class _Measured:
-    lines: list[Line]
-    characters: dict[str, int]
+class _Checked:
+    """One program: its kernels, each as what it is, its verdict and its cycles, and the characters of their sources."""
 
-    def cycles(self) -> dict[str, int]:
-        """The cycles of each program's kernels."""
-        known = {(line.program, line.kernel): int(line.cycles) for line in self.lines if line.cycles}
-        total: Counter[str] = Counter()
-        for line in self.lines:
-            program, _, number = line.same_as.rpartition(" ")
-            total[line.program] += known.get((program, int(number)) if program else (line.program, line.kernel), 0)
-        return total
+    kernels: list[tuple[str, str, int]]
+    characters: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all kernels."""
+        return sum(cycles for _, _, cycles in self.kernels)
 
 
-def _measure(names: Sequence[str], target: str, jobs: int, constant: str) -> _Measured:
-    if constant:
-        programs = collect_with(names, target, jobs, constant)
-    else:
-        programs = collect(names, target, jobs, lambda: None)
+def _checked(programs: Sequence[Collected], target: str, jobs: int) -> dict[str, _Checked]:
+    """What Ascend's compiler makes of each of `programs`."""
     lines = lines_of(programs, target, jobs, lambda *progress: None)
-    return _Measured(
-        lines, {each.program: sum(len(k.source.text) for k in each.collection.kernels) for each in programs}
-    )
+    first = {f"{line.program} {line.kernel}": line for line in lines}
+    result = {}
+    for program in programs:
+        own = [first.get(line.same_as, line) for line in lines if line.program == program.program]
+        kernels = [(one.key, one.verdict, int(one.cycles or 0)) for one in own if one.verdict not in (OMITTED, FAILED)]
+        result[program.program] = _Checked(kernels, sum(len(text) for text in _texts(program)))
+    return result
 
 
-def _trial(constant: str, value: str, found: _Measured, default: _Measured) -> Trial:
-    distinct = [line for line in found.lines if not line.same_as and line.verdict not in (OMITTED, FAILED)]
-    verdicts = Counter(line.verdict for line in distinct)
-    refused = verdicts[Verdict.REFUSED.value]
-    vector = verdicts[Verdict.VECTOR.value]
-    was, now = default.cycles(), found.cycles()
-    ratios = [now[name] / was[name] for name in was if was[name] and now[name]]
-    longer = [found.characters[name] / size for name, size in default.characters.items() if size]
+def _texts(program: Collected) -> list[str]:
+    return [kernel.source.text for kernel in program.collection.kernels]
+
+
+def _trial(constant: str, value: str, found: dict[str, _Checked], default: dict[str, _Checked]) -> Trial:
+    distinct = {key: verdict for one in found.values() for key, verdict, _ in one.kernels}
+    verdicts = Counter(distinct.values())
+    refused, vector = verdicts[Verdict.REFUSED.value], verdicts[Verdict.VECTOR.value]
+    ratios = [one.cycles / default[name].cycles for name, one in found.items() if one.cycles and default[name].cycles]
+    longer = [one.characters / default[name].characters for name, one in found.items() if default[name].characters]
     return Trial(
         constant,
         value,
@@ -139,11 +140,14 @@ def main(
     """Replaces each number that was chosen by trying, and says what Ascend's compiler makes of the kernels then."""
     console = Console()
     names = [name for name in program_names(False, target) if not name.startswith("operator/")]
-    default = _measure(names, target, jobs, "")
+    programs = {program.program: program for program in collect(names, target, jobs, lambda: None)}
+    default = _checked(list(programs.values()), target, jobs)
     trials = [_trial("", "", default, default)]
     settings = [(name, value) for name, values in THRESHOLDS.items() if only in name for value in values]
     for name, value in track(settings, "trying", console=console):
-        trials.append(_trial(name, value, _measure(names, target, jobs, f"{name}={value}"), default))
+        collected = collect_with(names, target, jobs, f"{name}={value}")
+        others = [program for program in collected if _texts(program) != _texts(programs[program.program])]
+        trials.append(_trial(name, value, {**default, **_checked(others, target, jobs)}, default))
         console.print(_table(trials[-1:]))
     console.print(_table(trials))
     if accept:

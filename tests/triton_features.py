@@ -7,7 +7,6 @@ from a version, and only the front end is asked: it is Triton's own, so a fault 
 from __future__ import annotations
 
 import functools
-import inspect
 import linecache
 import os
 from typing import Any
@@ -102,30 +101,13 @@ def ttir(source: str, signature: dict[str, str]) -> str:
 
     `source` may use `triton`, `tl` and `libdevice`; `signature` has the type of each argument.
     """
-    from triton._C.libtriton import ir
-    from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
     from triton.language.extra import libdevice
 
-    from inductor_npu.simulator.triton_backend.compiler import NpuBackend
+    from inductor_npu.simulator.triton_backend.front_end import ttir_of
 
     filename = f"<source {hash(source)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     names: dict[str, Any] = {"__name__": __name__, "triton": triton, "tl": tl, "libdevice": libdevice}
     exec(compile(source, filename, "exec"), names)
-    backend = NpuBackend(GPUTarget("npu", "Ascend910B3", 32))
-    options = backend.parse_options({})
-    context = ir.context()
-    ir.load_dialects(context)
-    given = {
-        "target": backend.target,  # not asked for by Triton 3.2
-        "options": options,
-        "codegen_fns": backend.get_codegen_implementation(options),
-        "module_map": backend.get_module_map(),
-        "context": context,
-    }
-    kernel = names["kernel"]
-    assert kernel.cache_key, "the first that a launch asks: it reads what the kernel calls"
-    source_object = ASTSource(kernel, signature)
-    wanted = inspect.signature(source_object.make_ir).parameters
-    return str(source_object.make_ir(**{name: value for name, value in given.items() if name in wanted}))
+    return ttir_of(ASTSource(names["kernel"], signature), "Ascend910B3")

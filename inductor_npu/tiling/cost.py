@@ -72,13 +72,13 @@ class _Estimate:
 
     def transfer(self, access: AccessSummary) -> tuple[float, float, float]:
         """Bytes, cycles of the transfer's pipe and cycles of the scalar core, for one tile."""
-        dimensions = [axis for axis in self.plan.order if axis in (access.rows if access.span else access.axes)]
-        items, rounds = self.items(dimensions, padded=False) * max(1, access.span), self.rounds(access.axes)
+        dimensions = [axis for axis in self.plan.order if axis in (access.rows if access.range_length else access.axes)]
+        items, rounds = self.items(dimensions, padded=False) * max(1, access.range_length), self.rounds(access.axes)
         if access.axes.intersection(self.plan.loops):
             rounds *= max(1, access.passes)
         if access.indirect.intersection(dimensions):
             return rounds * items * access.item_size, 0.0, rounds * items * self.chip.indirect_access_cycles
-        if access.span:
+        if access.range_length:
             cycles = items * access.item_size / self.chip.device_bytes_per_cycle + self.chip.transfer_cycles
             return rounds * items * access.item_size, rounds * cycles, 0.0
         if not dimensions:

@@ -66,8 +66,8 @@ class AccessSummary:
     `stretch`: the access moves a strided range of so many elements for each element of the tile, with a gather on chip;
     0 for an access without such a range.
 
-    `span`: the load moves an indexed range of so many elements, all that its loaded indices may point to, for each
-    index along the axes `rows`, and gathers the tile's elements from it on chip; 0 for an access without such a range.
+    `range_length`: the load moves an indexed range of so many elements, all that its loaded indices may point to, for
+    each index along the axes `rows`, and gathers the tile's elements from it on chip; 0 for an access without one.
     """
 
     item_size: int
@@ -77,12 +77,12 @@ class AccessSummary:
     is_store: bool
     passes: int = 1
     stretch: int = 0
-    span: int = 0
+    range_length: int = 0
     rows: frozenset[str] = frozenset()
 
-    def span_bytes(self, blocks: Mapping[str, int]) -> int:
+    def range_bytes(self, blocks: Mapping[str, int]) -> int:
         """Bytes of the indexed range, for a tile with these `blocks` (elements by axis name)."""
-        return self.span * self.item_size * math.prod(blocks.get(axis, 1) for axis in self.rows)
+        return self.range_length * self.item_size * math.prod(blocks.get(axis, 1) for axis in self.rows)
 
     def footprint(self, blocks: Mapping[str, int]) -> int:
         """Bytes of Unified Buffer that the access takes in a tile with these `blocks` (elements by axis name).
@@ -90,8 +90,8 @@ class AccessSummary:
         What is moved counts twice, because of double buffering. A gather also holds its positions and its result.
         """
         items = math.prod(blocks.get(axis, 1) for axis in self.axes)
-        moved = 2 * (self.span_bytes(blocks) if self.span else self.item_size * items * max(1, self.stretch))
-        return moved + (items * (4 + max(4, self.item_size)) if self.stretch or self.span else 0)
+        moved = 2 * (self.range_bytes(blocks) if self.range_length else self.item_size * items * max(1, self.stretch))
+        return moved + (items * (4 + max(4, self.item_size)) if self.stretch or self.range_length else 0)
 
 
 # Values alive at one moment: their number by (axes along which they vary, bytes of an element).
@@ -173,7 +173,7 @@ class _Planner:
         indexed ranges.
         """
         blocks = {**self.blocks, **changed}
-        if any(access.span_bytes(blocks) > self.chip.largest_range for access in self.work.accesses):
+        if any(access.range_bytes(blocks) > self.chip.largest_range for access in self.work.accesses):
             return False
         return math.prod(blocks.values()) <= self.largest_tile and footprint(blocks, self.work) <= self.room
 
@@ -233,10 +233,10 @@ def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: fl
     scalar_axes = _in_order(work, work.scalar_axes | rows_by_index(work, chip.shortest_row).difference(work.whole))
     pointwise = [axis.name for axis in work.axes if not axis.is_reduction and axis.name not in scalar_axes]
     reduction = [axis.name for axis in work.axes if axis.is_reduction and axis.name not in scalar_axes]
-    walked_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in scalar_axes]
+    scalar_reductions = [axis.name for axis in work.axes if axis.is_reduction and axis.name in scalar_axes]
     inner = innermost(work, [*pointwise, *reduction])
     if inner is None:
-        return TilePlan((), {}, tuple(walked_reductions))
+        return TilePlan((), {}, tuple(scalar_reductions))
     planner = _Planner(work, chip, largest_tile, share)
     # A transposing tile reads along one axis and writes along another. Along both it fills a vector instruction.
     side = chip.compared_at_once(4)
@@ -248,7 +248,7 @@ def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: fl
     if inner in pointwise:  # adjacent rows are read as wide as a burst
         planner.grow(inner, most=side if reduction or crossed else None, for_cores=not reduction)
     loops = _reduced(planner, pointwise[-1] if pointwise and inner in reduction else None, reduction)
-    loops += walked_reductions
+    loops += scalar_reductions
     # Rules 4 and 5.
     for axis in crossed:
         planner.grow(axis, most=side)
@@ -340,7 +340,7 @@ def _needs_whole_rows(work: KernelSummary, inner: str) -> bool:
     """
     if any(access.is_store and access.indirect for access in work.accesses):
         return False  # the scalar core has more to do with each element
-    is_moved = any(access.span or access.item_size < 4 for access in work.accesses if inner in access.axes)
+    is_moved = any(access.range_length or access.item_size < 4 for access in work.accesses if inner in access.axes)
     return is_moved or inner in work.limited or frozenset([inner]) in work.compared
 
 

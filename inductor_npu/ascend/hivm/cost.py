@@ -175,7 +175,8 @@ class _Machine:
             elif name in ("memref.load", "memref.store"):
                 execute(operation, environment)
                 buffer = environment.get(operation.attributes["memref"])  # type: ignore[call-overload]
-                self._add(of_access(buffer if isinstance(buffer, Buffer) else None, name == "memref.store"))
+                known = buffer if isinstance(buffer, Buffer) else None
+                self._add(of_access(known, name == "memref.store", self.rates))
             else:
                 execute(operation, environment)
         return []

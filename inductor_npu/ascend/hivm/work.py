@@ -20,7 +20,6 @@ from .machine import Buffer, Known
 CUBE_TILE = 16  # cube_m_size, cube_n_size: the cube multiplies 16 x 32 bytes by 32 bytes x 16 a cycle
 MAX_REPEATS = 255  # of one vector instruction with rows of its own
 SCALAR_ON_CHIP = 8  # cycles of one scalar access; chosen, no source
-SCALAR_DEVICE = 64  # the same, of device memory past the scalar cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +49,19 @@ NOTHING = Work()
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A chip's rates: `device_bytes` of device memory for each cycle of a core."""
+    """A chip's rates: `device_bytes` of device memory for each cycle of a core, and the cycles of one scalar access to
+    device memory, past the scalar cache.
+    """
 
     device_bytes: float
+    scalar_access: int
 
 
 def rates(target: NpuTarget, cores: int) -> Rates:
     """The rates of a core of `cores` that share device memory evenly; infinite where the bandwidth is not known."""
     bandwidth = target.memory_bandwidth
-    return Rates(inf if bandwidth is None else bandwidth / (cores * target.clock))
+    device_bytes = inf if bandwidth is None else bandwidth / (cores * target.clock)
+    return Rates(device_bytes, target.scalar_access_cycles)
 
 
 def of_call(callee: Callee, name: str, operands: list[Known], rates: Rates) -> Work:
@@ -79,12 +82,12 @@ def of_call(callee: Callee, name: str, operands: list[Known], rates: Rates) -> W
     return _vector(callee, views, scalar)
 
 
-def of_access(buffer: Buffer | None, writes: bool) -> Work:
+def of_access(buffer: Buffer | None, writes: bool, rates: Rates) -> Work:
     """What a memref.load or memref.store of one element costs."""
     if buffer is None or buffer.space != "gm":
         return Work(scalar=SCALAR_ON_CHIP)
     size = -(-buffer.element_bits // 8)
-    return Work(scalar=SCALAR_DEVICE, read=0 if writes else size, written=size if writes else 0)
+    return Work(scalar=rates.scalar_access, read=0 if writes else size, written=size if writes else 0)
 
 
 def _transfer(callee: Callee, operands: list[Known], rates: Rates, moved: int, scalar: float) -> Work:

@@ -15,34 +15,18 @@ class NotCompiled(Exception):
 def to_ttir(function: Any, line: int, signature: dict[str, str], constants: dict[str, Constant]) -> str:
     """TTIR of the JITFunction whose `def` is on `line`. Raises NotCompiled with Triton's reason and the line."""
     import triton
-    from triton._C.libtriton import ir
-    from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     from inductor_npu.providers import current_target
-    from inductor_npu.simulator.triton_backend.compiler import NpuBackend
+    from inductor_npu.simulator.triton_backend.front_end import ttir_of
 
-    backend = NpuBackend(GPUTarget("npu", current_target().name, 1))
-    options = backend.parse_options({"sanitize_overflow": False})
-    context = ir.context()
-    ir.load_dialects(context)
-    given = {
-        "target": backend.target,  # not asked for by Triton 3.2
-        "options": options,
-        "codegen_fns": backend.get_codegen_implementation(options),
-        "module_map": backend.get_module_map(),
-        "context": context,
-    }
     values = {name: _constant(value) for name, value in constants.items()}
     try:
-        assert function.cache_key, "what a launch asks first: it reads what the kernel calls"
         if "constexprs" in inspect.signature(ASTSource).parameters:  # Triton 3.3 and later
             types = {name: signature.get(name, "constexpr") for name in function.arg_names}
         else:
             types = signature
-        source = ASTSource(function, types, values)
-        wanted = inspect.signature(source.make_ir).parameters
-        return str(source.make_ir(**{name: value for name, value in given.items() if name in wanted}))
+        return ttir_of(ASTSource(function, types, values), current_target().name, sanitize_overflow=False)
     except triton.CompilationError as error:
         raise NotCompiled(_explained(error, function, line)) from error
     except Exception as error:

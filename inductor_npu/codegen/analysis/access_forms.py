@@ -32,10 +32,10 @@ from inductor_npu.codegen.analysis.tiled_axes import AxisNames, TiledAxes
 from inductor_npu.codegen.analysis.trace import Access
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
-from inductor_npu.codegen.index.conditions import Condition, bounds_of
+from inductor_npu.codegen.index.conditions import Condition, implied_bounds
 from inductor_npu.codegen.index.inside import stays_inside
 from inductor_npu.codegen.index.vector_text import is_vector_text
-from inductor_npu.codegen.index.wide_indices import fits_int32
+from inductor_npu.codegen.index.wide_indices import index_fits_int32
 from inductor_npu.providers import current_target
 
 
@@ -56,7 +56,7 @@ class Direct:
 
 @dataclass(frozen=True)
 class Strided:
-    """An access at `index` through the strided range `span`, of the `part` of the axes that `predicate` leaves.
+    """An access at `index` through the strided range `range`, of the `part` of the axes that `predicate` leaves.
 
     `index` is the address, in elements, in the axes' symbols. `axes` are those of the tile, in its order. `is_limited`:
     the mask leaves out the elements for which the predicate does not hold. `is_wide`: elements are gathered in 32 bits,
@@ -65,7 +65,7 @@ class Strided:
 
     index: sympy.Expr
     axes: AxisNames
-    span: StridedRange
+    range: StridedRange
     part: Part
     predicate: Bounds | None
     is_limited: bool
@@ -74,11 +74,11 @@ class Strided:
 
 @dataclass(frozen=True)
 class Indexed:
-    """A load of the indexed range `span`: `length` elements for each index along `rows`. `axes` are those of the tile,
+    """A load of the indexed range `range`: `length` elements for each index along `rows`. `axes` are those of the tile,
     in its order.
     """
 
-    span: IndexedRange
+    range: IndexedRange
     axes: AxisNames
     rows: AxisNames
     length: int
@@ -124,9 +124,9 @@ class AccessForms:
         lengths = self._tiled.axes.lengths
 
         def holds(end: sympy.Expr) -> bool:
-            return not self._is_int32 or end.is_Integer or fits_int32(end, lengths)
+            return not self._is_int32 or end.is_Integer or index_fits_int32(end, lengths)
 
-        return bounds_of(condition, list(self._tiled.lengths), lengths, holds)
+        return implied_bounds(condition, list(self._tiled.lengths), lengths, holds)
 
     # -- the elements themselves --------------------------------------------------------------------------------------
 
@@ -186,42 +186,42 @@ class AccessForms:
         )
         if found is None:
             return None
-        span, part = found.span, found.part
-        is_wide = not self._is_in_tile(span, item_size)
+        strided, part = found.range, found.part
+        is_wide = not self._is_in_tile(strided, item_size)
         if is_wide and affine(index, lengths).nonlinear:  # then each row by itself
-            span = replace(span, major=None, step=0)
-            is_wide = not self._is_in_tile(span, item_size)
-        if is_wide and (not self._is_in_tile(span, _computed_size(access)) or self._lies_in_memory(span, index)):
+            strided = replace(strided, major=None, step=0)
+            is_wide = not self._is_in_tile(strided, item_size)
+        if is_wide and (not self._is_in_tile(strided, _computed_size(access)) or self._lies_in_memory(strided, index)):
             return None
-        if span.major is None:
+        if strided.major is None:
             is_part = bool(part.starts or part.ends)
-            span = self._widened(access, part.moved(index, span.axes), span, predicate if is_part else None)
-            is_short = span.rest < shortest_row(item_size) and len(self._tiled.axes_in(index)) > len(span.minor)
-            if is_short and not is_part and not affine(index, span.minor).nonlinear:
+            strided = self._widened(access, part.moved(index, strided.axes), strided, predicate if is_part else None)
+            is_short = strided.rest < shortest_row(item_size) and len(self._tiled.axes_in(index)) > len(strided.minor)
+            if is_short and not is_part and not affine(index, strided.minor).nonlinear:
                 return None  # rows that are too short, and cannot be read longer
-        index, span = self._aligned(access, index, span)
-        blocks = {symbol: self._tiled.tile.blocks[self._prefix(symbol)] for symbol in span.minor}
-        if span.minor and not is_vector_text(span.place, blocks):
+        index, strided = self._aligned(access, index, strided)
+        blocks = {symbol: self._tiled.tile.blocks[self._prefix(symbol)] for symbol in strided.minor}
+        if strided.minor and not is_vector_text(strided.position, blocks):
             return None
-        return Strided(index, tiled.axes_in(index), span, part, predicate, found.is_limited, is_wide)
+        return Strided(index, tiled.axes_in(index), strided, part, predicate, found.is_limited, is_wide)
 
     def _strided_store(self, access: Access, index: sympy.Expr) -> Strided | None:
         if access.loaded or access.is_conditional or access.buffer in self._overwritten:
             return None
-        span = store_range(index, self._tiled.lengths, access.item_size)
-        if span is None:
+        strided = store_range(index, self._tiled.lengths, access.item_size)
+        if strided is None:
             return None
-        is_wide = not self._is_in_tile(span, access.item_size)
+        is_wide = not self._is_in_tile(strided, access.item_size)
         if is_wide:
-            assert span.major is not None
+            assert strided.major is not None
             # A predicate on an index keeps rows apart on chip.
             is_predicated = any(self.bounds(condition) is not None for condition in access.conditions_before)
-            is_masked = is_predicated or self._tiled.needs_mask(self._prefix(span.major))
-            is_plain = self._lies_in_memory(span, index) and not is_masked
-            if is_plain or not self._is_in_tile(span, max(access.item_size, 4)):
+            is_masked = is_predicated or self._tiled.needs_mask(self._prefix(strided.major))
+            is_plain = self._lies_in_memory(strided, index) and not is_masked
+            if is_plain or not self._is_in_tile(strided, max(access.item_size, 4)):
                 return None
         axes, whole = self._tiled.axes_in(index), Part(self._tiled.lengths)
-        return Strided(index, axes, span, whole, None, False, is_wide)
+        return Strided(index, axes, strided, whole, None, False, is_wide)
 
     def _prefix(self, symbol: sympy.Symbol) -> str:
         return self._tiled.axis_with[symbol].prefix
@@ -229,52 +229,52 @@ class AccessForms:
     def _stays_inside(self, access: Access, index: sympy.Expr, within: Bounds | None = None) -> bool:
         return stays_inside(index, self._tiled.axes.lengths, size_of(access), within)
 
-    def _is_in_tile(self, span: StridedRange, item_size: int) -> bool:
+    def _is_in_tile(self, strided: StridedRange, item_size: int) -> bool:
         """Whether the tile has what the range needs: its minor axes from end to end, and an innermost axis whose block
         has whole bursts of elements of `item_size` bytes, if that axis is a minor one.
         """
         tiled = self._tiled
-        if not all(tiled.is_whole(self._prefix(symbol)) for symbol in span.minor):
+        if not all(tiled.is_whole(self._prefix(symbol)) for symbol in strided.minor):
             return False
         inner = tiled.tile.order[-1]
-        is_main = inner == self._prefix(span.main_axis)
-        return is_main or span.major is None or not span.minor or fills_bursts(tiled.block(inner), item_size)
+        is_main = inner == self._prefix(strided.main_axis)
+        return is_main or strided.major is None or not strided.minor or fills_bursts(tiled.block(inner), item_size)
 
-    def _lies_in_memory(self, span: StridedRange, index: sympy.Expr) -> bool:
+    def _lies_in_memory(self, strided: StridedRange, index: sympy.Expr) -> bool:
         """Whether the tile's elements are in memory in the same order as on chip, row after row."""
         tiled = self._tiled
-        steps = affine(index, span.axes).strides
-        if not span.axes <= steps.keys():
+        steps = affine(index, strided.axes).strides
+        if not strided.axes <= steps.keys():
             return False
-        inwards = [self._prefix(s) for s in sorted(span.axes, key=lambda s: -abs(int(steps[s])))]
-        is_filled = all(tiled.block(self._prefix(s)) == tiled.axis_with[s].length for s in span.minor)
+        inwards = [self._prefix(s) for s in sorted(strided.axes, key=lambda s: -abs(int(steps[s])))]
+        is_filled = all(tiled.block(self._prefix(s)) == tiled.axis_with[s].length for s in strided.minor)
         return is_filled and tiled.axes_in(index)[-len(inwards) :] == tuple(inwards)
 
-    def _aligned(self, access: Access, index: sympy.Expr, span: StridedRange) -> tuple[sympy.Expr, StridedRange]:
+    def _aligned(self, access: Access, index: sympy.Expr, strided: StridedRange) -> tuple[sympy.Expr, StridedRange]:
         """The load, beginning at a multiple of its step, where the buffer extends so far. Loads of interleaved
         elements, such as the even and the odd ones, then become one.
         """
         offset = affine(index, self._tiled.axis_with).offset
-        if span.minor or span.step < 2 or access.is_conditional or not isinstance(offset, sympy.Integer):
-            return index, span
-        behind = int(offset) % span.step
-        if offset < 0 or not self._stays_inside(access, index - behind + span.step - 1):
-            return index, span
-        return index - behind, replace(span, place=sympy.Integer(behind), rest=span.step)
+        if strided.minor or strided.step < 2 or access.is_conditional or not isinstance(offset, sympy.Integer):
+            return index, strided
+        behind = int(offset) % strided.step
+        if offset < 0 or not self._stays_inside(access, index - behind + strided.step - 1):
+            return index, strided
+        return index - behind, replace(strided, position=sympy.Integer(behind), rest=strided.step)
 
-    def _widened(self, access: Access, index: sympy.Expr, span: StridedRange, within: Bounds | None) -> StridedRange:
-        """`span`, extended to the length of a burst where the buffer extends so far `within` these bounds."""
-        missing = shortest_row(access.item_size) - span.rest
+    def _widened(self, access: Access, index: sympy.Expr, strided: StridedRange, within: Bounds | None) -> StridedRange:
+        """`range`, extended to the length of a burst where the buffer extends so far `within` these bounds."""
+        missing = shortest_row(access.item_size) - strided.rest
         taken = affine(index, self._tiled.axis_with)
-        rows = [symbol for symbol in taken.strides if symbol not in span.minor]
-        first = taken.offset + sympy.Add(*(symbol * taken.strides[symbol] for symbol in rows)) + span.lowest
+        rows = [symbol for symbol in taken.strides if symbol not in strided.minor]
+        first = taken.offset + sympy.Add(*(symbol * taken.strides[symbol] for symbol in rows)) + strided.lowest
         for before in (0, missing) if missing > 0 else ():
             start = first - before
-            ends = start, start + span.rest + missing - 1
+            ends = start, start + strided.rest + missing - 1
             if all(self._stays_inside(access, end, within) for end in ends):
-                place, lowest = span.place + before, span.lowest - before
-                return replace(span, place=place, lowest=lowest, rest=span.rest + missing)
-        return span
+                position, lowest = strided.position + before, strided.lowest - before
+                return replace(strided, position=position, lowest=lowest, rest=strided.rest + missing)
+        return strided
 
     # -- loaded indices -----------------------------------------------------------------------------------------------
 
@@ -283,15 +283,16 @@ class AccessForms:
         tiled = self._tiled
         depends = self._prefixes(access.indirect)
         symbols = frozenset(tiled.axis_of[axis].symbol for axis in depends)
-        span = indexed_load(access, index, symbols, tiled.axes.lengths)
-        if span is None:
+        indexed = indexed_load(access, index, symbols, tiled.axes.lengths)
+        if indexed is None:
             return None
         own = {axis.prefix for axis in tiled.axes.all if axis.symbol in index.free_symbols}
         axes = tiled.in_order({*own, *depends})
-        rows = tuple(axis for axis in axes if tiled.axis_of[axis].symbol in span.rows)
-        length = span.length(access.item_size)
+        rows = tuple(axis for axis in axes if tiled.axis_of[axis].symbol in indexed.rows)
+        length = indexed.length(access.item_size)
         items = length * math.prod(tiled.tile.blocks[axis] for axis in rows)
-        return None if items * access.item_size > current_target().largest_range else Indexed(span, axes, rows, length)
+        is_too_large = items * access.item_size > current_target().largest_range
+        return None if is_too_large else Indexed(indexed, axes, rows, length)
 
 
 def _computed_size(access: Access) -> int:
@@ -304,5 +305,5 @@ def _computed_size(access: Access) -> int:
 def renamed(form: Form, names: Mapping[sympy.Symbol, sympy.Expr]) -> Form:
     """Returns `form` with other names for loaded indices."""
     if isinstance(form, Indexed):
-        return replace(form, span=replace(form.span, place=form.span.place.xreplace(names)))
+        return replace(form, range=replace(form.range, position=form.range.position.xreplace(names)))
     return replace(form, index=form.index.xreplace(names)) if isinstance(form, Direct) else form

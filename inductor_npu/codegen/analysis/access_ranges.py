@@ -27,11 +27,11 @@ from inductor_npu.codegen.index.inside import stays_inside
 
 @dataclass(frozen=True)
 class LoadedRange:
-    """A load of the `part` of the axes through the strided range `span`. `is_limited`: the load gives the masked-lane
+    """A load of the `part` of the axes through the strided range `range`. `is_limited`: the load gives the masked-lane
     value everywhere else.
     """
 
-    span: StridedRange
+    range: StridedRange
     part: Part
     is_limited: bool
 
@@ -57,24 +57,24 @@ def strided_load(
     """
     is_kept = predicate is not None and (predicate.exact or bool(affine(index, tile).nonlinear))
     part = part_of(tile, predicate) if predicate is not None and is_kept else None
-    span = None if part is None else load_range_of_part(index, part, access.item_size)
-    if predicate and part and span and _may_be_limited(index, predicate, part, span, is_whole):
-        return LoadedRange(span, part, True)
+    strided = None if part is None else load_range_of_part(index, part, access.item_size)
+    if predicate and part and strided and _may_be_limited(index, predicate, part, strided, is_whole):
+        return LoadedRange(strided, part, True)
     if _is_free_of_mask(access, index, predicate, tile, lengths):
-        part, span = Part(tile), load_range(index, tile, access.item_size)
-    return None if part is None or span is None else LoadedRange(span, part, False)
+        part, strided = Part(tile), load_range(index, tile, access.item_size)
+    return None if part is None or strided is None else LoadedRange(strided, part, False)
 
 
 def _may_be_limited(
-    index: sympy.Expr, predicate: Bounds, part: Part, span: StridedRange, is_whole: Callable[[sympy.Symbol], bool]
+    index: sympy.Expr, predicate: Bounds, part: Part, strided: StridedRange, is_whole: Callable[[sympy.Symbol], bool]
 ) -> bool:
     """Whether a load of the `part` can give the masked-lane value everywhere else. A range that is read as a whole has
     room for that value behind the last element, and the gather takes it from there.
     """
-    if span.minor or span.major is None or not index.free_symbols.issuperset(predicate.symbols):
+    if strided.minor or strided.major is None or not index.free_symbols.issuperset(predicate.symbols):
         return False
     assert predicate.exact, "a range with a major axis has a linear address"
-    return not part.cuts(span.major) or is_whole(span.major)
+    return not part.cuts(strided.major) or is_whole(strided.major)
 
 
 def _is_free_of_mask(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import sympy
 
+from inductor_npu.codegen.analysis.trace import Symbols
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.providers import current_target
@@ -22,19 +23,17 @@ from inductor_npu.providers import current_target
 # Roughly the elements of one tile, which share the cost of a range.
 _TILE = 4096
 
-Symbols = frozenset[sympy.Symbol]
-
 
 @dataclass(frozen=True)
 class IndexedRange:
     """What loaded indices may point to: `rest` elements from address `start` on.
 
-    An element has the position `place` in the range, an expression in the symbols of loaded indices and axes. `rows`
+    An element has the position `position` in the range, an expression in the symbols of loaded indices and axes. `rows`
     are the other axes, on which `start` depends.
     """
 
     start: sympy.Expr
-    place: sympy.Expr
+    position: sympy.Expr
     rest: int
     rows: Symbols
 
@@ -60,7 +59,7 @@ def indexed_range(
     indices = [symbol for symbol in loaded if symbol in taken.strides]
     if taken.nonlinear or not indices:
         return None
-    start, place, rest, lowest, rows = taken.offset, sympy.S.Zero, 1, 0, set[sympy.Symbol]()
+    start, position, rest, lowest, rows = taken.offset, sympy.S.Zero, 1, 0, set[sympy.Symbol]()
     axes = sorted(
         (symbol for symbol in taken.strides if symbol not in loaded), key=lambda axis: _size(taken.strides[axis])
     )
@@ -75,11 +74,11 @@ def indexed_range(
         if step == 1 and symbol in axes and symbol not in depends and length >= chip.shortest_row:
             return None  # rows that are read one by one
         reach = int(step) * (int(length) - 1)
-        place, rest, lowest = place + symbol * step, rest + abs(reach), lowest + min(reach, 0)
+        position, rest, lowest = position + symbol * step, rest + abs(reach), lowest + min(reach, 0)
     wanted = math.prod(hint(lengths[symbol]) for symbol in depends.union(axes) - rows)
-    span = IndexedRange(start + lowest, place - lowest, rest, frozenset(rows))
+    indexed = IndexedRange(start + lowest, position - lowest, rest, frozenset(rows))
     is_dearer = rest * item_size > chip.indirect_access_cycles * chip.device_bytes_per_cycle * min(wanted, _TILE)
-    return None if is_dearer or span.length(item_size) * item_size > chip.largest_range else span
+    return None if is_dearer or indexed.length(item_size) * item_size > chip.largest_range else indexed
 
 
 def _size(step: sympy.Expr) -> float:

@@ -40,15 +40,15 @@ def summary_of(traced: Trace, axes: Axes, scalar_axes: Symbols | None = None) ->
     limited: set[str] = set()
     accesses = []
     for access in traced.accesses:
-        span = _span(access, axes, lengths)
-        if span is None and access.address.nonlinear & lengths.keys():
+        strided = _strided_range(access, axes, lengths)
+        if strided is None and access.address.nonlinear & lengths.keys():
             return None
-        if span is not None:
-            whole |= names(span.minor)
-            limited |= names(_limited_by(access, span))
+        if strided is not None:
+            whole |= names(strided.minor)
+            limited |= names(_limited_by(access, strided))
         is_gathered = scalar_axes is not None and not access.is_store
         indexed = indexed_load(access, access.index, access.indirect, axes.lengths) if is_gathered else None
-        accesses.append(_planned_access(access, span, indexed, names))
+        accesses.append(_planned_access(access, strided, indexed, names))
     nonlinear = frozenset(traced.nonlinear).union(*(access.address.nonlinear for access in traced.accesses))
     return KernelSummary(
         [_most_of(axis) if traced.sorts and axis.is_reduction else _planned(axis) for axis in every],
@@ -64,26 +64,26 @@ def summary_of(traced: Trace, axes: Axes, scalar_axes: Symbols | None = None) ->
     )
 
 
-def _limited_by(access: Access, span: StridedRange) -> Symbols:
+def _limited_by(access: Access, strided: StridedRange) -> Symbols:
     """The axis that is best whole in the tile, because the access begins or ends within it, or gathers along it."""
-    is_limited = access.bounds is not None and span.major in access.bounds.symbols
-    is_picked = span.major is not None and bool(access.address.nonlinear)
-    return frozenset([span.major]) if span.major is not None and (is_limited or is_picked) else frozenset()
+    is_limited = access.bounds is not None and strided.major in access.bounds.symbols
+    is_picked = strided.major is not None and bool(access.address.nonlinear)
+    return frozenset([strided.major]) if strided.major is not None and (is_limited or is_picked) else frozenset()
 
 
 def _planned_access(
     access: Access,
-    span: StridedRange | None,
+    strided: StridedRange | None,
     indexed: IndexedRange | None,
     names: Callable[[Iterable[sympy.Symbol]], frozenset[str]],
 ) -> AccessSummary:
     size, axes = access.item_size, names(access.axes)
     if indexed is not None:
         length, rows = indexed.length(size), names(indexed.rows)
-        return AccessSummary(size, axes, None, frozenset(), False, access.passes, span=length, rows=rows)
-    unit = access.unit_axis() if span is None else span.main_axis
+        return AccessSummary(size, axes, None, frozenset(), False, access.passes, range_length=length, rows=rows)
+    unit = access.unit_axis() if strided is None else strided.main_axis
     contiguous = None if unit is None else next(iter(names([unit])))
-    stretch = 0 if span is None else span.stretch if span.major is not None and not span.minor else 1
+    stretch = 0 if strided is None else strided.stretch if strided.major is not None and not strided.minor else 1
     return AccessSummary(size, axes, contiguous, names(access.indirect), access.is_store, access.passes, stretch)
 
 
@@ -101,7 +101,7 @@ def _most_of(axis: Axis) -> AxisSummary:
     return AxisSummary(axis.prefix, most, axis.is_reduction) if most else _planned(axis)
 
 
-def _span(access: Access, axes: Axes, tile: Mapping[sympy.Symbol, sympy.Expr]) -> StridedRange | None:
+def _strided_range(access: Access, axes: Axes, tile: Mapping[sympy.Symbol, sympy.Expr]) -> StridedRange | None:
     """The strided range of an access in a tile with axes of these lengths, each as long as the access needs it; None
     without.
     """
@@ -111,4 +111,4 @@ def _span(access: Access, axes: Axes, tile: Mapping[sympy.Symbol, sympy.Expr]) -
     if access.is_store:
         return store_range(access.index, own, access.item_size)
     found = strided_load(access, access.index, access.bounds, own, axes.lengths, lambda axis: True)
-    return None if found is None else found.span
+    return None if found is None else found.range

@@ -65,9 +65,9 @@ def row_parts(cuts: Sequence[int], length: int, shortest: int) -> list[RowPart]:
 def _is_right(order: Sequence[RowPart]) -> bool:
     """Whether no part overwrites one that is written before it."""
     return all(
-        later.wide[1] <= span.start or span.end <= later.wide[0]
-        for place, span in enumerate(order)
-        for later in order[place + 1 :]
+        later.wide[1] <= part.start or part.end <= later.wide[0]
+        for number, part in enumerate(order)
+        for later in order[number + 1 :]
     )
 
 

@@ -38,13 +38,13 @@ class StridedRange:
     """Axes whose elements lie in one range of memory. Addresses and lengths are in elements.
 
     The tile contains the `minor` axes from end to end. Their addresses reach over `rest` elements, the least of which
-    is `lowest`, counted from the address where all indices are 0. In the range an element has the position `place`, an
-    expression in the symbols of the minor axes. Along the `major` axis, if there is one, addresses advance by `step`.
-    `main_axis` is the best innermost axis of the tile.
+    is `lowest`, counted from the address where all indices are 0. `position` is that of an element in the range, in the
+    symbols of the minor axes. Along the `major` axis, if there is one, addresses advance by `step`. `main_axis` is the
+    best innermost axis of the tile.
     """
 
     minor: frozenset[sympy.Symbol]
-    place: sympy.Expr
+    position: sympy.Expr
     lowest: int
     rest: int
     major: sympy.Symbol | None
@@ -146,12 +146,12 @@ def load_range_of_part(address: sympy.Expr, part: Part, item_size: int) -> Strid
     part.
     """
     moved = part.moved(address, part.starts)
-    span = load_range(moved, part.lengths, item_size)
+    strided = load_range(moved, part.lengths, item_size)
     if affine(moved, part.lengths).nonlinear:
-        return span
+        return strided
     steps = _steps(affine(moved, part.lengths), part.lengths)
-    if span is not None or not steps or steps[0][1] != 1:
-        return span
+    if strided is not None or not steps or steps[0][1] != 1:
+        return strided
     row = steps[0][0]
     if not begins_in_a_block(part.starts.get(row, 0), item_size):
         return None
@@ -166,11 +166,11 @@ def load_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> Strided
     """
     taken = affine(address, lengths)
     if taken.nonlinear:
-        return _span_of_nonlinear(address, taken, lengths, item_size)
+        return _range_of_nonlinear(address, taken, lengths, item_size)
     steps = _steps(taken, lengths)
     if not steps:
         return None
-    short = _span_of_short_rows(steps, lengths, item_size, gaps=True)
+    short = _range_of_short_rows(steps, lengths, item_size, gaps=True)
     first, step = steps[0]
     if short is not None or step == 1 or abs(step) > LARGEST_STEP:
         return short
@@ -183,7 +183,7 @@ def store_range(address: sympy.Expr, lengths: Lengths, item_size: int) -> Stride
     steps = _steps(taken, lengths)
     if taken.nonlinear or not steps or steps[0][1] != 1:
         return None
-    return _span_of_short_rows(steps, lengths, item_size, gaps=False)
+    return _range_of_short_rows(steps, lengths, item_size, gaps=False)
 
 
 def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
@@ -193,7 +193,7 @@ def _steps(taken: Affine, lengths: Lengths) -> list[tuple[sympy.Symbol, int]]:
     return sorted(steps, key=lambda item: (abs(item[1]), -order.index(item[0])))
 
 
-def _span_of_short_rows(
+def _range_of_short_rows(
     steps: list[tuple[sympy.Symbol, int]], lengths: Lengths, item_size: int, gaps: bool
 ) -> StridedRange | None:
     """The range of the innermost axes as far as they are shorter than a burst, with the next axis as the major one: the
@@ -218,21 +218,21 @@ def _span_of_short_rows(
 
 def _rows_apart(minor: Mapping[sympy.Symbol, int], lowest: int, rest: int) -> StridedRange:
     """Short rows along `minor` axes with these steps, each read by itself and as long as a burst."""
-    place = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
-    return StridedRange(frozenset(minor), place, lowest, rest, None, 0, next(iter(minor)))
+    position = sympy.Add(*(symbol * own for symbol, own in minor.items())) - lowest
+    return StridedRange(frozenset(minor), position, lowest, rest, None, 0, next(iter(minor)))
 
 
-def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> StridedRange | None:
+def _range_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, item_size: int) -> StridedRange | None:
     """The range of all axes in which the address is not affine, and of those between them, with the next axis as the
     major one where all these are shorter than a burst.
     """
     affine_part = sympy.Add(taken.offset, *(symbol * step for symbol, step in taken.strides.items()))
-    place = sympy.expand(address) - affine_part
+    position = sympy.expand(address) - affine_part
     own = {symbol: _known(lengths[symbol]) for symbol in taken.nonlinear}
     minor = {symbol: length for symbol, length in own.items() if length is not None}
-    if place.free_symbols - minor.keys():
+    if position.free_symbols - minor.keys():
         return None
-    found = value_range(place, minor)
+    found = value_range(position, minor)
     if found is None:
         return None
     lowest, highest = found
@@ -245,14 +245,14 @@ def _span_of_nonlinear(address: sympy.Expr, taken: Affine, lengths: Lengths, ite
         if length is None or (step == 1 and length >= current_target().shortest_row):
             return None  # rows that are read one by one
         minor[symbol] = length
-        place += symbol * step
+        position += symbol * step
         lowest, highest = lowest + min(0, step * (length - 1)), highest + max(0, step * (length - 1))
     rest = highest - lowest + 1
     if rest > _MOST_WASTE * math.prod(minor.values()):
         return None
     long = [symbol for symbol, length in minor.items() if length >= current_target().shortest_row] or minor
     inner = max(long, key=list(lengths).index)
-    span = StridedRange(frozenset(minor), place - lowest, lowest, rest, None, 0, inner)
+    strided = StridedRange(frozenset(minor), position - lowest, lowest, rest, None, 0, inner)
     if not outer or rest * item_size >= _burst() or outer[0][1] < 0 or outer[0][1] > _MOST_WASTE * rest:
-        return span
-    return replace(span, major=outer[0][0], step=outer[0][1], main_axis=outer[0][0])
+        return strided
+    return replace(strided, major=outer[0][0], step=outer[0][1], main_axis=outer[0][0])

@@ -99,8 +99,8 @@ class Subdomain(Axes):
     def part(self, axis: Axis, start: sympy.Expr, end: sympy.Expr) -> Subdomain:
         """The part of this subdomain from index `start` to `end` (exclusive) of one of its axes."""
         before = self.ranges[axis.symbol][0] if axis.symbol in self.ranges else sympy.S.Zero
-        span = (sympy.expand(before + start), sympy.expand(end - start))
-        return Subdomain(self.whole, {**self.ranges, axis.symbol: span})
+        part = (sympy.expand(before + start), sympy.expand(end - start))
+        return Subdomain(self.whole, {**self.ranges, axis.symbol: part})
 
     def without_seams(self, addresses: Sequence[Affine]) -> Subdomain:
         """This subdomain, with those axes merged that all of `addresses` cross without a gap."""
@@ -190,13 +190,13 @@ def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], trace
     if not sizes:
         return None
     parts = []
-    for span in short_row_ends.row_parts(
+    for part in short_row_ends.row_parts(
         sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))
     ):
-        known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((span.start, span.end), span.wide))
+        known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((part.start, part.end), part.wide))
         left: list[Cut] = []
         inside = trace_of_subdomain(nodes, SubdomainLoop(wide, known), left)
-        if left or (span.is_short and not short_row_ends.stay_inside(inside.accesses, wide.pointwise)):
+        if left or (part.is_short and not short_row_ends.stay_inside(inside.accesses, wide.pointwise)):
             return None
         parts.append(SubdomainLoop(Subdomain(wide.whole, wide.ranges, plain.axes.joined), known))
     return replace(plain, parts=tuple(parts), along=along) if parts else None

@@ -18,7 +18,7 @@ from inductor_npu.codegen.analysis.axes import Axes
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.index.affine import Affine, affine
 from inductor_npu.codegen.index.bounds import COMPARISONS, CONJUNCTIONS, Bounds, difference_of
-from inductor_npu.codegen.index.conditions import Condition, bounds_of
+from inductor_npu.codegen.index.conditions import Condition, implied_bounds
 from inductor_npu.codegen.index.index_values import by_operators
 from inductor_npu.codegen.index.vector_text import is_vector_text
 from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
@@ -164,7 +164,7 @@ class _Tracer(DefaultHandler):
         self.passes: dict[int, set[int]] = {}
         self.divided: set[sympy.Symbol] = set()  # axes of indices that are divided, which tiles can hold
         self.masked_along: Symbols = frozenset()
-        self.bounds_of = functools.cache(lambda condition: bounds_of(condition, self.symbols, axes.lengths))
+        self.implied_bounds = functools.cache(lambda condition: implied_bounds(condition, self.symbols, axes.lengths))
         self.is_masked = False
         self.masked_by: Condition | None = None
         self.conditions: list[Condition] = []
@@ -239,7 +239,7 @@ class _Tracer(DefaultHandler):
     def _access(self, name: str, index: sympy.Expr, is_store: bool) -> Access:
         indirect = frozenset[sympy.Symbol]().union(*(value.axes for value in self._loaded_indices(index)))
         raw_index = index = self.axes.simplify(index)
-        within = self.bounds_of(self.masked_by)
+        within = self.implied_bounds(self.masked_by)
         if within is not None:
             index = within.without_divisions(index, self.axes.lengths)
         address = affine(index, self.symbols)

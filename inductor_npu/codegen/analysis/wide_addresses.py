@@ -18,7 +18,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import Where
 
 from inductor_npu.codegen.analysis.axes import Axes
-from inductor_npu.codegen.index.wide_indices import fits_int32, fits_within, is_plain, limit_of
+from inductor_npu.codegen.index.wide_indices import fits_within, index_fits_int32, is_plain, limit_of
 
 
 def may_be_in(nodes: Sequence[Any]) -> bool:
@@ -46,7 +46,7 @@ class WideAddresses(WrapperHandler):
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
         if (lower or upper) and not expr.is_Symbol:
             index = self._axes.simplify(expr)
-            if not fits_int32(index, self._lengths()) and not self._holds_all():
+            if not index_fits_int32(index, self._lengths()) and not self._holds_all():
                 expr = self._value(index, size)
         self._inner.check_bounds(expr, size, lower, upper)
 

@@ -102,14 +102,14 @@ class Addresses:
             text = f"tl.where({self.in_order(self.kernel._load_mask, axes)}, {text}, 0)"
         return Address(text, axes, bool(loaded))
 
-    def row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], span: str) -> str:
+    def row_address(self, start: sympy.Expr, rows: AxisNames, dims: Sequence[str], positions: str) -> str:
         """The address of a range that begins at `start`, as text with the dimensions `dims`: the axes `rows`, and
-        `span` along the range.
+        `positions` along the range.
         """
         symbols = {self.kernel.axis_of[axis].symbol: axis for axis in rows}
         spelled = {symbol: sympy.Symbol(f"{symbol}{subscript((axis,), dims)}") for symbol, axis in symbols.items()}
         text = self.kernel.index_to_str(sympy_subs(start, spelled))
-        across = f"{span}{subscript(('span',), dims)}"
+        across = f"{positions}{subscript(('span',), dims)}"
         return across if text == "0" else f"{text} + {across}"
 
     def _text_of_index(self, index: sympy.Expr, spelled: Mapping[sympy.Symbol, str]) -> str:

@@ -27,30 +27,30 @@ class IndexedGatherer:
 
     def indexed_load(self, form: Indexed) -> RangeAccess:
         """The load of all that the loaded indices may point to."""
-        span, rows, length = form.span, form.rows, form.length
+        indexed, rows, length = form.range, form.rows, form.length
         dims, shape = (*rows, "span"), (*self.kernel.shape_of(rows), str(length))
         positions = self.positions.hoisted("span", f"tl.arange(0, {length})")
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
-        if length != span.rest:
-            masks.append(f"({positions}{subscript(('span',), dims)} < {span.rest})")
+        if length != indexed.rest:
+            masks.append(f"({positions}{subscript(('span',), dims)} < {indexed.rest})")
         return RangeAccess(
-            self.addresses.row_address(self.kernel.prepare_indexing(span.start), rows, dims, positions),
+            self.addresses.row_address(self.kernel.prepare_indexing(indexed.start), rows, dims, positions),
             " & ".join(masks) or "None",
             rows,
             shape,
-            self._place_by_index(form),
+            self._positions_by_index(form),
             form.axes,
             fills=False,
             indirect=True,
         )
 
-    def _place_by_index(self, form: Indexed) -> str:
+    def _positions_by_index(self, form: Indexed) -> str:
         """The positions of the elements: within the row's range, whatever the indices are, also in masked lanes."""
-        span, axes, rows, length = form.span, form.axes, form.rows, form.length
+        indexed, axes, rows, length = form.range, form.axes, form.rows, form.length
         loaded = {
-            s: self.kernel.cse.varname_map[str(s)] for s in span.place.free_symbols if symbol_is_type(s, SymT.TMP)
+            s: self.kernel.cse.varname_map[str(s)] for s in indexed.position.free_symbols if symbol_is_type(s, SymT.TMP)
         }
-        taken = affine(span.place, span.place.free_symbols)
+        taken = affine(indexed.position, indexed.position.free_symbols)
         terms = [str(taken.offset)] if taken.offset != 0 else []
         for symbol, step in sorted(taken.strides.items(), key=str):
             if symbol in loaded:

@@ -109,8 +109,8 @@ def _moved(plan: KernelPlan) -> str:
 
 def _items(plan: KernelPlan, access: AccessSummary) -> int:
     """Elements that one tile moves by `access`."""
-    items = max(1, access.stretch, access.span)
-    for prefix in access.rows if access.span else access.axes:
+    items = max(1, access.stretch, access.range_length)
+    for prefix in access.rows if access.range_length else access.axes:
         axis, block = plan.tiled.axis_of[prefix], plan.tiled.block(prefix)
         is_looped = prefix in plan.tile.loops
         if _is_known(axis):

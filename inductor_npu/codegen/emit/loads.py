@@ -56,7 +56,7 @@ class Loader:
         form = self.kernel.form
         if not isinstance(form, Direct):
             ranged = self.indexed.indexed_load(form) if isinstance(form, Indexed) else self.gatherer.strided_load(form)
-            return self._load_span(pointer, index, dtype, ranged)
+            return self._load_range(pointer, index, dtype, ranged)
         address = self.addresses.address_of(form)
         mask = self.addresses.mask_text(address.axes, form.predicate)
         line = f"tl.load({pointer} + ({address.text}), {mask}"
@@ -76,26 +76,28 @@ class Loader:
             self.kernel.outside_loop_vars.update((raw, value))
         return value
 
-    def _load_span(self, pointer: str, index: sympy.Expr, dtype: torch.dtype, span: RangeAccess) -> TritonCSEVariable:
+    def _load_range(
+        self, pointer: str, index: sympy.Expr, dtype: torch.dtype, ranged: RangeAccess
+    ) -> TritonCSEVariable:
         """A load of a range of memory, from which the tile's elements are gathered on chip."""
-        whole = Address(span.address, span.axes, indirect=span.indirect)
+        whole = Address(ranged.address, ranged.axes, indirect=ranged.indirect)
         buffer = self._buffer_of(whole, index)
-        other = f", other={masked_value_text(self.kernel._load_other, dtype)}" if span.is_limited else ""
-        line = f"tl.load({pointer} + ({span.address}), {span.mask}{other})"
-        if span.fills and self.kernel._load_mask is None:
+        other = f", other={masked_value_text(self.kernel._load_other, dtype)}" if ranged.is_limited else ""
+        line = f"tl.load({pointer} + ({ranged.address}), {ranged.mask}{other})"
+        if ranged.fills and self.kernel._load_mask is None:
             line = self.rows.padded_later(line, whole, False)
-        raw = self.kernel.cse.generate(buffer, line, dtype=dtype, shape=span.shape)
+        raw = self.kernel.cse.generate(buffer, line, dtype=dtype, shape=ranged.shape)
         self.kernel.masked_lanes.loaded(raw)
-        shape = self.kernel.shape_of(span.axes)
-        text = f"device_functions.gather({raw}{'.to(tl.float32)' if span.is_wide else ''}, {span.place})"
+        shape = self.kernel.shape_of(ranged.axes)
+        text = f"device_functions.gather({raw}{'.to(tl.float32)' if ranged.is_wide else ''}, {ranged.positions})"
         text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
-        text = f"{text} != 0.0" if span.is_wide and dtype == torch.bool else text
-        is_computable = span.is_wide and dtype != torch.bool
+        text = f"{text} != 0.0" if ranged.is_wide and dtype == torch.bool else text
+        is_computable = ranged.is_wide and dtype != torch.bool
         picked = self.kernel.cse.generate(buffer, text, dtype=torch.float32 if is_computable else dtype, shape=shape)
         take_masked_value(picked, raw)
-        value = picked if span.is_wide else self._computable(picked, dtype, buffer)
+        value = picked if ranged.is_wide else self._computable(picked, dtype, buffer)
         take_masked_value(value, picked)
-        if span.is_limited:
+        if ranged.is_limited:
             value.limited_to = self.kernel._load_mask
         if buffer is self.kernel.body or not self.kernel.inside_reduction:
             self.kernel.outside_loop_vars.update((raw, picked, value))

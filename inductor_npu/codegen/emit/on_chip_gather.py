@@ -35,8 +35,8 @@ class RangeAccess:
     """A load or store of a range of memory.
 
     `address` and `mask` are Triton expressions with a dimension for each of `rows` and a last one for the range;
-    `shape` has the sizes of these dimensions. `place` is the name of the table of positions for the gather. `axes` are
-    those of the tile, in its order.
+    `shape` has the sizes of these dimensions. `positions` is the name of the table for the gather. `axes` are those of
+    the tile, in its order.
 
     `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`: so are elements for which
     the predicate of the load does not hold. `indirect`: positions depend on loaded indices. `is_wide`: elements are
@@ -48,7 +48,7 @@ class RangeAccess:
     mask: str
     rows: AxisNames
     shape: tuple[str, ...]
-    place: str
+    positions: str
     axes: AxisNames
     fills: bool
     is_limited: bool = False
@@ -71,17 +71,17 @@ class Gatherer:
 
     def strided_store(self, form: Strided) -> RangeAccess:
         """The store of `form`, of a value that has all axes of the address in the tile's order."""
-        return replace(self._store(self.kernel.prepare_indexing(form.index), form.span), is_wide=form.is_wide)
+        return replace(self._store(self.kernel.prepare_indexing(form.index), form.range), is_wide=form.is_wide)
 
     def _load(self, index: sympy.Expr, form: Strided) -> RangeAccess:
-        span, part = form.span, form.part
+        strided, part = form.range, form.part
         axes = self.kernel.plan.tiled.axes_in(index)
-        gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
+        gathered = {self.kernel.axis_with(symbol).prefix for symbol in strided.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(part.moved(index, span.axes), span, part)
-        shape = (*self.kernel.shape_of(rows), in_span)
-        positions = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
+        extent, conditions, start = self._extent(part.moved(index, strided.axes), strided, part)
+        shape = (*self.kernel.shape_of(rows), extent)
+        positions = self.positions.hoisted("span", f"tl.arange(0, {extent})")
         across = subscript(("span",), dims)
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{across} {condition})" for condition in conditions]
@@ -89,79 +89,83 @@ class Gatherer:
             masks.append(str(self.kernel._load_mask))
         elif (part.starts or part.ends) and form.predicate is not None:
             masks += self.addresses.bounds_text(form.predicate, dims)
-        is_turned = form.is_limited and span.major is not None and part.cuts(span.major)
-        place = [
-            self._place_of_minor(span, axes, part),
-            self._place_or_filling(span, axes, part, in_span) if is_turned else self._place_of_major(span, axes),
+        is_turned = form.is_limited and strided.major is not None and part.cuts(strided.major)
+        terms = [
+            self._positions_of_minor(strided, axes, part),
+            self._positions_of_part(strided, axes, part, extent)
+            if is_turned
+            else self._positions_of_major(strided, axes),
         ]
-        size = f"{in_span}" if in_span.isdecimal() or "*" not in in_span else f"({in_span})"
+        size = f"{extent}" if extent.isdecimal() or "*" not in extent else f"({extent})"
         for position, axis in enumerate(rows):
             inner = " * ".join((*self.kernel.shape_of(rows[position + 1 :]), size))
-            place.append(
+            terms.append(
                 f"{self.positions.local(axis, axes)} * ({inner})"
                 if "*" in inner
                 else f"{self.positions.local(axis, axes)} * {inner}"
             )
-        text = self.positions.flat(" + ".join(part for part in place if part), axes)
+        text = self.positions.flat(" + ".join(term for term in terms if term), axes)
         return RangeAccess(
             self.addresses.row_address(start, rows, dims, positions),
             " & ".join(masks) or "None",
             rows,
             shape,
-            self.positions.hoisted("place", text) if is_turned else self._place_in_tile(text, span, part),
+            self.positions.hoisted("place", text) if is_turned else self._positions_in_tile(text, strided, part),
             axes,
-            fills=not span.minor and span.step > 0 and not (part.starts or part.ends),
+            fills=not strided.minor and strided.step > 0 and not (part.starts or part.ends),
             is_limited=form.is_limited,
         )
 
-    def _extent(self, index: sympy.Expr, span: StridedRange, part: Part) -> tuple[str, list[str], sympy.Expr]:
+    def _extent(self, index: sympy.Expr, strided: StridedRange, part: Part) -> tuple[str, list[str], sympy.Expr]:
         """Elements of the range, the predicates of those that exist, and the address of the first one. In `index`, axes
         of the range count from the start of the part.
         """
-        zero = dict.fromkeys(span.axes, sympy.S.Zero)
+        zero = dict.fromkeys(strided.axes, sympy.S.Zero)
         affine_part = affine(index, self.kernel.plan.tiled.lengths)
-        rows = [s for s in affine_part.strides if s not in span.axes]
-        start = affine_part.offset + sympy.Add(*(symbol * affine_part.strides[symbol] for symbol in rows)) + span.lowest
+        rows = [s for s in affine_part.strides if s not in strided.axes]
+        start = (
+            affine_part.offset + sympy.Add(*(symbol * affine_part.strides[symbol] for symbol in rows)) + strided.lowest
+        )
         assert not start.free_symbols & zero.keys()
-        if span.major is None:
-            length = 1 << (span.rest - 1).bit_length()
-            return str(length), [f"< {span.rest}"] if length != span.rest else [], start
-        axis = self.kernel.axis_with(span.major).prefix
-        block, offset, step = self.kernel.block(axis), self.positions.offset(axis), abs(span.step)
-        in_span = _times(span.stretch, block)
+        if strided.major is None:
+            length = 1 << (strided.rest - 1).bit_length()
+            return str(length), [f"< {strided.rest}"] if length != strided.rest else [], start
+        axis = self.kernel.axis_with(strided.major).prefix
+        block, offset, step = self.kernel.block(axis), self.positions.offset(axis), abs(strided.step)
+        extent = _times(strided.stretch, block)
         # Elements that the last index of the major axis covers beyond the address of the next index.
-        beyond = span.rest - step
-        if part.cuts(span.major):
-            first, count = self._start_and_count(axis, span, part)
-            start += span.step * first
+        beyond = strided.rest - step
+        if part.cuts(strided.major):
+            first, count = self._start_and_count(axis, strided, part)
+            start += strided.step * first
             end = str(step * int(count) + beyond) if count.isdecimal() else _plus(_times(step, count), beyond)
-            return in_span, [f"< {end}"], start
+            return extent, [f"< {end}"], start
         end = _plus(_times(step, block), beyond)
         left = _times(step, f"{axis}numel" if offset == 0 else f"({axis}numel - {offset})")
         conditions = []
-        if span.step < 0:  # the last element is the first one in memory
+        if strided.step < 0:  # the last element is the first one in memory
             there = self._existing(axis)
-            start += span.step * (offset + sympy.Symbol(there, integer=True, positive=True) - 1)
+            start += strided.step * (offset + sympy.Symbol(there, integer=True, positive=True) - 1)
             end = _plus(_times(step, there), beyond)
-            return in_span, [f"< {end}"] if end != in_span else [], start
-        start += span.step * offset
+            return extent, [f"< {end}"] if end != extent else [], start
+        start += strided.step * offset
         if self.kernel.needs_mask(axis):
             conditions.append(f"< {_plus(left, beyond)}")
             end = _plus(_times(step, block), max(beyond, 0))
-        if end != in_span:
+        if end != extent:
             conditions.append(f"< {end}")
-        return in_span, conditions, start
+        return extent, conditions, start
 
-    def _start_and_count(self, axis: str, span: StridedRange, part: Part) -> tuple[sympy.Expr, str]:
+    def _start_and_count(self, axis: str, strided: StridedRange, part: Part) -> tuple[sympy.Expr, str]:
         """The index of the `part` along the major `axis` at which the range begins, and how many indices it has."""
-        assert span.major is not None
-        start, there = part.starts.get(span.major, 0), self._existing(axis, part.end_of(span.major))
+        assert strided.major is not None
+        start, there = part.starts.get(strided.major, 0), self._existing(axis, part.end_of(strided.major))
         if self.kernel.is_whole(axis):
             length = int(there) - start
-            return sympy.Integer(0 if span.step > 0 else length - 1), str(length)
+            return sympy.Integer(0 if strided.step > 0 else length - 1), str(length)
         offset, before = self.positions.offset(axis), self._before(axis, start)
         count = f"tl.maximum({there if before == '0' else f'{there} - {before}'}, 0)"
-        if span.step > 0:
+        if strided.step > 0:
             first = sympy.Symbol(f"tl.maximum({offset}, {start})", integer=True) if start else offset
             return first - start, count
         return offset + sympy.Symbol(there, integer=True) - 1 - start, count
@@ -187,96 +191,96 @@ class Gatherer:
         left = f"{axis}numel" if self.kernel.is_whole(axis) else f"({axis}numel - {self.positions.offset(axis)})"
         return f"tl.minimum({self.kernel.block(axis)}, {left})"
 
-    def _place_in_tile(self, place: str, span: StridedRange, part: Part) -> str:
+    def _positions_in_tile(self, place: str, strided: StridedRange, part: Part) -> str:
         """The name of the table of positions `place`, of a whole tile; for a partial tile its text."""
-        if span.major is None:
+        if strided.major is None:
             return self.positions.hoisted("place", place)
-        axis = self.kernel.axis_with(span.major).prefix
-        is_part = part.cuts(span.major)
-        if span.step > 0:
-            missing = self._before(axis, part.starts.get(span.major, 0))
+        axis = self.kernel.axis_with(strided.major).prefix
+        is_part = part.cuts(strided.major)
+        if strided.step > 0:
+            missing = self._before(axis, part.starts.get(strided.major, 0))
         elif is_part or self.kernel.needs_mask(axis):
             missing = (
-                f"({self.kernel.block(axis)} - {self._existing(axis, part.end_of(span.major) if is_part else None)})"
+                f"({self.kernel.block(axis)} - {self._existing(axis, part.end_of(strided.major) if is_part else None)})"
             )
         else:
             missing = "0"
         if missing == "0":
             return self.positions.hoisted("place", place)
-        missing = _times(abs(span.step), missing)
+        missing = _times(abs(strided.step), missing)
         if is_part and self.kernel.is_whole(axis):
             return self.positions.hoisted("place", f"tl.maximum({place} - {missing}, 0)")
         return f"tl.maximum({self.positions.hoisted('place', place)} - {missing}, 0)"
 
-    def _place_or_filling(self, span: StridedRange, axes: Sequence[str], part: Part, in_span: str) -> str:
+    def _positions_of_part(self, strided: StridedRange, axes: Sequence[str], part: Part, extent: str) -> str:
         """Positions of the `part` of the major axis, which is whole in the tile. Before the part they point to the end
         of the range, where no element is, as right behind the part.
         """
-        assert span.major is not None
-        axis, step = self.kernel.axis_with(span.major).prefix, abs(span.step)
-        start, end = part.starts.get(span.major, 0), part.end_of(span.major)
+        assert strided.major is not None
+        axis, step = self.kernel.axis_with(strided.major).prefix, abs(strided.step)
+        start, end = part.starts.get(strided.major, 0), part.end_of(strided.major)
         local = _times(step, self.positions.local(axis, axes if self.positions.is_counted(axes) else (axis,)))
-        text = _plus(local, -step * start) if span.step > 0 else f"{step * (end - 1)} - {local}"
-        if start if span.step > 0 else end < self.kernel.tile.blocks[axis]:  # negative in some places
+        text = _plus(local, -step * start) if strided.step > 0 else f"{step * (end - 1)} - {local}"
+        if start if strided.step > 0 else end < self.kernel.tile.blocks[axis]:  # negative in some places
             place = self.positions.hoisted("at", text)
-            text = f"{place} + (({place} >> 31) & ({in_span}))"
+            text = f"{place} + (({place} >> 31) & ({extent}))"
         if self.positions.is_counted(axes):
             return self.positions.hoisted("at", text)
         return f"{self.positions.hoisted('at', text)}{subscript((axis,), axes)}"
 
-    def _place_of_major(self, span: StridedRange, axes: Sequence[str]) -> str:
-        if span.major is None:
+    def _positions_of_major(self, strided: StridedRange, axes: Sequence[str]) -> str:
+        if strided.major is None:
             return ""
-        axis = self.kernel.axis_with(span.major).prefix
+        axis = self.kernel.axis_with(strided.major).prefix
         local = self.positions.local(axis, axes)
-        if span.step < 0:
+        if strided.step < 0:
             local = f"({self.kernel.block(axis)} - 1 - {local})"  # of a whole tile
-        return local if abs(span.step) == 1 else f"{abs(span.step)} * {local}"
+        return local if abs(strided.step) == 1 else f"{abs(strided.step)} * {local}"
 
-    def _place_of_minor(self, span: StridedRange, axes: Sequence[str], part: Part) -> str:
+    def _positions_of_minor(self, strided: StridedRange, axes: Sequence[str], part: Part) -> str:
         """Positions of the minor axes; lanes outside of the part are at some position of the range."""
-        if not span.minor:
-            return str(span.place) if span.place != 0 else ""
-        lengths = {symbol: self.kernel.tile.blocks[self.kernel.axis_with(symbol).prefix] for symbol in span.minor}
-        names = {symbol: self.positions.local(self.kernel.axis_with(symbol).prefix, axes) for symbol in span.minor}
+        if not strided.minor:
+            return str(strided.position) if strided.position != 0 else ""
+        lengths = {symbol: self.kernel.tile.blocks[self.kernel.axis_with(symbol).prefix] for symbol in strided.minor}
+        names = {symbol: self.positions.local(self.kernel.axis_with(symbol).prefix, axes) for symbol in strided.minor}
         names |= {
-            symbol: f"({names[symbol]} - {part.starts[symbol]})" for symbol in span.minor if symbol in part.starts
+            symbol: f"({names[symbol]} - {part.starts[symbol]})" for symbol in strided.minor if symbol in part.starts
         }
-        text = vector_text(span.place, names, lengths)
-        if any(symbol in part.starts for symbol in span.minor):
-            return f"tl.minimum(tl.maximum({text}, 0), {span.rest - 1})"
-        found = value_range(span.place, lengths)
-        lowest, highest = found if found is not None else (-1, span.rest)
-        if highest >= span.rest:
-            text = f"tl.minimum({text}, {span.rest - 1})"
+        text = vector_text(strided.position, names, lengths)
+        if any(symbol in part.starts for symbol in strided.minor):
+            return f"tl.minimum(tl.maximum({text}, 0), {strided.rest - 1})"
+        found = value_range(strided.position, lengths)
+        lowest, highest = found if found is not None else (-1, strided.rest)
+        if highest >= strided.rest:
+            text = f"tl.minimum({text}, {strided.rest - 1})"
         return f"tl.maximum({text}, 0)" if lowest < 0 else text
 
-    def _store(self, index: sympy.Expr, span: StridedRange) -> RangeAccess:
+    def _store(self, index: sympy.Expr, strided: StridedRange) -> RangeAccess:
         axes = self.kernel.plan.tiled.axes_in(index)
-        assert span.major is not None
-        major = self.kernel.axis_with(span.major).prefix
-        gathered = {self.kernel.axis_with(symbol).prefix for symbol in span.axes}
+        assert strided.major is not None
+        major = self.kernel.axis_with(strided.major).prefix
+        gathered = {self.kernel.axis_with(symbol).prefix for symbol in strided.axes}
         rows = tuple(axis for axis in axes if axis not in gathered)
         dims = (*rows, "span")
-        in_span, conditions, start = self._extent(index, span, Part(self.kernel.plan.tiled.lengths))
-        positions = self.positions.hoisted("span", f"tl.arange(0, {in_span})")
+        extent, conditions, start = self._extent(index, strided, Part(self.kernel.plan.tiled.lengths))
+        positions = self.positions.hoisted("span", f"tl.arange(0, {extent})")
         masks = [self.addresses.mask_text_of(axis, dims) for axis in rows if self.kernel.needs_mask(axis)]
         masks += [f"({positions}{subscript(('span',), dims)} {condition})" for condition in conditions]
-        shape = (*self.kernel.shape_of(rows), in_span)
+        shape = (*self.kernel.shape_of(rows), extent)
         # The position in the tile of the element that belongs at each position of the range.
-        steps = affine(index, span.axes).strides
-        inner = sorted(span.minor, key=lambda symbol: int(steps[symbol]))
+        steps = affine(index, strided.axes).strides
+        inner = sorted(strided.minor, key=lambda symbol: int(steps[symbol]))
         sizes = dict(zip(dims, shape, strict=True))
         is_counted = self.positions.is_counted(dims)
-        place, remaining = [], self.positions.counted("span", sizes) if is_counted else positions
+        indices, remaining = [], self.positions.counted("span", sizes) if is_counted else positions
         for symbol in inner:
             length = int(self.kernel.axis_with(symbol).length)
             quotient = self.positions.hoisted("part", f"device_functions.small_quotient({remaining}, {length})")
-            place.append((self.kernel.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
+            indices.append((self.kernel.axis_with(symbol).prefix, f"({remaining} - {length} * {quotient})"))
             remaining = quotient
-        place.append((major, f"tl.minimum({remaining}, {self.kernel.block(major)} - 1)"))
+        indices.append((major, f"tl.minimum({remaining}, {self.kernel.block(major)} - 1)"))
         across = "" if is_counted else subscript(("span",), dims)
-        terms = [f"{text}{across}{self._stride_in_tile(axis, axes)}" for axis, text in place]
+        terms = [f"{text}{across}{self._stride_in_tile(axis, axes)}" for axis, text in indices]
         for axis in rows:
             local = self.positions.counted(axis, sizes) if is_counted else self.positions.local(axis, dims)
             terms.append(f"{local}{self._stride_in_tile(axis, axes)}")

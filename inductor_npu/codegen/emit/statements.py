@@ -44,7 +44,7 @@ class Statement:
         return cls(frozenset(), frozenset(_NAME.findall(text)), has_effect=True)
 
 
-class Line(DeferredLineBase):
+class PrintedLine(DeferredLineBase):
     """The line of a statement, printed if the statement is needed and `line`, if that is a deferred one, still is."""
 
     def __init__(self, line: str | DeferredLineBase, statement: Statement) -> None:
@@ -56,8 +56,8 @@ class Line(DeferredLineBase):
             return None
         return self.inner if isinstance(self.inner, str) else self.inner()
 
-    def _new_line(self, line: str) -> Line:
-        return Line(line if isinstance(self.inner, str) else self.inner._new_line(line), self.statement)
+    def _new_line(self, line: str) -> PrintedLine:
+        return PrintedLine(line if isinstance(self.inner, str) else self.inner._new_line(line), self.statement)
 
     @property
     def depth(self) -> int:
@@ -85,18 +85,18 @@ class Statements(IndentedBuffer):
     def _record(self, first: int) -> None:
         """Makes statements of the lines from number `first` on that are none yet."""
         for number, line in enumerate(self._lines[first:], first):
-            if line and not isinstance(line, (Line, LineContext)):
+            if line and not isinstance(line, (PrintedLine, LineContext)):
                 text = line if isinstance(line, str) else line.line
-                self._lines[number] = Line(line, Statement.of(text.strip()))
+                self._lines[number] = PrintedLine(line, Statement.of(text.strip()))
 
     def keep_needed(self) -> None:
         """Decides which statements are printed: those with an effect, those that define what a printed one reads, and
         the loops around them.
         """
-        lines = [line for line in self._lines if isinstance(line, Line) and not line.is_dropped]
+        lines = [line for line in self._lines if isinstance(line, PrintedLine) and not line.is_dropped]
         defining: dict[str, list[Statement]] = defaultdict(list)
         around: dict[Statement, Statement] = {}
-        loops: list[Line] = []
+        loops: list[PrintedLine] = []
         for line in lines:
             line.statement.is_needed = False
             for name in line.statement.defines:

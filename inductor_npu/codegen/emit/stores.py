@@ -78,11 +78,11 @@ class Storer:
         """
         pointer = self.kernel.args.output(name)
         if isinstance(self.kernel.form, Strided):
-            span = self.gatherer.strided_store(self.kernel.form)
-            text = f"device_functions.gather({self._wide(value) if span.is_wide else value}, {span.place})"
-            text = f"tl.reshape({text}, [{', '.join(span.shape)}])" if len(span.shape) > 1 else text
-            text = _narrowed(text, value.dtype) if span.is_wide else text
-            return f"{pointer} + ({span.address}), {text}, {span.mask}"
+            ranged = self.gatherer.strided_store(self.kernel.form)
+            text = f"device_functions.gather({self._wide(value) if ranged.is_wide else value}, {ranged.positions})"
+            text = f"tl.reshape({text}, [{', '.join(ranged.shape)}])" if len(ranged.shape) > 1 else text
+            text = _narrowed(text, value.dtype) if ranged.is_wide else text
+            return f"{pointer} + ({ranged.address}), {text}, {ranged.mask}"
         assert isinstance(self.kernel.form, Direct), "a store by loaded indices is one of elements"
         address = self.addresses.address_of(self.kernel.form)
         text = self.addresses.in_order(value, address.axes)

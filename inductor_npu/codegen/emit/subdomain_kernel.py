@@ -85,8 +85,8 @@ class SubdomainKernel(NpuKernel, Uncounted):
 
         wide = ranges(self.section.axes)
         return ", ".join(
-            f"{symbol} from {span}" + (f" (written from {wide[symbol]})" if wide[symbol] != span else "")
-            for symbol, span in ranges(self.section.known).items()
+            f"{symbol} from {part}" + (f" (written from {wide[symbol]})" if wide[symbol] != part else "")
+            for symbol, part in ranges(self.section.known).items()
         )
 
     def write_lengths(self, before: IndentedBuffer) -> None:

@@ -30,7 +30,7 @@ from inductor_npu.codegen.emit.values import copy_of
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.conditions import Condition
-from inductor_npu.codegen.index.wide_indices import fits_int32
+from inductor_npu.codegen.index.wide_indices import index_fits_int32
 
 # Where Inductor collects statements until it moves them to the body.
 _BUFFERS = ("body", "indexing_code", "loads", "compute", "stores", "post_loop_combine", "post_loop_store")
@@ -229,7 +229,7 @@ class TileKernel(EmittedKernel):
 
     def holds(self, index: sympy.Expr) -> bool:
         """Whether int32 holds `index`, an expression of sizes and loaded indices."""
-        return fits_int32(index, self.limit_of_loaded)
+        return index_fits_int32(index, self.limit_of_loaded)
 
     @contextlib.contextmanager
     def writing_to(self, buffer: IndentedBuffer) -> Iterator[None]:

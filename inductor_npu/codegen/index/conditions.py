@@ -21,7 +21,7 @@ class Condition:
     parts: tuple[Condition | None, ...] = ()
 
 
-def bounds_of(
+def implied_bounds(
     condition: Condition | None,
     tile: Sequence[sympy.Symbol],
     lengths: Mapping[sympy.Symbol, sympy.Expr],
@@ -35,7 +35,7 @@ def bounds_of(
         return None
     if condition.parts:
         first, second = (
-            bounds_of(part, tile, lengths, holds) or Bounds({}, {}, exact=False) for part in condition.parts
+            implied_bounds(part, tile, lengths, holds) or Bounds({}, {}, exact=False) for part in condition.parts
         )
         both = first.and_(second)
         return both if both.symbols else None

@@ -16,10 +16,8 @@ import torch
 from torch._inductor.virtualized import OpsWrapper, ops
 from torch.utils._sympy import functions
 
-from inductor_npu.codegen.index.wide_indices import OPERATORS, fits_int32, in_64_bits, is_wide
+from inductor_npu.codegen.index.wide_indices import DIVISIONS, OPERATORS, in_64_bits, index_fits_int32, is_wide_index
 from inductor_npu.tiling.limits import LARGEST_DIVIDED
-
-_DIVISIONS = (functions.FloorDiv, functions.ModularIndexing, functions.PythonMod, functions.Mod)
 
 # Device functions for integers that are not known to be small.
 _OF_ANY_SIZE = {"quotient": "floor_divide", "remainder": "floor_remainder"}
@@ -68,7 +66,7 @@ def with_exact_divisions(
             of = called("quotient", of, numbers[0], limit)
         return called("remainder", of, numbers[-1], limit)
 
-    return index.replace(lambda part: isinstance(part, _DIVISIONS), exact)
+    return index.replace(lambda part: isinstance(part, DIVISIONS), exact)
 
 
 def by_operators(
@@ -84,8 +82,8 @@ def by_operators(
     value within that node's bounds.
     """
     bare = index.replace(functions.Identity, lambda inner: inner) if index.has(functions.Identity) else index
-    if is_wide(bare, dtype, lengths):
-        value = in_64_bits(bare, is_linear, lambda part: fits_int32(part, lengths), plain)
+    if is_wide_index(bare, dtype, lengths):
+        value = in_64_bits(bare, is_linear, lambda part: index_fits_int32(part, lengths), plain)
         return OpsWrapper._unwrap(value if dtype == torch.int64 else ops.to_dtype(value, dtype))
     if is_linear(index) or not _is_computable(index, is_linear):
         return None

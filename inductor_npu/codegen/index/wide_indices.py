@@ -22,11 +22,11 @@ from inductor_npu.codegen.index.value_range import value_range
 
 _LARGEST = torch.iinfo(torch.int32).max
 # Their results wrap in int32 as their operands do.
-_NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
+_UP_TO_32_BITS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 _POWERS = (sympy.Pow, functions.PowByNatural)
 _REMAINDERS = (functions.ModularIndexing, functions.Mod, functions.PythonMod)
-_DIVISIONS = (functions.FloorDiv, *_REMAINDERS)
+DIVISIONS = (functions.FloorDiv, *_REMAINDERS)
 # PyTorch's or SymPy's: indices of torch 2.11 have both.
 MINIMUM = (functions.Min, sympy.Min)
 MAXIMUM = (functions.Max, sympy.Max)
@@ -44,7 +44,7 @@ _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": 
 Holds = Callable[[sympy.Expr], bool]
 
 
-def is_wide(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any]) -> bool:
+def is_wide_index(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol, Any]) -> bool:
     """Returns whether `index`, a value of type `dtype`, must be computed in int64.
 
     `index` is in the symbols of `lengths`: axes and loaded indices, each with its limit. A size or a loaded index has
@@ -53,12 +53,12 @@ def is_wide(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.Symbol
     """
     if not index.is_integer or index.is_Symbol or index.is_Integer:
         return False
-    if dtype in _NARROW:
-        return not _fit(_arguments(index, _DIVISIONS), lengths)
-    return not fits_int32(index, lengths)
+    if dtype in _UP_TO_32_BITS:
+        return not _fit(_arguments(index, DIVISIONS), lengths)
+    return not index_fits_int32(index, lengths)
 
 
-def fits_int32(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
+def index_fits_int32(index: sympy.Expr, lengths: Mapping[sympy.Symbol, Any]) -> bool:
     """Whether int32 holds `index`, and everything in it that is divided or compared. Intermediate sums and products may
     wrap.
     """

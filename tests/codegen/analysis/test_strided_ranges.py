@@ -1,4 +1,4 @@
-"""Which accesses go through a contiguous span of memory and a gather on chip."""
+"""Which accesses go through a contiguous range of memory and a gather on chip."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_neighbours_in_memory_need_no_gather(address: sympy.Expr):
 
 @pytest.mark.parametrize("step", [2, 3, 8, -1, -2])
 def test_elements_that_lie_apart_or_backwards_are_a_span_of_all_in_between(step: int):
-    span = load_range(step * X + 1000 * Y + 5, ROWS, 4)
-    assert span is not None and (span.major, span.step, span.minor) == (X, step, frozenset())
+    strided = load_range(step * X + 1000 * Y + 5, ROWS, 4)
+    assert strided is not None and (strided.major, strided.step, strided.minor) == (X, step, frozenset())
 
 
 def test_elements_that_lie_far_apart_are_read_one_by_one():
@@ -35,8 +35,8 @@ def test_elements_that_lie_far_apart_are_read_one_by_one():
 
 
 def test_the_length_of_an_axis_that_is_read_in_blocks_may_be_dynamic():
-    span = load_range(3 * X, {X: sympy.Symbol("s0", integer=True, positive=True)}, 4)
-    assert span is not None and span.major == X
+    strided = load_range(3 * X, {X: sympy.Symbol("s0", integer=True, positive=True)}, 4)
+    assert strided is not None and strided.major == X
 
 
 @pytest.mark.parametrize(
@@ -50,31 +50,31 @@ def test_the_length_of_an_axis_that_is_read_in_blocks_may_be_dynamic():
     ids=["roll", "reflection", "replication", "upsampling"],
 )
 def test_an_index_that_is_no_linear_function_is_a_span_of_the_whole_row(index: sympy.Expr, reach: int):
-    span = load_range(index + 100 * Y, ROWS, 4)
-    assert span is not None and (span.minor, span.major, span.main_axis) == ({X}, None, X)
-    assert reach <= span.rest <= 100
-    assert span.rest > max(int(span.place.subs(X, i)) for i in range(100))
-    assert min(int(span.place.subs(X, i)) for i in range(100)) >= 0
+    strided = load_range(index + 100 * Y, ROWS, 4)
+    assert strided is not None and (strided.minor, strided.major, strided.main_axis) == ({X}, None, X)
+    assert reach <= strided.rest <= 100
+    assert strided.rest > max(int(strided.position.subs(X, i)) for i in range(100))
+    assert min(int(strided.position.subs(X, i)) for i in range(100)) >= 0
 
 
 def test_short_rows_in_another_order_are_a_span_of_many_rows():
-    span = load_range(FloorDiv(8 * X, 5) + 8 * Y, lengths(y=1000, x=5), 4)
-    assert span is not None
-    assert (span.minor, span.rest, span.major, span.step, span.main_axis) == ({X}, 7, Y, 8, Y)
+    strided = load_range(FloorDiv(8 * X, 5) + 8 * Y, lengths(y=1000, x=5), 4)
+    assert strided is not None
+    assert (strided.minor, strided.rest, strided.major, strided.step, strided.main_axis) == ({X}, 7, Y, 8, Y)
 
 
 @pytest.mark.parametrize("step", [-8, 29, 1000])
 def test_short_rows_in_another_order_that_lie_backwards_or_apart_are_read_row_by_row(step: int):
-    span = load_range(FloorDiv(8 * X, 5) + step * Y, lengths(y=1000, x=5), 4)
-    assert span is not None and (span.minor, span.rest, span.major) == ({X}, 7, None)
+    strided = load_range(FloorDiv(8 * X, 5) + step * Y, lengths(y=1000, x=5), 4)
+    assert strided is not None and (strided.minor, strided.rest, strided.major) == ({X}, 7, None)
 
 
 def test_a_part_of_short_rows_in_another_order_is_a_shorter_span():
     part = part_of(lengths(y=1000, x=5), Bounds({X: sympy.Integer(1)}, {X: sympy.Integer(4)}, exact=False))
     assert part is not None
-    span = load_range_of_part(FloorDiv(8 * X, 5) + 2 + 8 * Y, part, 4)
-    assert span is not None
-    assert (span.rest, span.major, [int(span.place.subs(X, i)) for i in range(3)]) == (4, Y, [0, 2, 3])
+    strided = load_range_of_part(FloorDiv(8 * X, 5) + 2 + 8 * Y, part, 4)
+    assert strided is not None
+    assert (strided.rest, strided.major, [int(strided.position.subs(X, i)) for i in range(3)]) == (4, Y, [0, 2, 3])
 
 
 def test_rows_in_another_order_are_read_row_by_row():
@@ -85,11 +85,11 @@ def test_a_row_whose_length_is_not_known_is_no_span():
     assert load_range(ModularIndexing(X + 97, 1, 100), {X: sympy.Symbol("s0", integer=True)}, 4) is None
 
 
-@pytest.mark.parametrize("span_of", [load_range, store_range])
-def test_rows_shorter_than_a_burst_are_a_span_of_many_rows(span_of):
-    span = span_of(X + 3 * Y, lengths(y=1000, x=3), 4)
-    assert span is not None
-    assert (span.minor, span.rest, span.major, span.step, span.main_axis) == ({X}, 3, Y, 3, Y)
+@pytest.mark.parametrize("range_of", [load_range, store_range])
+def test_rows_shorter_than_a_burst_are_a_span_of_many_rows(range_of):
+    strided = range_of(X + 3 * Y, lengths(y=1000, x=3), 4)
+    assert strided is not None
+    assert (strided.minor, strided.rest, strided.major, strided.step, strided.main_axis) == ({X}, 3, Y, 3, Y)
 
 
 def test_what_is_a_burst_depends_on_the_bytes_of_an_item():
@@ -99,16 +99,16 @@ def test_what_is_a_burst_depends_on_the_bytes_of_an_item():
 
 
 def test_short_rows_of_short_rows_are_one_span():
-    span = store_range(X + 2 * Y + 4 * Z, lengths(z=1000, y=2, x=2), 4)
-    assert span is not None and (span.minor, span.rest, span.major) == ({X, Y}, 4, Z)
+    strided = store_range(X + 2 * Y + 4 * Z, lengths(z=1000, y=2, x=2), 4)
+    assert strided is not None and (strided.minor, strided.rest, strided.major) == ({X, Y}, 4, Z)
 
 
-@pytest.mark.parametrize("span_of", [load_range, store_range])
-def test_all_of_a_tensor_shorter_than_a_burst_is_one_span(span_of):
-    span = span_of(X + 2 * Y, lengths(y=3, x=2), 4)
-    assert span is not None
-    assert (span.minor, span.rest, span.major, span.step) == ({X}, 2, Y, 2)
-    assert span_of(X, lengths(x=3), 4) is None
+@pytest.mark.parametrize("range_of", [load_range, store_range])
+def test_all_of_a_tensor_shorter_than_a_burst_is_one_span(range_of):
+    strided = range_of(X + 2 * Y, lengths(y=3, x=2), 4)
+    assert strided is not None
+    assert (strided.minor, strided.rest, strided.major, strided.step) == ({X}, 2, Y, 2)
+    assert range_of(X, lengths(x=3), 4) is None
 
 
 def test_a_load_may_skip_elements_between_short_rows_and_a_store_may_not():
@@ -128,8 +128,8 @@ def within(sizes: dict[sympy.Symbol, sympy.Expr], **limits: tuple[int, int]) -> 
 
 
 def test_a_row_of_which_a_condition_leaves_the_first_elements_out_is_a_span_of_the_rest():
-    span = load_range_of_part(X + 100 * Y - 3, within(ROWS, x=(3, 100)), 4)
-    assert span is not None and (span.major, span.step, span.minor) == (X, 1, frozenset())
+    strided = load_range_of_part(X + 100 * Y - 3, within(ROWS, x=(3, 100)), 4)
+    assert strided is not None and (strided.major, strided.step, strided.minor) == (X, 1, frozenset())
 
 
 @pytest.mark.parametrize("limits", [(0, 60), (8, 100), (16, 60)])
@@ -138,14 +138,14 @@ def test_a_part_that_begins_with_a_block_of_the_unified_buffer_needs_no_gather(l
 
 
 def test_elements_that_lie_apart_are_a_span_of_those_that_a_condition_leaves():
-    span = load_range_of_part(2 * X + 200 * Y - 1, within(ROWS, x=(1, 100)), 4)
-    assert span is not None and (span.major, span.step, span.lowest) == (X, 2, 0)
+    strided = load_range_of_part(2 * X + 200 * Y - 1, within(ROWS, x=(1, 100)), 4)
+    assert strided is not None and (strided.major, strided.step, strided.lowest) == (X, 2, 0)
 
 
 def test_places_within_short_rows_count_from_the_first_element_that_a_condition_leaves():
-    span = load_range_of_part(X - 1 + 5 * Y, within(lengths(y=1000, x=6), x=(1, 6)), 4)
-    assert span is not None and (span.minor, span.rest, span.major, span.step) == ({X}, 5, Y, 5)
-    assert span.place == X
+    strided = load_range_of_part(X - 1 + 5 * Y, within(lengths(y=1000, x=6), x=(1, 6)), 4)
+    assert strided is not None and (strided.minor, strided.rest, strided.major, strided.step) == ({X}, 5, Y, 5)
+    assert strided.position == X
 
 
 def test_limits_beyond_an_axis_leave_all_of_it():
@@ -219,5 +219,5 @@ class _Functions:
 
 
 def test_short_rows_that_lie_far_apart_are_read_one_by_one():
-    span = load_range(X + 25 * Y + 5, {Y: sympy.Integer(5), X: sympy.Integer(5)}, 4)
-    assert span is not None and (span.minor, span.major, span.rest) == ({X}, None, 5)
+    strided = load_range(X + 25 * Y + 5, {Y: sympy.Integer(5), X: sympy.Integer(5)}, 4)
+    assert strided is not None and (strided.minor, strided.major, strided.rest) == ({X}, None, 5)

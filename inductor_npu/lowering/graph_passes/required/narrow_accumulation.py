@@ -14,7 +14,7 @@ import torch
 
 from inductor_npu.lowering.graph_passes.nodes import called, convert, is_on_npu
 
-_NARROW = (torch.int8, torch.uint8, torch.int16, torch.uint16)
+_ACCUMULATED_IN_32_BITS = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 _WIDE = torch.int32
 
 _aten = torch.ops.aten
@@ -26,7 +26,7 @@ def apply(graph: torch.fx.Graph) -> int:
     for node in list(graph.nodes):
         tensors = _summed_tensors(node)
         value = node.meta.get("val")
-        if tensors and is_on_npu(value) and value.dtype in _NARROW:
+        if tensors and is_on_npu(value) and value.dtype in _ACCUMULATED_IN_32_BITS:
             _widen(node, tensors, value.dtype)
             rewritten += 1
     return rewritten
