@@ -1,1 +1,1 @@
-"""What a generated module says of its kernels: where they came from, and which bytes they move."""
+"""Annotations of generated modules: the origin of each kernel, and the bytes that it moves."""

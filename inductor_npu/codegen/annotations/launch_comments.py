@@ -1,7 +1,7 @@
-"""What the comments beside launches and calls of a generated module say, written and read in one place.
+"""The format of the comments beside launches and operator calls: one function writes each, one parses it.
 
-A graph that comes from a cache brings its comments along: they are how it tells what it does. Imports nothing of
-Inductor's, so that a process that only reads them pays nothing.
+A graph from the compile cache is not lowered again. `inductor_npu.explain` reads these comments to describe it. This
+module imports nothing from Inductor, so a process that only parses comments stays fast.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ _TRAFFIC = re.compile(r"reads (?P<read>.+?) bytes, writes (?P<written>.+?) bytes
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of device memory that one launch reads and writes. Where sizes are arguments, those at the sizes for which
-    the graph was compiled, with `sizes` saying what they depend on; None where no size was known then.
+    """Bytes of device memory that one launch reads and writes.
+
+    For dynamic sizes, these are the bytes at the sizes that the graph was compiled with, and `sizes` names the sizes
+    that they depend on. A value is None if no size was known at compile time.
     """
 
     read: int | None
@@ -25,12 +27,12 @@ class Traffic:
 
 
 def write_traffic(read: object, written: object, sizes: str = "") -> str:
-    """`read` and `written` are numbers, or expressions of sizes that are known at run time only."""
+    """Returns the comment for `read` and `written` bytes; each is a number, or an expression of sizes."""
     return f"reads {read} bytes, writes {written} bytes" + (f" ({sizes})" if sizes else "")
 
 
 def read_traffic(comment: str) -> Traffic | None:
-    """The traffic that a comment tells; None if it tells something else."""
+    """Returns the traffic that `comment` states; None for any other comment."""
     match = _TRAFFIC.match(comment)
     if match is None:
         return None
@@ -41,10 +43,10 @@ def read_traffic(comment: str) -> Traffic | None:
 
 
 def write_in_eager(reason: str) -> str:
-    """That an operator runs in eager, and why."""
+    """Returns the comment for an operator that runs in eager because of `reason`."""
     return _IN_EAGER + reason
 
 
 def read_in_eager(comment: str) -> str | None:
-    """Why an operator runs in eager; None if the comment tells something else."""
+    """Returns the reason that `comment` states for running an operator in eager; None for any other comment."""
     return comment.removeprefix(_IN_EAGER) if comment.startswith(_IN_EAGER) else None

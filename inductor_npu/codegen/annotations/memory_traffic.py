@@ -1,8 +1,8 @@
-"""Device memory that a launch reads and writes, said in a comment beside the launch in the generated module.
+"""Counts the bytes of device memory that a launch reads and writes, for the comment beside the launch.
 
-Counted as Inductor counts it (`BaseSchedulerNode.get_read_write_buffer_accesses`): each element that a loop accesses
-once, at most the whole tensor; elements that a mask leaves out count. What is written and read again inside the kernel
-never leaves the chip, and does not count.
+The count follows Inductor's (`BaseSchedulerNode.get_read_write_buffer_accesses`): an element counts once per loop nest
+that accesses it, up to the whole tensor, and masked elements count as well. A value that the kernel stores and loads
+again never leaves the chip; it does not count.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from inductor_npu.codegen.index.size_terms import hint
 
 
 def comment_of(nodes: Sequence[Any], args: KernelArgs, dropped: Iterable[str]) -> str:
-    """What a launch of a kernel of `nodes`, which is written, with these arguments reads and writes: a comment's text.
-    `dropped` are buffers that are only the kernel's own.
+    """Returns the comment that states what a launch reads and writes.
+
+    `nodes` are the scheduler's nodes of a kernel whose source is complete, `args` its arguments, and `dropped` the
+    buffers that exist only inside the kernel.
     """
     read, written = _bytes_read(nodes, args), _bytes_written(nodes, args, dropped)
     symbols = sorted({*read.free_symbols, *written.free_symbols}, key=str)
@@ -32,7 +34,7 @@ def comment_of(nodes: Sequence[Any], args: KernelArgs, dropped: Iterable[str]) -
 
 
 def _bytes_read(nodes: Sequence[Any], args: Any) -> sympy.Expr:
-    """Bytes that come from memory: not what a loop of the same kernel has just computed."""
+    """Bytes that are loaded from memory, without values that an earlier loop of the same kernel computed."""
     computed = {dep.name for node in nodes for dep in node.read_writes.writes}
     deps = [dep for node in nodes for dep in node.read_writes.reads if dep.name not in computed]
     addressed = {_real(dep.name) for dep in deps if isinstance(dep, MemoryDep)}
@@ -48,8 +50,8 @@ def _bytes_read(nodes: Sequence[Any], args: Any) -> sympy.Expr:
 
 
 def _bytes_written(nodes: Sequence[Any], args: KernelArgs, dropped: Iterable[str]) -> sympy.Expr:
-    """Bytes that the kernel stores. Values that only its own loops use are stored nowhere, even where what takes their
-    place in memory is an argument.
+    """Bytes that the kernel stores. A value that only the kernel's own loops use is not stored, even if its buffer is
+    an argument.
     """
     deps = [dep for node in nodes for dep in node.read_writes.writes]
     graph = V.graph
@@ -69,7 +71,7 @@ def _is_written(name: str, args: Any) -> bool:
 
 
 def _real(name: str) -> str:
-    """The tensor in memory: a mutation gives it another name."""
+    """The name of the tensor in memory; Inductor renames a tensor at each mutation."""
     return V.graph.scheduler.mutation_real_name.get(name, name)
 
 
@@ -94,7 +96,7 @@ def _elements(name: str, deps: Sequence[Any]) -> sympy.Expr:
 
 
 def _accessed(dep: MemoryDep) -> sympy.Expr:
-    """Elements that `dep` names: one for each round of the loops, less the rounds that only repeat them."""
+    """Distinct elements that `dep` accesses: the product of the lengths of the loops that its index depends on."""
     if dep.is_indirect():
         return sympy.Mul(*dep.size)
     return sympy.sympify(dep.get_numel())

@@ -1,8 +1,8 @@
-"""Where a generated kernel came from: ATen operators and the user's source lines, remembered while someone asks.
+"""Records the origin of each generated kernel: ATen operators and the user's source lines.
 
-Inductor knows a kernel's origins when it writes the kernel, and keeps them only as a comment. Here they are kept by the
-text of the `@triton.jit` function, which is what is at hand when the kernel runs. A graph that comes from Inductor's
-compile cache is not generated again: its kernels have no origins here.
+Inductor knows the origin of a kernel while it generates the kernel, and then keeps it only as a comment. `record` keeps
+it in a dictionary, keyed by the text of the `@triton.jit` function: that text is available when the kernel runs. A
+graph from Inductor's compile cache is not generated again, so its kernels have no entry.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Origins of one kernel: operators as `aten.gelu`, both in the graph's order without repetition.
+    """The origin of one kernel: its operators (`aten.gelu`) and source lines, each once, in the order of the graph.
 
-    `failure` is why the kernel does not exist and its operators run in eager instead, else None.
+    `failure` says why the kernel does not compile and its operators run in eager; None for a kernel that compiles.
     """
 
     operators: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ _remembered: dict[str, Provenance] | None = None
 
 @contextlib.contextmanager
 def record() -> Iterator[dict[str, Provenance]]:
-    """Remembers the origins of every kernel generated inside the `with` block, by `function_text` of the kernel.
+    """Context in which the origin of each generated kernel is recorded, keyed by the kernel's `function_text`.
 
-    Raises RuntimeError inside another record.
+    Raises RuntimeError if another record is active.
     """
     global _remembered
     if _remembered is not None:
@@ -62,8 +62,9 @@ def record() -> Iterator[dict[str, Provenance]]:
 
 
 def remember(name: str, source: str, schedule: Sequence[Any], failure: Exception | None) -> None:
-    """Called for each kernel that Inductor generates: `name` in the module text `source`, made of the scheduler's nodes
-    `schedule`; `failure` is why it cannot be compiled. Does nothing outside of `record`.
+    """Records the origin of the kernel `name` in the module text `source`; does nothing outside of `record`.
+
+    `schedule` are the scheduler's nodes of the kernel, `failure` the error of its compilation, if there was one.
     """
     if _remembered is None:
         return
@@ -72,39 +73,39 @@ def remember(name: str, source: str, schedule: Sequence[Any], failure: Exception
 
 
 def remember_user_kernel(kernel: Any) -> None:
-    """Called for each Triton kernel that a user wrote and a compiled graph launches, before Inductor copies it into a
-    module of its own. Does nothing outside of `record`.
+    """Records the origin of a user-written Triton kernel that a compiled graph launches; does nothing outside of
+    `record`. Call it before Inductor copies the kernel into a module of its own.
     """
     if _remembered is not None:
         _remembered[kernel.src] = Provenance(lines=(definition(kernel),))
 
 
 def definition(kernel: Any) -> Line:
-    """Where a JITFunction is defined: the line that says `def`."""
+    """Returns the source line of the `def` of a JITFunction."""
     lines, first = inspect.getsourcelines(kernel.fn)
     offset = next(index for index, line in enumerate(lines) if line.lstrip().startswith("def "))
     return Line(inspect.getsourcefile(kernel.fn) or "?", first + offset, lines[offset].strip())
 
 
 def function_text(name: str, source: str) -> str:
-    """The text of function `name` in a module's text, without decorators, as Triton's `JITFunction.src` has it."""
+    """Returns the text of function `name` in the module text `source`, without decorators (`JITFunction.src`)."""
     lines = source.splitlines(keepends=True)
     first = next(index for index, line in enumerate(lines) if line.startswith(f"def {name}("))
     return "".join(inspect.getblock(lines[first:]))
 
 
 def operators_of(schedule: Sequence[Any]) -> tuple[str, ...]:
-    """The operators that the scheduler's nodes `schedule` were made of, each once, in the graph's order."""
+    """Returns the operators that were lowered to the scheduler's nodes `schedule`, each once, in graph order."""
     return tuple(dict.fromkeys(operator for node in _graph_nodes(schedule) if (operator := _operator(node))))
 
 
 def lines_of(schedule: Sequence[Any]) -> tuple[Line, ...]:
-    """The user's source lines that led to the scheduler's nodes `schedule`, each once, in the graph's order."""
+    """Returns the user's source lines behind the scheduler's nodes `schedule`, each once, in graph order."""
     return _lines(_graph_nodes(schedule))
 
 
 def lines_of_call(node: Any) -> tuple[Line, ...]:
-    """The user's source lines that led to a call of an operator, Inductor's ExternKernel `node`."""
+    """Returns the user's source lines behind the operator call of Inductor's ExternKernel `node`."""
     return _lines(_in_order(node.origins))
 
 
@@ -114,13 +115,13 @@ def _lines(nodes: Sequence[Any]) -> tuple[Line, ...]:
 
 
 def _graph_nodes(schedule: Sequence[Any]) -> list[Any]:
-    """The FX nodes that the loops of `schedule` were made of, in the order of their graph."""
+    """The FX nodes that were lowered to `schedule`, in graph order."""
     loops = [node for entry in schedule if hasattr(entry, "get_nodes") for node in entry.get_nodes()]
     return _in_order(dict.fromkeys(origin for loop in loops if loop.node is not None for origin in loop.node.origins))
 
 
 def _in_order(origins: Iterable[Any]) -> list[Any]:
-    """Those of the FX nodes `origins` that call something, in the order of their graph."""
+    """The call nodes among the FX nodes `origins`, in graph order."""
     calls = [origin for origin in origins if origin.op == "call_function"]
     order = {
         node: place for graph in dict.fromkeys(call.graph for call in calls) for place, node in enumerate(graph.nodes)
@@ -129,8 +130,8 @@ def _in_order(origins: Iterable[Any]) -> list[Any]:
 
 
 def _operator(node: Any) -> str | None:
-    """The operator that the user's program called, before decomposition: `aten.gelu`. None for torch.cond, for the
-    launch of a kernel that a user wrote, and the like: a generated kernel can only make their arguments and results.
+    """The operator that the user's program called, before decomposition: `aten.gelu`. None for torch.cond, for launches
+    of user-written kernels and the like: a generated kernel computes only their arguments and results.
     """
     import torch
 
@@ -144,7 +145,7 @@ def _operator(node: Any) -> str | None:
 
 @functools.lru_cache(maxsize=1024)  # the nodes of one operator share a trace, as do those of its backward
 def _user_line(trace: str) -> Line | None:
-    """The innermost line outside of torch in the text of a stack trace."""
+    """The innermost frame outside torch in the text of a stack trace."""
     frames = list(_FRAME.finditer(trace))
     outside = [frame for frame in frames if not _is_in_torch(frame["file"])] or frames
     if not outside:

@@ -1,1 +1,1 @@
-"""A kernel's loops as eager operators: where no kernel can be, and beside each kernel in accuracy mode."""
+"""Eager stand-ins: a kernel's loops as eager operators, for kernels that do not compile and for accuracy mode."""

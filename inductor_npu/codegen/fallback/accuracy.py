@@ -1,6 +1,7 @@
-"""Accuracy mode: puts a comparison with eager operators around each kernel of a generated module.
+"""Accuracy mode: wraps each kernel of a generated module in a comparison with eager operators.
 
-The operators are those of the eager stand-in (eager_kernel.py) that the kernel would have had if it did not compile.
+The comparison runs the kernel's eager stand-in (eager_kernel.py), which would run instead if the kernel did not
+compile.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ log = logging.getLogger(__name__)
 def compare(
     wrapper: Any, kernel: Any, kernel_name: str, function_name: str, source: str, node_schedule: Sequence[Any]
 ) -> None:
-    """Lets the module compare `kernel`, which it defines as `kernel_name`, whenever it is launched. `source` is the
-    kernel's own module, in which it is called `function_name`.
+    """Makes the generated module compare `kernel`, which it defines as `kernel_name`, at each launch.
 
-    A kernel that cannot be written as eager operators (random numbers, inline assembly) stays as it is.
+    `source` is the text of the kernel's own module, in which the kernel is called `function_name`. A kernel without an
+    eager stand-in (random numbers, inline assembly) is launched without a comparison.
     """
     operators = eager_kernel.written(kernel, kernel_name)
     if operators is None:

@@ -1,12 +1,11 @@
 # ruff: noqa: N802 (sympy finds a printer's methods by the names of its classes)
-"""Writes a kernel's loops as eager operators, for a kernel that the Triton compiler refuses.
+"""Writes the eager stand-in of a kernel: its loops as torch operators, for a kernel that the Triton compiler refuses.
 
-Inductor's loops are a small language of their own: loads and stores at index expressions, some hundred pointwise
-operations, reductions, scans. The writer here gives that language to torch operators over the whole loop nest at
-once, with the compiled kernel's name and arguments, so that nothing else in the graph notices. It follows the
-kernel's own rules where they matter for values: fp16 and bf16 are computed in fp32, a load sees memory as it was
-before the kernel unless an earlier loop of the same kernel stored there. What it cannot express it refuses: no result
-is better than a wrong one.
+Inductor's loop bodies consist of loads and stores at index expressions, about a hundred pointwise operations,
+reductions and scans. Each becomes one torch operator over the whole loop nest. The stand-in has the name and the
+arguments of the kernel, so the rest of the graph does not change. It computes the same values: fp16 and bf16 are
+computed in fp32, and a load sees memory as it was before the kernel, unless an earlier loop of the kernel stored
+there. A loop body that cannot be expressed so is an error, because no result is better than a wrong one.
 """
 
 from __future__ import annotations
@@ -88,13 +87,14 @@ _FRAME = ("///---", "[INFO]")  # what Ascend's Triton puts around the message of
 
 
 class _Unsupported(Exception):
-    """The loops hold something that cannot be written as eager operators; the message says what."""
+    """The loops contain an operation without an eager form; the message names it."""
 
 
 def replace(kernel: Any, name: str, failure: Exception) -> str:
-    """Source of an expression that makes the eager stand-in for `kernel`, which failed to compile with `failure`.
+    """Returns the source of an expression that creates the eager stand-in of `kernel`, which does not compile because
+    of `failure`.
 
-    Raises KernelCompileError where config.strict asks for it, or where the loops cannot be written as eager operators.
+    Raises KernelCompileError if `config.strict` is set, or if the loops have no eager form.
     """
     operators, reason = _operators_of(kernel), reason_of(failure)
     if config.strict:
@@ -111,8 +111,9 @@ def replace(kernel: Any, name: str, failure: Exception) -> str:
 
 
 def source_of(kernel: Any, name: str) -> str:
-    """Source of a function `name` that does with eager operators what `kernel` does, which is left to them. Raises
-    KernelCompileError where its loops cannot be written so.
+    """Returns the source of a function `name` that computes `kernel`, which no Triton kernel can, with eager operators.
+
+    Raises KernelCompileError if the loops have no eager form.
     """
     try:
         return _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
@@ -122,7 +123,9 @@ def source_of(kernel: Any, name: str) -> str:
 
 
 def made_of(kernel: Any, name: str, source: str) -> str:
-    """Source of an expression that makes what stands for `kernel`, of which `source_of` gave the function `name`."""
+    """Returns the source of an expression that creates the stand-in of `kernel` from `source`, the text of its function
+    `name` (`source_of`).
+    """
     _import_runtime()
     arguments = f"{name!r}, {_operators_of(kernel)!r}, {kernel.why_in_eager!r}, '''\n{source}''', warns=False"
     return f"EagerKernel({arguments})"
@@ -139,8 +142,8 @@ def _import_runtime() -> None:
 
 
 def written(kernel: Any, name: str) -> str | None:
-    """Source of a function `name` that does with eager operators what `kernel`, which is complete, does with the same
-    arguments; None where its loops cannot be written so. Leaves the kernel as it is.
+    """Returns the source of a function `name` that computes the complete `kernel` with eager operators on the same
+    arguments; None if its loops have no eager form. The kernel itself does not change.
     """
     arguments = kernel.args
     kernel.args = copy.copy(arguments)
@@ -158,8 +161,8 @@ def written(kernel: Any, name: str) -> str | None:
 
 
 def reason_of(failure: Exception) -> str:
-    """What `failure` says, in one line: Triton's error ends with it, below the place, LLVM's has it above; what does
-    not fit begins with it, and goes on with the largest tiles.
+    """Returns the message of `failure` in one line: the last line of Triton's error, which follows the source position;
+    the first line of LLVM's; and the first line of a tile that does not fit, which the largest tiles follow.
     """
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(_FRAME)] or lines or [""]
@@ -169,7 +172,7 @@ def reason_of(failure: Exception) -> str:
 
 
 class _IndexPrinter(PythonPrinter):
-    """Index expressions whose symbols may be tensors: min, max and conditions become calls."""
+    """Prints index expressions whose symbols may be tensors: min, max and conditions become calls."""
 
     def _print_Max(self, expr: sympy.Expr) -> str:
         return f"largest({', '.join(map(self._print, expr.args))})"
@@ -191,7 +194,7 @@ class _IndexPrinter(PythonPrinter):
 
 
 class _EagerWriter(DefaultHandler):
-    """Inductor's operation handler that appends one Python line per operation; values are names of local variables."""
+    """An ops handler that writes one Python statement for each operation; values are names of local variables."""
 
     def __init__(self, kernel: Any, name: str) -> None:
         self.kernel = kernel
@@ -209,7 +212,7 @@ class _EagerWriter(DefaultHandler):
     # --- one function for the whole kernel ---
 
     def write(self, nodes: Sequence[Any]) -> str:
-        """The function's source: every node's loop nest in order; stores reach the arguments as they happen."""
+        """Returns the source of the function: the loop nest of each node in order, with stores in program order."""
         for node in nodes:
             for leaf in node.get_nodes():
                 self._loop_nest(leaf)
@@ -272,9 +275,7 @@ class _EagerWriter(DefaultHandler):
         return self._assign(f"{value}.float()" if dtype in _COMPUTED_IN_FP32 else value)
 
     def _memory(self, name: str) -> str:
-        """The flat memory to load `name` from: what this kernel stored under that name, else what was there before
-        the kernel.
-        """
+        """The flat memory of `name`: what this kernel stored there, otherwise the contents before the kernel."""
         if name in self.stored:
             return self.stored[name]
         argument = self._argument(name) or self.kernel.args.input(name)
@@ -336,7 +337,7 @@ class _EagerWriter(DefaultHandler):
         return sympy.Symbol(index_var, integer=True)
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
-        """Nothing: a load or store outside of memory raises by itself in eager."""
+        """Does nothing: an eager operator checks its own indices."""
 
     def device_assert_async(self, cond: str, msg: str) -> None:
         self.lines.append(f"check({cond}, {msg!r})")

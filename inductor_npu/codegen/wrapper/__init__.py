@@ -1,1 +1,1 @@
-"""The module around kernels: allocations, launches, calls of operators, and the comments beside them."""
+"""The generated module around the kernels: allocations, launches, operator calls, and their comments."""

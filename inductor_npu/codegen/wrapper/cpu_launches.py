@@ -1,4 +1,4 @@
-"""Comments beside launches of kernels for the CPU, in the module of a graph that has tensors there too."""
+"""Comments beside launches of CPU kernels, in graphs that use both `npu` and the CPU."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from inductor_npu.codegen.emit import header
 
 
 def comments(wrapper: Any, call_args: Sequence[Any]) -> list[str]:
-    """The user's lines and the operators of the kernel for the CPU that `wrapper` is about to launch with `call_args`,
-    as comments; none for a kernel from a template.
+    """Returns comments with the user's lines and the operators of the CPU kernel that `wrapper` launches next with
+    `call_args`; none for a kernel from a template.
     """
     loops = _loops(call_args)
     if not loops:
@@ -24,7 +24,7 @@ def comments(wrapper: Any, call_args: Sequence[Any]) -> list[str]:
 
 
 def _loops(call_args: Sequence[Any]) -> Sequence[Any]:
-    """The scheduler's nodes that Inductor has gathered for one kernel, if that is the one with `call_args`."""
+    """The scheduler's nodes of the CPU kernel that Inductor is completing, if `call_args` are its arguments."""
     backend = V.graph.scheduler.backends.get(torch.device("cpu"))
     group = getattr(backend, "kernel_group", None)  # Inductor's Triton for the CPU has none
     return group.scheduled_nodes if group is not None and group.args.cpp_argdefs()[1] == call_args else []

@@ -16,8 +16,8 @@ from inductor_npu.codegen.wrapper import cpu_launches, operator_calls
 
 
 class NpuAllocation:
-    """Allocates `npu` tensors through the provider's own short path where it has one, as Inductor does for its
-    built-in devices.
+    """Allocates `npu` tensors through the provider's fast path, if it has one, as Inductor does for its built-in
+    devices.
     """
 
     def make_allocation(
@@ -40,8 +40,8 @@ class NpuAllocation:
 
 
 class NumbersOfTheHost:
-    """Arguments that are numbers in tensors of the CPU are read without an operator. `item()` is one, and modes of
-    torch's dispatcher get a plain number where a tensor stands for one, as those that compiled autograd lifts.
+    """Reads scalar arguments from CPU tensors without dispatching an operator. `item()` dispatches one, and under a
+    dispatch mode a tensor that stands for a number (compiled autograd lifts such tensors) arrives as a plain number.
     """
 
     def prepare_triton_kernel_call(self, call_args: Any) -> list[str]:
@@ -50,8 +50,8 @@ class NumbersOfTheHost:
 
 
 class CommentedCalls:
-    """Calls of operators have comments, as launches on the device have: the user's lines, and why there is no kernel.
-    So have launches of kernels for the CPU, whose code generation is Inductor's own.
+    """Adds comments to operator calls: the user's lines, and why no kernel was generated. Launches of CPU kernels,
+    which Inductor generates, get comments as well.
     """
 
     def generate_fallback_kernel(self, node: Any) -> None:
@@ -90,7 +90,7 @@ class CommentedCalls:
 
 
 class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperCodegen):
-    """The wrapper of a graph whose device is `npu`; operators on `cpu` in the same graph are generated as ever."""
+    """The wrapper of a graph on `npu`; Inductor generates the CPU kernels of the same graph unchanged."""
 
     @staticmethod
     def create(
@@ -107,20 +107,20 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
 
     @classmethod
     def _get_triton_info_kernel_cls(cls) -> type[EmittedKernel]:
-        """The class whose imports and metadata kernels that users wrote get: they are launched as generated ones are.
-        A hook for backends like this one, in spite of its name.
+        """The class that provides imports and metadata of user-written kernels, which are launched like generated ones.
+        Inductor calls this hook for every backend, in spite of the underscore.
         """
         return EmittedKernel
 
     def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        """Inductor's copy of a kernel that a user wrote; where it came from is remembered."""
+        """As Inductor's; records the origin of the user-written kernel first."""
         provenance.remember_user_kernel(kernel)
         with float_arguments.of_user_kernel():
             return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
 
     def write_header(self) -> None:
-        """Inductor's header; then our compiler in place of the one that uses worker processes, and what only this
-        device needs.
+        """Writes Inductor's header, then replaces Inductor's pool of compile workers by our compiler, and adds the
+        imports of this device.
         """
         super().write_header()
         self.imports.writeline("from inductor_npu.runtime.async_compile import NpuAsyncCompile as AsyncCompile")
@@ -138,4 +138,4 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
 
 
 class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):
-    """The wrapper of a graph inside another graph (a branch of torch.cond, the body of a loop)."""
+    """The wrapper of a subgraph: a branch of torch.cond, or the body of a loop."""

@@ -1,8 +1,8 @@
-"""Operators that a generated module calls instead of launching a kernel, and why, said in a comment beside the call.
+"""Comments beside operator calls: which operators a generated module calls instead of launching a kernel, and why.
 
-Matrix products, convolutions, attention, Fourier transforms, linear algebra and collectives are the work of a library
-on every device, streams and events that of the device's runtime: their calls have the user's lines and no reason. The
-others run in eager because no code is generated for them.
+Matrix products, convolutions, attention, Fourier transforms, linear algebra and collectives call a library on every
+device; streams and events call the runtime. Their comments state the user's lines only. Every other operator runs in
+eager because no kernel can be generated for it, and its comment states the reason.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _NAMESPACES_OF_LIBRARIES = ("_c10d_functional", "c10d", "c10d_functional", "symm
 
 
 def comments(node: Any) -> list[str]:
-    """The texts of the comments above the call of Inductor's ExternKernel `node`."""
+    """Returns the comments above the call of Inductor's ExternKernel `node`."""
     reason = why_in_eager(node)
     return [*header.source_lines_of_call(node), *([] if reason is None else [write_in_eager(reason)])]
 
 
 def why_in_eager(node: Any) -> str | None:
-    """Why the operator of `node` is called in eager; None if that is what a library is for."""
+    """Returns why the operator of `node` runs in eager; None for one that a library computes on every device."""
     if not isinstance(node, (ir.FallbackKernel, ir.ScatterFallback, ir.IndexPutFallback)):
         return None
     operator = node.op_overload
@@ -63,7 +63,7 @@ def why_in_eager(node: Any) -> str | None:
 
 
 def _dtypes_without_code(node: Any) -> str:
-    """What keeps Inductor from generating code for any operator of these dtypes; "" if nothing does."""
+    """Why Inductor generates no code for any operator with the dtypes of `node`; empty if it does."""
     origin = node.get_origin_node()
     if origin is None:
         return ""
