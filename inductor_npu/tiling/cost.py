@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.plan import AccessSummary, KernelSummary, TilePlan
 
-# Passes of the vector core over a tile for operators that need several, counted in the library's own code.
-# TURN_PASSES: a transpose on chip.
+# Passes of the vector core over a tile for operators that need several, as Ascend's compiler makes them
+# (`python -m corpus.passes`; docs/tiling.md has its table). TURN_PASSES: a transpose on chip.
 PASSES = {
-    "erf": 23, "sin": 40, "cos": 40, "tan": 40, "tanh": 8, "sigmoid": 4, "pow": 8, "rsqrt": 2, "truediv": 2,
-    "where": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "remainder": 4, "fmod": 4, "maximum": 2, "minimum": 2,
+    "erf": 24, "sin": 39, "cos": 44, "tan": 75, "tanh": 24, "sigmoid": 5, "pow": 134, "rsqrt": 3, "where": 2,
+    "remainder": 358, "fmod": 349,
 }  # fmt: skip
 REDUCTION_PASSES = 2
-TURN_PASSES = 4
+TURN_PASSES = 2
+SUM_WHERE_EQUAL_PASSES = 1 + PASSES["where"] + REDUCTION_PASSES  # to compare, to select, to add
 
 
 @dataclass(frozen=True)

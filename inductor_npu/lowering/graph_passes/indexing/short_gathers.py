@@ -25,12 +25,9 @@ from inductor_npu.lowering.graph_passes.nodes import (
     named_axes,
 )
 from inductor_npu.providers import current_target
-from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
+from inductor_npu.tiling.cost import SUM_WHERE_EQUAL_PASSES
 
 _aten = torch.ops.aten
-
-# Passes of the vector core over a row: to compare, to select, to add.
-_PASSES_OF_A_ROW = PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES
 
 
 def longest_row() -> int:
@@ -38,7 +35,7 @@ def longest_row() -> int:
     its index.
     """
     chip = current_target()
-    return chip.indirect_access_cycles * chip.compared_at_once(4) // _PASSES_OF_A_ROW
+    return chip.indirect_access_cycles * chip.compared_at_once(4) // SUM_WHERE_EQUAL_PASSES
 
 
 def apply(graph: torch.fx.Graph) -> int:

@@ -31,7 +31,7 @@ from inductor_npu.lowering.graph_passes.nodes import (
     memory_of,
 )
 from inductor_npu.providers import current_target
-from inductor_npu.tiling.cost import PASSES, REDUCTION_PASSES
+from inductor_npu.tiling.cost import SUM_WHERE_EQUAL_PASSES
 from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -39,16 +39,13 @@ _HALF = (torch.float16, torch.bfloat16)
 _aten = torch.ops.aten
 _JOINS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 
-# Passes of the vector core over a pair of an element and an index: to compare, to select, to add.
-_PASSES_OF_A_PAIR = PASSES["lt"] + PASSES["where"] + REDUCTION_PASSES
-
 
 def longest_row() -> int:
     """Elements of the longest row for which looking at all indices takes a quarter of the cycles of storing an element
     by each of them: on the embedded NPU the scalar core is not that slow.
     """
     chip = current_target()
-    return chip.indirect_access_cycles * chip.compared_at_once(4) // _PASSES_OF_A_PAIR // 4
+    return chip.indirect_access_cycles * chip.compared_at_once(4) // SUM_WHERE_EQUAL_PASSES // 4
 
 
 @dataclass(frozen=True)
