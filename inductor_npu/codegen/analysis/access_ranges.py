@@ -74,7 +74,7 @@ def _may_be_limited(
     if strided.minor or strided.major is None or not index.free_symbols.issuperset(predicate.symbols):
         return False
     assert predicate.exact, "a range with a major axis has a linear address"
-    return not part.cuts(strided.major) or is_whole(strided.major)
+    return not part.limits(strided.major) or is_whole(strided.major)
 
 
 def _is_free_of_mask(

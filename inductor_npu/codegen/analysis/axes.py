@@ -66,8 +66,8 @@ class Axes:
         self.elements = numel * reduction_numel
         self._part = "" if part is None else f"{part}_"
         self._simplified: dict[sympy.Expr, sympy.Expr] = {}
-        self._cuts = SplitPoints(numel, reduction_numel, whole_rows)
-        self._cuts.add_all_of(nodes)
+        self._split_points = SplitPoints(numel, reduction_numel, whole_rows)
+        self._split_points.add_all_of(nodes)
         self._set_parts()
         for _ in range(_ROUNDS):
             addresses = self._addresses(nodes)
@@ -95,17 +95,17 @@ class Axes:
         """Makes one symbol for each range between neighbouring split points, from the innermost outwards."""
         self._parts = {
             sympy.Symbol(f"a{position}", integer=True, nonnegative=True): quotient(above, below)
-            for position, (below, above) in enumerate(self._spans())
+            for position, (below, above) in enumerate(self._part_ends())
         }
 
-    def _spans(self) -> Iterator[tuple[sympy.Expr, sympy.Expr]]:
+    def _part_ends(self) -> Iterator[tuple[sympy.Expr, sympy.Expr]]:
         """Neighbouring split points."""
-        return zip(self._cuts.all, self._cuts.all[1:], strict=False)
+        return zip(self._split_points.all, self._split_points.all[1:], strict=False)
 
     def _cut_at_divisions(self, addresses: Iterable[sympy.Expr]) -> bool:
         """Adds the split points that remove a `//` or `%`; returns whether there were any."""
-        count = len(self._cuts.all)
-        strides = dict(zip(self._parts, self._cuts.all, strict=False))
+        count = len(self._split_points.all)
+        strides = dict(zip(self._parts, self._split_points.all, strict=False))
         for address in addresses:
             for division in address.atoms(FloorDiv, ModularIndexing):
                 divisor = division.args[1]
@@ -115,18 +115,18 @@ class Axes:
                         if not bound.is_positive or not step.is_positive or not is_multiple(bound, step):
                             continue
                         length = quotient(bound, step)
-                        cut = product([strides[part], length])
+                        point = product([strides[part], length])
                         is_split = not equal(length, sympy.S.One) and is_multiple(self._parts[part], length)
                         if is_split:
-                            self._cuts.add(cut)
-        return len(self._cuts.all) > count
+                            self._split_points.add(point)
+        return len(self._split_points.all) > count
 
     def _merge(self, addresses: Sequence[Affine]) -> None:
         """Merges neighbouring parts that every address crosses without a gap, and names the axes."""
         groups: list[list[sympy.Symbol]] = []
         parts = list(self._parts)
         for position, part in enumerate(parts):
-            at_boundary = equal(self._cuts.all[position], self._cuts.reduction_numel)
+            at_boundary = equal(self._split_points.all[position], self._split_points.reduction_numel)
             if groups and not at_boundary and self._seamless(groups[-1], part, addresses):
                 groups[-1].append(part)
             else:
@@ -134,8 +134,8 @@ class Axes:
         self.pointwise, self.reduction = [], []
         self._substitution: dict[sympy.Symbol, sympy.Expr] = {}
         self._joined: list[tuple[list[sympy.Symbol], Axis]] = []
-        strides = dict(zip(self._parts, self._cuts.all, strict=False))
-        rows = self._cuts.place(self._cuts.reduction_numel)
+        strides = dict(zip(self._parts, self._split_points.all, strict=False))
+        rows = self._split_points.position_of(self._split_points.reduction_numel)
         assert rows is not None
         for group in groups:
             stride = strides[group[0]]
@@ -194,18 +194,20 @@ class Axes:
         Raises AssertionError if the nest does not have the kernel's number of elements.
         """
         variables = []
-        for stride, length in self._cuts.dimensions(lengths):
-            first = self._cuts.place(stride)
-            last = self._cuts.place(product([stride, length]))
+        for stride, length in self._split_points.dimensions(lengths):
+            first = self._split_points.position_of(stride)
+            last = self._split_points.position_of(product([stride, length]))
             if equal(length, sympy.S.One):
                 variables.append(sympy.S.Zero)
             elif first is not None and last is not None:
                 # By position: if a guard makes two sizes equal, one of them is not known to have the other's divisors.
                 parts = list(self._parts)[first:last]
-                steps = [quotient(cut, self._cuts.all[first]) for cut in self._cuts.all[first:last]]
+                steps = [quotient(point, self._split_points.all[first]) for point in self._split_points.all[first:last]]
                 variables.append(sympy.Add(*(part * step for part, step in zip(parts, steps, strict=True))))
             else:
-                flat = sympy.Add(*(part * cut for part, cut in zip(self._parts, self._cuts.all, strict=False)))
+                flat = sympy.Add(
+                    *(part * point for part, point in zip(self._parts, self._split_points.all, strict=False))
+                )
                 variables.append(ModularIndexing(flat, stride, length))
         count = len(lengths[0])
         return [variables[:count], variables[count:]]

@@ -38,16 +38,16 @@ class RowPart:
         return self.wide != (self.start, self.end)
 
 
-def row_parts(cuts: Sequence[int], length: int, shortest: int) -> list[RowPart]:
-    """Returns the parts between the split points `cuts` of a row of `length` elements, in the order in which they must
-    be written; empty if there is no such order, or the row is too short or too long.
+def row_parts(split_points: Sequence[int], length: int, shortest: int) -> list[RowPart]:
+    """Returns the parts between `split_points` of a row of `length` elements, in the order in which they must be
+    written; empty if there is no such order, or the row is too short or too long.
 
     In that order each element is written last by its own part. Parts of fewer than `shortest` elements are widened:
     towards the end of the row, or from its end.
     """
     if not shortest <= length <= current_target().unified_buffer // (4 * _PART_FOR_A_ROW):
         return []
-    ends = [0, *sorted(cuts), length]
+    ends = [0, *sorted(split_points), length]
     forwards, backwards, whole = [], [], []
     for start, end in pairwise(ends):
         if end - start >= shortest:

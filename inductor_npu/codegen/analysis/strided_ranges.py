@@ -74,7 +74,7 @@ class Part:
     starts: Mapping[sympy.Symbol, int] = field(default_factory=dict)
     ends: Mapping[sympy.Symbol, int] = field(default_factory=dict)
 
-    def cuts(self, symbol: sympy.Symbol) -> bool:
+    def limits(self, symbol: sympy.Symbol) -> bool:
         """Whether the part is less than the whole axis."""
         return symbol in self.starts or symbol in self.ends
 

@@ -34,7 +34,7 @@ _MOST_OPERATORS = 2500
 Ranges = dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]
 
 # A split point: an axis, and the index at which its next subdomain begins.
-Cut = tuple[Axis, sympy.Expr]
+SplitPoint = tuple[Axis, sympy.Expr]
 
 
 class Subdomain(Axes):
@@ -92,7 +92,7 @@ class Subdomain(Axes):
                 address = sympy_subs(address, dict(zip((outer.symbol, inner.symbol), parts, strict=True)))
         return address
 
-    def cut(self, axis: Axis, at: sympy.Expr) -> list[Subdomain]:
+    def split(self, axis: Axis, at: sympy.Expr) -> list[Subdomain]:
         """Splits this subdomain before index `at` of one of its axes."""
         return [self.part(axis, sympy.S.Zero, at), self.part(axis, at, axis.length)]
 
@@ -102,7 +102,7 @@ class Subdomain(Axes):
         part = (sympy.expand(before + start), sympy.expand(end - start))
         return Subdomain(self.whole, {**self.ranges, axis.symbol: part})
 
-    def without_seams(self, addresses: Sequence[Affine]) -> Subdomain:
+    def merged(self, addresses: Sequence[Affine]) -> Subdomain:
         """This subdomain, with those axes merged that all of `addresses` cross without a gap."""
         joined: list[tuple[Axis, Axis]] = []
         inner = self.pointwise[-1] if self.pointwise else None
@@ -148,18 +148,20 @@ def subdomain_loops(nodes: Sequence[Any], axes: Axes) -> list[SubdomainLoop]:
     if not any(node._body.has_op(name) for node in nodes for name in ("index_expr", "value_expr")):
         return []
     most = min(_MOST_SECTIONS, _MOST_OPERATORS // sum(_operators_of(node._body) for node in nodes))
-    uncut, sections = [Subdomain(axes, {})], list[SubdomainLoop]()
-    while uncut:
-        piece = uncut.pop(0)
-        cuts: list[Cut] = []
-        traced = trace_of_subdomain(nodes, SubdomainLoop(piece, piece), cuts)
-        possible = [cut for cut in cuts if not _makes_short_rows(cut, traced, piece.lengths)]
+    unsplit, sections = [Subdomain(axes, {})], list[SubdomainLoop]()
+    while unsplit:
+        subdomain = unsplit.pop(0)
+        split_points: list[SplitPoint] = []
+        traced = trace_of_subdomain(nodes, SubdomainLoop(subdomain, subdomain), split_points)
+        possible = [
+            split_point for split_point in split_points if not _makes_short_rows(split_point, traced, subdomain.lengths)
+        ]
         if possible:
-            outermost = min(possible, key=lambda cut: piece.pointwise.index(cut[0]))
-            uncut = [*piece.cut(*outermost), *uncut]
+            outermost = min(possible, key=lambda split_point: subdomain.pointwise.index(split_point[0]))
+            unsplit = [*subdomain.split(*outermost), *unsplit]
         else:
-            sections.append(_with_edges(nodes, piece, cuts, traced) or _plain(piece, traced))
-        if len(uncut) + sum(max(1, len(section.parts)) for section in sections) > most:
+            sections.append(_with_short_row_ends(nodes, subdomain, split_points, traced) or _plain(subdomain, traced))
+        if len(unsplit) + sum(max(1, len(section.parts)) for section in sections) > most:
             return []
     return sections if len(sections) > 1 or sections[0].parts else []
 
@@ -168,19 +170,21 @@ def _operators_of(body: Any) -> int:
     return sum(len(block.graph.nodes) for block in (body.root_block, *body.subblocks.values()))
 
 
-def _plain(piece: Subdomain, traced: Trace) -> SubdomainLoop:
+def _plain(subdomain: Subdomain, traced: Trace) -> SubdomainLoop:
     addresses = [access.address for access in traced.accesses]
-    return SubdomainLoop(piece.without_seams([*addresses, *traced.indices]), piece)
+    return SubdomainLoop(subdomain.merged([*addresses, *traced.indices]), subdomain)
 
 
-def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], traced: Trace) -> SubdomainLoop | None:
-    """`row` in parts between the split points `cuts`, of which some are widened, as its ends are short; None if that is
-    not possible.
+def _with_short_row_ends(
+    nodes: Sequence[Any], row: Subdomain, split_points: Sequence[SplitPoint], traced: Trace
+) -> SubdomainLoop | None:
+    """`row` in parts between `split_points`, of which some are widened, as its ends are short; None if that is not
+    possible.
     """
-    numbers = {int(at) for axis, at in cuts if isinstance(at, sympy.Integer)}
-    if len({axis for axis, _ in cuts}) != 1 or len(numbers) < len({at for _, at in cuts}):
+    numbers = {int(at) for axis, at in split_points if isinstance(at, sympy.Integer)}
+    if len({axis for axis, _ in split_points}) != 1 or len(numbers) < len({at for _, at in split_points}):
         return None
-    along = cuts[0][0]
+    along = split_points[0][0]
     if not isinstance(along.length, sympy.Integer) or not short_row_ends.may_be_written_twice(nodes):
         return None
     plain = _plain(row, traced)
@@ -194,7 +198,7 @@ def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], trace
         sorted(numbers), int(along.length), -(-current_target().burst_bytes // min(sizes))
     ):
         known, wide = (row.part(along, *map(sympy.Integer, ends)) for ends in ((part.start, part.end), part.wide))
-        left: list[Cut] = []
+        left: list[SplitPoint] = []
         inside = trace_of_subdomain(nodes, SubdomainLoop(wide, known), left)
         if left or (part.is_short and not short_row_ends.stay_inside(inside.accesses, wide.pointwise)):
             return None
@@ -202,24 +206,26 @@ def _with_edges(nodes: Sequence[Any], row: Subdomain, cuts: Sequence[Cut], trace
     return replace(plain, parts=tuple(parts), along=along) if parts else None
 
 
-def trace_of_subdomain(nodes: Sequence[Any], section: SubdomainLoop, cuts: list[Cut] | None = None) -> Trace:
+def trace_of_subdomain(
+    nodes: Sequence[Any], section: SubdomainLoop, split_points: list[SplitPoint] | None = None
+) -> Trace:
     """Returns what a kernel of `nodes` does in `section`; the split points that predicates ask for are appended to
-    `cuts`.
+    `split_points`.
     """
 
     def on_unknown(difference: sympy.Expr, equality: bool) -> None:
-        if cuts is not None:
-            cuts.extend(_cuts(difference, equality, section.known))
+        if split_points is not None:
+            split_points.extend(_split_points_of(difference, equality, section.known))
 
     return trace(nodes, section.axes, lambda tracer: PredicateFolding(tracer, section.known, on_unknown))
 
 
-def _cuts(difference: sympy.Expr, equality: bool, piece: Subdomain) -> Iterator[Cut]:
+def _split_points_of(difference: sympy.Expr, equality: bool, subdomain: Subdomain) -> Iterator[SplitPoint]:
     """The split points where `difference` begins or ceases to be at least 0 (with `equality`: to be 0), along the one
     axis that it depends on.
     """
-    axes = {axis.symbol: axis for axis in piece.pointwise}
-    lengths = piece.lengths
+    axes = {axis.symbol: axis for axis in subdomain.pointwise}
+    lengths = subdomain.lengths
     taken = affine(difference if equality else on_one_axis(difference, lengths), lengths)
     if taken.nonlinear or len(taken.strides) != 1:
         return
@@ -248,11 +254,11 @@ def _changes(stride: int, offset: sympy.Expr, equality: bool) -> list[sympy.Expr
     return [-offset if stride > 0 else sympy.expand(offset + 1)]
 
 
-def _makes_short_rows(cut: Cut, traced: Trace, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
-    """Whether the split point `cut` leaves rows of memory that are shorter than a burst, be it that all of their
-    elements are accessed or every second to eighth.
+def _makes_short_rows(split_point: SplitPoint, traced: Trace, lengths: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
+    """Whether `split_point` leaves rows of memory that are shorter than a burst, be it that all of their elements are
+    accessed or every second to eighth.
     """
-    axis, at = cut
+    axis, at = split_point
     shortest = min(hint(at), hint(axis.length - at))
     for access in traced.accesses:
         neighbours = _neighbours(access, axis, lengths)

@@ -89,7 +89,7 @@ class Gatherer:
             masks.append(str(self.kernel._load_mask))
         elif (part.starts or part.ends) and form.predicate is not None:
             masks += self.addresses.bounds_text(form.predicate, dims)
-        is_turned = form.is_limited and strided.major is not None and part.cuts(strided.major)
+        is_turned = form.is_limited and strided.major is not None and part.limits(strided.major)
         terms = [
             self._positions_of_minor(strided, axes, part),
             self._positions_of_part(strided, axes, part, extent)
@@ -135,7 +135,7 @@ class Gatherer:
         extent = _times(strided.stretch, block)
         # Elements that the last index of the major axis covers beyond the address of the next index.
         beyond = strided.rest - step
-        if part.cuts(strided.major):
+        if part.limits(strided.major):
             first, count = self._start_and_count(axis, strided, part)
             start += strided.step * first
             end = str(step * int(count) + beyond) if count.isdecimal() else _plus(_times(step, count), beyond)
@@ -196,7 +196,7 @@ class Gatherer:
         if strided.major is None:
             return self.positions.hoisted("place", place)
         axis = self.kernel.axis_with(strided.major).prefix
-        is_part = part.cuts(strided.major)
+        is_part = part.limits(strided.major)
         if strided.step > 0:
             missing = self._before(axis, part.starts.get(strided.major, 0))
         elif is_part or self.kernel.needs_mask(axis):

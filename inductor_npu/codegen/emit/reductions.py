@@ -93,14 +93,14 @@ class Reducer:
         identity = ir.Reduction.default_accumulator(kind, src_dtype)
         value = self.kernel.broadcast(value, self.rows.reduced_axes(value), self.kernel.compute)
         if not self.kernel.tile.loops:
-            result = self._meet(kind, self.rows.padded(value, identity), src_dtype)
+            result = self._meet(kind, self.rows.with_masked_value(value, identity), src_dtype)
             if kind == "max":
                 result.maximum_of = value
             return result
         accumulator = self.kernel.accumulator(
             value.shape, upcast_acc_dtype(src_dtype), identity, triton_acc_type(src_dtype)
         )
-        value = self.rows.padded(value, identity)
+        value = self.rows.with_masked_value(value, identity)
         updated = ir.get_reduction_combine_fn(kind, src_dtype)(accumulator, value)
         self.kernel.compute.writeline(f"{accumulator} = {updated}")
         with self.kernel.after_loops():
@@ -185,7 +185,7 @@ class Reducer:
     def _zero_beyond_rows(self, value: CSEVariable) -> CSEVariable:
         """`value`, an integer, with 0 in its masked lanes."""
         if value.dtype != torch.int64:
-            return self.rows.padded(value, 0)
+            return self.rows.with_masked_value(value, 0)
         mask = self.rows.reduced_mask(value)
         if not mask or self.kernel.masked_lanes.fill(value, 0):
             return value
@@ -227,7 +227,7 @@ class Reducer:
             with self.kernel.writing_to(self.kernel.post_loop_combine):
                 return self._position_of_lanes(best, first, root, kind, src_dtype)
         inside = self.rows.reduced_mask(value)
-        masked = self.rows.padded(value, identity)
+        masked = self.rows.with_masked_value(value, identity)
         if inside:
             position = self.kernel.generate(f"tl.where({inside}, {position}, {_NOT_REACHED})", torch.int32, value.shape)
         return self._position_of_lanes(masked, position, root, kind, src_dtype)

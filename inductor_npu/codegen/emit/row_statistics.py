@@ -36,7 +36,7 @@ class RowStatistics:
         """(mean, sum of squared distances from it, count) of the part of each row in the tile."""
         axes, dtype = self.kernel.axes_of(value.shape), value.dtype
         count = self.kernel.generate(f"tl.full([], {self._count_in_tile(axes)}, {triton_type(dtype)})", dtype, ())
-        total = self.meet("sum", self.rows.padded(value, 0.0), dtype)
+        total = self.meet("sum", self.rows.with_masked_value(value, 0.0), dtype)
         mean = self.kernel.generate(f"{total} / {count}", dtype, total.shape)
         distance = self.kernel.generate(f"{value} - {self.kernel.expanded(mean, axes)}", dtype, value.shape)
         distance = self.kernel.generate(self.rows.within(distance, "0.0", value), dtype, value.shape)
@@ -79,7 +79,7 @@ class RowStatistics:
         axes = self.kernel.in_tile_order({*axes, *self.rows.reduced_axes(parts[0])})
         mean, squares, count = (self.kernel.broadcast(part, axes, self.kernel.compute) for part in parts)
         if not self.kernel.tile.loops:
-            return self._variance_of_lanes(*(self.rows.padded(part, 0.0) for part in (mean, squares, count)))
+            return self._variance_of_lanes(*(self.rows.with_masked_value(part, 0.0) for part in (mean, squares, count)))
         old_mean, old_squares, old_count = (
             self.kernel.accumulator(mean.shape, mean.dtype, 0.0, triton_type(mean.dtype)) for _ in range(3)
         )
@@ -117,7 +117,9 @@ class RowStatistics:
         )
         value, *rest = (self.kernel.broadcast(part, axes, self.kernel.compute) for part in values)
         if not self.kernel.tile.loops:
-            return self._softmax_of_lanes(self.rows.padded(value, -math.inf), self.rows.padded(rest[0], 0.0))
+            return self._softmax_of_lanes(
+                self.rows.with_masked_value(value, -math.inf), self.rows.with_masked_value(rest[0], 0.0)
+            )
         largest = self.kernel.accumulator(value.shape, torch.float32, -math.inf, "tl.float32")
         total = self.kernel.accumulator(value.shape, torch.float32, 0.0, "tl.float32")
         higher = self.kernel.generate(f"device_functions.larger({largest}, {value})", torch.float32, value.shape)

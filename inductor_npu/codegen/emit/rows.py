@@ -45,7 +45,7 @@ class Rows:
         count = f"{axis}numel - {axis}offset" if axis in self.kernel.tile.loops else f"{axis}numel"
         return f"device_functions.first_along({value}, {count}, {self.kernel.block(axis)}, {inner})"
 
-    def padded(self, value: CSEVariable, identity: float) -> CSEVariable:
+    def with_masked_value(self, value: CSEVariable, identity: float) -> CSEVariable:
         """`value`, with `identity` in the lanes beyond the end of the reduced axes."""
         mask = self.reduced_mask(value)
         if not mask or self.kernel.masked_lanes.fill(value, identity):

@@ -77,10 +77,10 @@ class SubdomainKernel(NpuKernel, Uncounted):
     def _title(self) -> str:
         """The range of the subdomain, and what it writes of the row in excess."""
 
-        def ranges(piece: Subdomain) -> dict[str, str]:
+        def ranges(subdomain: Subdomain) -> dict[str, str]:
             return {
                 str(symbol): f"{self._in_python(start)} to {self._in_python(sympy.expand(start + length))}"
-                for symbol, (start, length) in piece.ranges.items()
+                for symbol, (start, length) in subdomain.ranges.items()
             }
 
         wide = ranges(self.section.axes)

@@ -66,9 +66,9 @@ class SplitPoints:
         self.reduction_numel = sizes.simplify(reduction_numel)
         self._whole_rows = whole_rows
         self.all: list[sympy.Expr] = [sympy.S.One]
-        for cut in (self.reduction_numel, product([self.numel, self.reduction_numel])):
-            if not equal(cut, self.all[-1]):
-                self.all.append(cut)
+        for point in (self.reduction_numel, product([self.numel, self.reduction_numel])):
+            if not equal(point, self.all[-1]):
+                self.all.append(point)
 
     def dimensions(self, lengths: Sequence[Sequence[sympy.Expr]]) -> list[Dimension]:
         """Returns the dimensions of a loop nest with these (pointwise, reduction) lengths, from the outermost inwards.
@@ -90,28 +90,28 @@ class SplitPoints:
             stride = product([stride, length])
         return found[::-1]
 
-    def add(self, cut: sympy.Expr) -> bool:
-        """Adds the split point `cut` if it fits the others; returns whether it is one now."""
-        if self.place(cut) is not None:
+    def add(self, point: sympy.Expr) -> bool:
+        """Adds the split point `point` if it fits the others; returns whether it is one now."""
+        if self.position_of(point) is not None:
             return True
-        if self._whole_rows and not is_multiple(cut, self.reduction_numel):
+        if self._whole_rows and not is_multiple(point, self.reduction_numel):
             return False
         for position, (below, above) in enumerate(zip(self.all, self.all[1:], strict=False)):
-            if is_multiple(cut, below) and is_multiple(above, cut):
-                self.all.insert(position + 1, cut)
+            if is_multiple(point, below) and is_multiple(above, point):
+                self.all.insert(position + 1, point)
                 return True
         return False
 
     def add_all_of(self, nodes: Iterable[Any]) -> bool:
         """Adds those split points of the loops of `nodes` that fit; returns whether all of them did."""
         every = [
-            self.add(cut)
+            self.add(point)
             for node in nodes
             for stride, length in self.dimensions(node.get_ranges())
-            for cut in (stride, product([stride, length]))
+            for point in (stride, product([stride, length]))
         ]
         return all(every)
 
-    def place(self, cut: sympy.Expr) -> int | None:
-        """Returns the position of `cut` among the split points, from 0; None if it is not one."""
-        return next((place for place, other in enumerate(self.all) if equal(cut, other)), None)
+    def position_of(self, point: sympy.Expr) -> int | None:
+        """Returns the position of `point` among the split points, from 0; None if it is not one."""
+        return next((position for position, other in enumerate(self.all) if equal(point, other)), None)
