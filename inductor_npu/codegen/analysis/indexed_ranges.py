@@ -20,7 +20,8 @@ from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.providers import current_target
 
-# Roughly the elements of one tile, which share the cost of a range.
+# Roughly the elements of one tile, which share the cost of a range. A quarter and four times as many make the same
+# kernels of the corpus (`python -m corpus.thresholds`).
 _TILE = 4096
 
 

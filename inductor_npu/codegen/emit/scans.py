@@ -39,7 +39,8 @@ _CUMULATIVE: dict[tuple[str, ...], bool] = {("add",): False, ("mul",): True}
 
 _INT32 = torch.iinfo(torch.int32)
 
-# The most boundaries for which comparing each with the whole tile costs less than a binary search that loads elements.
+# The most boundaries for which comparing each with the whole tile costs less than a binary search that loads elements:
+# for 1024, 32 cycles of the vector core an element against ten loads of 64 cycles by the scalar core.
 _MOST_BOUNDARIES = 1024
 
 _SCAN = """\

@@ -27,7 +27,8 @@ _OTHER_SHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.d
 # No window has this place.
 _NOWHERE = -1
 
-# The most windows over an element: what looks in 25 is compiled for as long as a small model.
+# The most windows over an element: what looks in 25 is vector code in one kernel more of the corpus
+# (`python -m corpus.thresholds`), but is compiled for as long as a small model.
 _MOST_WINDOWS = 9
 
 
