@@ -4,8 +4,8 @@ use.
 torch's hash, over thousands of small files, is stored (`library_hashes`) for the next process, and given to torch when
 the first compile begins. Without a stored hash, it is computed at that moment: another thread would gain nothing, since
 it and the tracing thread would wait for each other at each file. Another thread computes Triton's hash, over a library
-of 400 MB, beside Dynamo's tracing: torch 2.13 has a function for this (`prefetch`), which makes other callers wait, but
-never calls it.
+of 400 MB, from the moment on at which Inductor is imported, as every compile needs it, on any device: torch 2.13 has a
+function for this (`prefetch`), which makes other callers wait, but never calls it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from inductor_npu.support.import_hooks import after_import
 
 
 def take_early(since: float) -> None:
-    """Has the hashes there from the first compile on, or as soon as that has imported Inductor.
+    """Has Triton's hash computed once Inductor is imported, and gives torch its own at the first compile.
 
     Before `since` (seconds of the epoch) nobody in this process can have taken one.
     """
     from torch._dynamo.callback import on_compile_start
 
+    # All of Inductor and Triton is there then: the thread imports nothing that this one is importing.
+    after_import("torch._inductor.compile_fx", prefetch_triton)
     on_compile_start(functools.partial(_begin, since))
 
 
@@ -41,20 +43,25 @@ def _begin(since: float, _: Any) -> None:
 
 @functools.cache
 def _once(since: float) -> None:
-    # All of Inductor and Triton is there then: the thread imports nothing that this one is importing.
-    after_import("torch._inductor.compile_fx", functools.partial(prepare, since))
+    after_import("torch._inductor.compile_fx", functools.partial(give_torch, since))
 
 
-def prepare(since: float) -> None:
-    """Gives torch the hash of its files, and begins to take Triton's; unless caches are off."""
+def prefetch_triton() -> None:
+    """Begins to compute the hash of Triton's files in another thread; unless caches are off."""
     from torch._inductor import codecache, config
     from torch._inductor.runtime import triton_compat
 
+    prefetch = getattr(getattr(codecache, "triton_key", None), "prefetch", None)
+    if prefetch is not None and triton_compat.HAS_TRITON and not config.force_disable_caches:
+        prefetch()
+
+
+def give_torch(since: float) -> None:
+    """Gives torch the hash of its files; unless caches are off."""
+    from torch._inductor import codecache, config
+
     if config.force_disable_caches:
         return
-    prefetch = getattr(getattr(codecache, "triton_key", None), "prefetch", None)
-    if prefetch is not None and triton_compat.HAS_TRITON:
-        prefetch()
     # A torch that cannot be given its hash takes it by itself where it needs it, as without us.
     if hasattr(getattr(codecache, "torch_key", None), "set"):
         with suppress(RuntimeError, AssertionError):  # it has it, taken in this process (2.11: AssertionError)
