@@ -108,9 +108,9 @@ def _(x: torch.Tensor, places: torch.Tensor) -> Any:
     return x.index_select(1, places), x.double().index_select(2, places), x.long().index_select(1, places)
 
 
-@_program("scatter", _floats(20, 400), _floats(20, 400), _permutation(20), _permutation(400))
+@_program("scatter", _floats(20, 500), _floats(20, 500), _permutation(20), _permutation(500))
 def _(x: torch.Tensor, source: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> Any:
-    down, along = rows[:, None].expand(20, 400), columns.expand(20, 400)
+    down, along = rows[:, None].expand(20, 500), columns.expand(20, 500)
     others = [
         x.to(dtype).scatter(dim, index, source.to(dtype))
         for dtype in (torch.bfloat16, *WIDE)
@@ -119,14 +119,14 @@ def _(x: torch.Tensor, source: torch.Tensor, rows: torch.Tensor, columns: torch.
     return x.scatter(0, down, source), x.scatter(1, along[:, :5], 7.0), others
 
 
-@_program("scatter_add", _whole(400, 30), _whole(900, 30), _places(400, 900, 30))
+@_program("scatter_add", _whole(500, 30), _whole(900, 30), _places(500, 900, 30))
 def _(x: torch.Tensor, source: torch.Tensor, places: torch.Tensor) -> Any:
     dtypes = (*FLOATS, torch.int32)
     long = [x.to(dtype).scatter_add(0, places, source.to(dtype)) for dtype in dtypes]
     return long, [x[:20].to(dtype).scatter_add(0, places[:90] % 20, source[:90].to(dtype)) for dtype in dtypes]
 
 
-@_program("scatter_add of int64", _whole(20, 400, dtype=torch.int64), _places(400, 20, 90))
+@_program("scatter_add of int64", _whole(20, 500, dtype=torch.int64), _places(500, 20, 90))
 def _(x: torch.Tensor, places: torch.Tensor) -> Any:
     return x.scatter_add(1, places, places), x[:, :90].scatter_add(0, places % 20, places)
 
