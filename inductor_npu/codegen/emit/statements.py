@@ -2,14 +2,13 @@
 
 Whether a value is needed is known only when the whole kernel is written: a store may be dropped with its buffer, and a
 mask turns out to be implied. So every statement is written, and records what it defines and reads; `keep_needed` then
-follows these records from the stores, atomic operations and assertions backwards. It takes no account of order: an
-accumulator that only feeds itself is reached from no effect.
+follows these records backwards, with the names that are live. An accumulator that only feeds itself is not.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,23 @@ from torch._inductor.utils import DeferredLineBase, LineContext
 _ASSIGNMENT = re.compile(r"(\w+(?:, \w+)*)(?:: tl\.constexpr)? = (.*)", re.DOTALL)
 _LOOP = re.compile(r"for (\w+) in (.*):")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-# In an expression, these do more than give a value.
-_EFFECTS = ("tl.atomic_", "device_assert", "is_pure=False")
+_CALL = re.compile(r"([\w.]+)\(")
+
+# The modules that generated code calls. Only their functions with one of these words have side effects.
+_MODULES = {"tl", "libdevice", "tl_math", "triton_helpers", "device_functions"}
+_EFFECTS = ("store", "atomic", "assert", "print", "barrier", "asm", "lookback")
+_FUNCTIONS = {"range", "float", "int", "bool", "min", "max"}
+_METHODS = {"to"}
+
+
+def _is_pure(function: str) -> bool:
+    """Whether a call of `function`, a dotted name, has no side effect; reading memory is none."""
+    owner, _, name = function.rpartition(".")
+    if "." not in function:
+        return name in _FUNCTIONS
+    if owner.partition(".")[0] in _MODULES:
+        return not any(word in name for word in _EFFECTS)
+    return name in _METHODS
 
 
 @dataclass(eq=False)
@@ -39,7 +53,7 @@ class Statement:
             return cls(frozenset(), frozenset(), has_effect=True)
         if parts := _ASSIGNMENT.fullmatch(text) or _LOOP.fullmatch(text):
             targets, value = parts.groups()
-            has_effect = any(effect in value for effect in _EFFECTS)
+            has_effect = not all(map(_is_pure, _CALL.findall(value)))
             return cls(frozenset(targets.split(", ")), frozenset(_NAME.findall(value)), has_effect)
         return cls(frozenset(), frozenset(_NAME.findall(text)), has_effect=True)
 
@@ -94,25 +108,32 @@ class Statements(IndentedBuffer):
         the loops around them.
         """
         lines = [line for line in self._lines if isinstance(line, PrintedLine) and not line.is_dropped]
-        defining: dict[str, list[Statement]] = defaultdict(list)
-        around: dict[Statement, Statement] = {}
-        loops: list[PrintedLine] = []
         for line in lines:
             line.statement.is_needed = False
-            for name in line.statement.defines:
-                defining[name].append(line.statement)
-            while loops and loops[-1].depth >= line.depth:
-                loops.pop()
-            if loops:
-                around[line.statement] = loops[-1].statement
-            if line.line.endswith(":"):
-                loops.append(line)
-        needed = [line.statement for line in lines if line.statement.has_effect]
-        while needed:
-            statement = needed.pop()
-            if statement.is_needed:
-                continue
+        _keep_needed(lines, frozenset())
+
+
+def _keep_needed(lines: Sequence[PrintedLine], after: frozenset[str]) -> frozenset[str]:
+    """Marks the statements that are needed if the names `after` are live behind them; returns the names that are live
+    before them.
+    """
+    blocks: list[tuple[Statement, list[PrintedLine]]] = []  # a statement, and the lines in the loop that it begins
+    for line in lines:
+        if blocks and line.depth > lines[0].depth:
+            blocks[-1][1].append(line)
+        else:
+            blocks.append((line.statement, []))
+    live = after
+    for statement, inside in reversed(blocks):
+        if inside:
+            # What is live at the start of an iteration is live at the end of the one before.
+            around = live
+            while not (before := _keep_needed(inside, around)) <= around:
+                around |= before
+            if any(line.statement.is_needed for line in inside):
+                statement.is_needed = True
+                live |= (before - statement.defines) | statement.reads
+        elif statement.has_effect or statement.defines & live:
             statement.is_needed = True
-            needed += (each for name in statement.reads for each in defining[name])
-            if statement in around:
-                needed.append(around[statement])
+            live = (live - statement.defines) | statement.reads
+    return live

@@ -25,7 +25,7 @@ def test_neighbours_in_memory_need_no_gather(address: sympy.Expr):
 
 
 @pytest.mark.parametrize("step", [2, 3, 8, -1, -2])
-def test_elements_that_lie_apart_or_backwards_are_a_span_of_all_in_between(step: int):
+def test_elements_that_lie_apart_or_backwards_are_a_range_of_all_in_between(step: int):
     strided = load_range(step * X + 1000 * Y + 5, ROWS, 4)
     assert strided is not None and (strided.major, strided.step, strided.minor) == (X, step, frozenset())
 
@@ -49,7 +49,7 @@ def test_the_length_of_an_axis_that_is_read_in_blocks_may_be_dynamic():
     ],
     ids=["roll", "reflection", "replication", "upsampling"],
 )
-def test_an_index_that_is_no_linear_function_is_a_span_of_the_whole_row(index: sympy.Expr, reach: int):
+def test_an_index_that_is_no_linear_function_is_a_range_of_the_whole_row(index: sympy.Expr, reach: int):
     strided = load_range(index + 100 * Y, ROWS, 4)
     assert strided is not None and (strided.minor, strided.major, strided.main_axis) == ({X}, None, X)
     assert reach <= strided.rest <= 100
@@ -57,7 +57,7 @@ def test_an_index_that_is_no_linear_function_is_a_span_of_the_whole_row(index: s
     assert min(int(strided.position.subs(X, i)) for i in range(100)) >= 0
 
 
-def test_short_rows_in_another_order_are_a_span_of_many_rows():
+def test_short_rows_in_another_order_are_a_range_of_many_rows():
     strided = load_range(FloorDiv(8 * X, 5) + 8 * Y, lengths(y=1000, x=5), 4)
     assert strided is not None
     assert (strided.minor, strided.rest, strided.major, strided.step, strided.main_axis) == ({X}, 7, Y, 8, Y)
@@ -69,7 +69,7 @@ def test_short_rows_in_another_order_that_lie_backwards_or_apart_are_read_row_by
     assert strided is not None and (strided.minor, strided.rest, strided.major) == ({X}, 7, None)
 
 
-def test_a_part_of_short_rows_in_another_order_is_a_shorter_span():
+def test_a_part_of_short_rows_in_another_order_is_a_shorter_range():
     part = part_of(lengths(y=1000, x=5), Bounds({X: sympy.Integer(1)}, {X: sympy.Integer(4)}, exact=False))
     assert part is not None
     strided = load_range_of_part(FloorDiv(8 * X, 5) + 2 + 8 * Y, part, 4)
@@ -81,12 +81,12 @@ def test_rows_in_another_order_are_read_row_by_row():
     assert load_range(X + 100 * ModularIndexing(Y + 3, 1, 64), ROWS, 4) is None
 
 
-def test_a_row_whose_length_is_not_known_is_no_span():
+def test_a_row_whose_length_is_not_known_is_no_range():
     assert load_range(ModularIndexing(X + 97, 1, 100), {X: sympy.Symbol("s0", integer=True)}, 4) is None
 
 
 @pytest.mark.parametrize("range_of", [load_range, store_range])
-def test_rows_shorter_than_a_burst_are_a_span_of_many_rows(range_of):
+def test_rows_shorter_than_a_burst_are_a_range_of_many_rows(range_of):
     strided = range_of(X + 3 * Y, lengths(y=1000, x=3), 4)
     assert strided is not None
     assert (strided.minor, strided.rest, strided.major, strided.step, strided.main_axis) == ({X}, 3, Y, 3, Y)
@@ -98,13 +98,13 @@ def test_what_is_a_burst_depends_on_the_bytes_of_an_item():
     assert load_range(X + 12 * Y, rows, 2) is not None
 
 
-def test_short_rows_of_short_rows_are_one_span():
+def test_short_rows_of_short_rows_are_one_range():
     strided = store_range(X + 2 * Y + 4 * Z, lengths(z=1000, y=2, x=2), 4)
     assert strided is not None and (strided.minor, strided.rest, strided.major) == ({X, Y}, 4, Z)
 
 
 @pytest.mark.parametrize("range_of", [load_range, store_range])
-def test_all_of_a_tensor_shorter_than_a_burst_is_one_span(range_of):
+def test_all_of_a_tensor_shorter_than_a_burst_is_one_range(range_of):
     strided = range_of(X + 2 * Y, lengths(y=3, x=2), 4)
     assert strided is not None
     assert (strided.minor, strided.rest, strided.major, strided.step) == ({X}, 2, Y, 2)
@@ -127,7 +127,7 @@ def within(sizes: dict[sympy.Symbol, sympy.Expr], **limits: tuple[int, int]) -> 
     return part
 
 
-def test_a_row_of_which_a_condition_leaves_the_first_elements_out_is_a_span_of_the_rest():
+def test_a_row_of_which_a_condition_leaves_the_first_elements_out_is_a_range_of_the_rest():
     strided = load_range_of_part(X + 100 * Y - 3, within(ROWS, x=(3, 100)), 4)
     assert strided is not None and (strided.major, strided.step, strided.minor) == (X, 1, frozenset())
 
@@ -137,7 +137,7 @@ def test_a_part_that_begins_with_a_block_of_the_unified_buffer_needs_no_gather(l
     assert load_range_of_part(X + 100 * Y, within(ROWS, x=limits), 4) is None
 
 
-def test_elements_that_lie_apart_are_a_span_of_those_that_a_condition_leaves():
+def test_elements_that_lie_apart_are_a_range_of_those_that_a_condition_leaves():
     strided = load_range_of_part(2 * X + 200 * Y - 1, within(ROWS, x=(1, 100)), 4)
     assert strided is not None and (strided.major, strided.step, strided.lowest) == (X, 2, 0)
 

@@ -32,7 +32,8 @@ def test_values_that_reach_no_store_are_not_printed_nor_what_only_they_read():
         "old = tl.atomic_add(p, a, None, sem='relaxed')",
         "tl.device_assert(a < 3, 'index out of bounds')",
         "b = triton_helpers.device_assert_then(a < 3, 'index out of bounds', a)",
-        "b = tl.inline_asm_elementwise('...', '=r', [a], dtype=tl.int32, is_pure=False, pack=1)",
+        "b = helper(a)",
+        "b = tl.inline_asm_elementwise('...', '=r', [a], dtype=tl.int32, is_pure=True, pack=1)",
     ],
 )
 def test_what_does_more_than_give_a_value_is_printed_with_what_it_reads(effect: str):
@@ -41,15 +42,19 @@ def test_what_does_more_than_give_a_value_is_printed_with_what_it_reads(effect: 
 
 
 def test_a_loop_that_only_fills_an_unused_accumulator_is_not_printed():
-    unused = [
-        "acc = tl.full([R0_BLOCK], 0, tl.float32)",
-        "for r0_offset in range(0, r0_numel, R0_BLOCK):",
-        "    r0 = r0_offset + tl.arange(0, R0_BLOCK)",
-        "    a = tl.load(p + r0)",
-        "    acc = acc + a",
-    ]
-    used = ["for i in range(0, n):", "    tl.store(q + i, tl.load(p + i))"]
+    head = ["for r0_offset in range(0, r0_numel, R0_BLOCK):", "    r0 = r0_offset + tl.arange(0, R0_BLOCK)"]
+    unused = ["acc = tl.full([R0_BLOCK], 0, tl.float32)", *head, "    a = tl.load(p + r0)", "    acc = acc + a"]
+    used = [*head, "    tl.store(q + r0, tl.load(p + r0))"]
     assert printed(*unused, *used) == used
+
+
+def test_a_statement_of_several_lines_is_printed_whole_or_not_at_all():
+    body = Statements()
+    for name in "ab":
+        body.writeline(f"{name} = tl.load(\n    p,\n    None)")
+    body.writeline("tl.store(r, b)")
+    body.keep_needed()
+    assert body.getvalue() == "b = tl.load(\n    p,\n    None)\ntl.store(r, b)\n"
 
 
 def test_all_assignments_of_an_accumulator_are_printed_when_it_is_read():
