@@ -11,6 +11,7 @@ function for this (`prefetch`), which makes other callers wait, but never calls 
 from __future__ import annotations
 
 import functools
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def prefetch_triton() -> None:
     prefetch = getattr(getattr(codecache, "triton_key", None), "prefetch", None)
     if prefetch is not None and triton_compat.HAS_TRITON and not config.force_disable_caches:
         prefetch()
+        # A forked process has no such thread, and would wait for it without end.
+        os.register_at_fork(before=codecache.triton_key)
 
 
 def give_torch(since: float) -> None:

@@ -48,6 +48,37 @@ def test_another_thread_takes_it_as_soon_as_inductor_is_imported(device: str) ->
     assert finished.lines() == ["[False]"]
 
 
+# Forks while the other thread takes the hash.
+FORKED = """
+import os
+import time
+
+import torch
+import triton.runtime.cache
+
+take = triton.runtime.cache.triton_key
+
+def take_slowly():
+    time.sleep(0.5)
+    return take()
+
+triton.runtime.cache.triton_key = take_slowly
+import torch._inductor.compile_fx
+
+child = os.fork()
+x = torch.ones(8, device="npu")
+print(torch.compile(lambda x: x + 1)(x).sum().item(), flush=True)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.slow
+def test_a_process_forked_meanwhile_has_it(tmp_path: Path) -> None:
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
+    assert run_python(FORKED, **caches).lines() == ["16.0", "16.0"]
+
+
 # Says how often torch's files are read, and which key torch has for them in the end.
 READS = """
 import torch

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from inductor_npu.cli import app
 from inductor_npu.diagnostics.doctor import probe
 from inductor_npu.diagnostics.doctor.diagnosis import Finding, diagnose
-from inductor_npu.support import cann, host_compiler
+from inductor_npu.diagnostics.doctor.table import render
+from inductor_npu.support import cann, host_compiler, terminal
 
 HEALTHY = {
     "torch": ["2.13.0+cpu", "/there/torch/__init__.py"],
@@ -59,10 +60,16 @@ def fatal(findings: dict[str, Finding]) -> list[str]:
 
 @pytest.mark.slow
 def test_this_machine_is_healthy() -> None:
-    result = CliRunner().invoke(app, ["doctor"])
+    result = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     assert "inductor-npu generates the code for npu." in result.output
     assert "NpuScheduling" in result.output
+
+
+def test_no_name_or_path_is_cut_short() -> None:
+    path = "/a/folder" * 20
+    shown = terminal.as_text(render([Finding("torch", path)]), width=60)
+    assert path in "".join(shown.split())
 
 
 def test_what_is_healthy_needs_no_advice(looked: Callable[..., dict[str, Finding]]) -> None:
