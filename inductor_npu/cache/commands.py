@@ -66,7 +66,8 @@ def list_entries(
     """Each entry: kind, name, size, last use; the one that was used last comes first."""
     console = terminal.output()
     found = [pair for store in stores() for pair in store.entries() if kind in (None, pair[0].kind)]
-    table = Table("kind", "entry", "name", "KiB", "last used", *(["fields"] if fields else []), box=None)
+    headers = ("kind", "entry", "name", "KiB", "last used", *(["fields"] if fields else []))
+    table = Table(*terminal.whole(*headers), box=None)
     for listed, entry in sorted(found, key=lambda pair: -pair[0].used):
         row = [
             listed.kind,

@@ -8,6 +8,7 @@ import shutil
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 # Characters of a line in a file or a log, and of text that a program prints itself.
 LOG_WIDTH, TEXT_WIDTH = 160, 120
@@ -23,6 +24,11 @@ def progress(console: Console, *more: ProgressColumn, transient: bool = False, d
     """Bars: what is done, how much of it, for how long, and the columns `more`. `transient`: gone when all is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *more)
     return Progress(*columns, console=console, transient=transient, disable=disable)
+
+
+def whole(*headers: str) -> list[Column]:
+    """Columns of a table whose names and paths are broken into lines where they are too wide; rich's cut them short."""
+    return [Column(header, overflow="fold") for header in headers]
 
 
 def as_text(shown: RenderableType, width: int | None = None) -> str:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import torch
+
+# Integers that are summed in 32 bits; sums wrap in their own bits, as in eager, before they are used.
+SUMMED_IN_32_BITS = (torch.int8, torch.uint8, torch.int16, torch.uint16)
+
 # float32 represents every integer of at most this magnitude exactly.
 EXACT_IN_FLOAT32 = 1 << 24
 

@@ -182,6 +182,11 @@ def test_list_names_kernels(two: list[Entry]) -> None:
     assert "source=abc" in command("list", "--fields").output
 
 
+def test_list_cuts_no_name_short(two: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert "…" not in command("list", "--fields").output
+
+
 def test_verify_finds_and_removes_the_damaged(two: list[Entry]) -> None:
     assert command("verify").exit_code == 0
     (tile,) = [listed for listed in kernel_store().listed() if listed.kind == "tile"]

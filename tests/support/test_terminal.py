@@ -27,6 +27,13 @@ def test_text_is_as_wide_as_asked_or_as_the_terminal(columns: int, monkeypatch: 
     assert max(map(len, terminal.as_text(table()).splitlines())) == columns
 
 
+def test_names_that_are_too_wide_are_broken_into_lines_not_cut_short() -> None:
+    made = Table(*terminal.whole("kind", "name"), box=None)
+    made.add_row("kernel", "triton_poi_fused_" * 4)
+    shown = terminal.as_text(made, width=40)
+    assert "triton_poi_fused_" * 4 in shown.replace("kernel", "").replace("\n", "").replace(" ", "")
+
+
 def test_a_file_is_wider_than_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     assert terminal.output().width == terminal.LOG_WIDTH

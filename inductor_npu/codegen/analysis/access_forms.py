@@ -263,7 +263,7 @@ class AccessForms:
         return index - behind, replace(strided, position=sympy.Integer(behind), rest=strided.step)
 
     def _widened(self, access: Access, index: sympy.Expr, strided: StridedRange, within: Bounds | None) -> StridedRange:
-        """`range`, extended to the length of a burst where the buffer extends so far `within` these bounds."""
+        """`strided`, extended to the length of a burst where the buffer extends so far `within` these bounds."""
         missing = shortest_row(access.item_size) - strided.rest
         taken = affine(index, self._tiled.axis_with)
         rows = [symbol for symbol in taken.strides if symbol not in strided.minor]

@@ -24,9 +24,6 @@ from inductor_npu.codegen.emit.rows import Rows
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.tiling import limits
 
-# Sums of these dtypes wrap, as in eager, before they are used.
-_SUMMED_IN_32_BITS = (torch.int8, torch.uint8, torch.int16, torch.uint16)
-
 # Functions that combine the lanes of a tile; each takes a tile and a dimension.
 _MEET = {
     "sum": "tl.sum",
@@ -116,9 +113,9 @@ class Reducer:
             dimension = self.kernel.axes_of(value.shape).index(axes[-1])
             shape = tuple(size for place, size in enumerate(value.shape or ()) if place != dimension)
             # Triton sums narrow integers in 32 bits.
-            dtype = torch.int32 if kind == "sum" and value.dtype in _SUMMED_IN_32_BITS else value.dtype
+            dtype = torch.int32 if kind == "sum" and value.dtype in limits.SUMMED_IN_32_BITS else value.dtype
             value = self.kernel.generate(f"{_MEET[kind]}({value}, {dimension})", dtype, shape)
-        if src_dtype in _SUMMED_IN_32_BITS and value.dtype == torch.int32:
+        if src_dtype in limits.SUMMED_IN_32_BITS and value.dtype == torch.int32:
             return OpsWrapper._unwrap(ops.to_dtype(value, src_dtype, src_dtype=torch.int32))
         return value
 

@@ -25,9 +25,10 @@ from inductor_npu.codegen.emit.positions import Positions
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.codegen.emit.values import fact
 from inductor_npu.codegen.index.bounds import ALL_COMPARISONS, COMPARISONS, CONJUNCTIONS, Bounds, difference_of
+from inductor_npu.codegen.index.wide_indices import UP_TO_32_BITS
 
-_UP_TO_32_BITS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)
-_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_INTEGERS = (*UP_TO_32_BITS, torch.int64)
+_WIDENED = (torch.bool, *UP_TO_32_BITS)
 _ALL_WHOLE = 1 << 53  # up to which float64 has all whole numbers
 _OF_AN_ARGMAX = ("lt", "gt", "eq", "ne", "logical_and", "logical_or")
 
@@ -60,7 +61,7 @@ class TileOps(CSEProxy):
         if name == "to_dtype" and fact(args[0], "index") is not None and result.dtype in (torch.int32, torch.int64):
             result.index = args[0].index
         self.kernel.masked_lanes.computed(name, args, result)
-        if name == "to_dtype" and getattr(args[0], "dtype", None) in _UP_TO_32_BITS and result.dtype == torch.int64:
+        if name == "to_dtype" and getattr(args[0], "dtype", None) in _WIDENED and result.dtype == torch.int64:
             result.narrow = args[0]
         if name == "to_dtype" and result.dtype in (torch.int8, torch.uint8, torch.int16):
             result.wide = result.wide or args[0]

@@ -22,7 +22,7 @@ from inductor_npu.codegen.index.value_range import value_range
 
 _LARGEST = torch.iinfo(torch.int32).max
 # Their results wrap in int32 as their operands do.
-_UP_TO_32_BITS = (torch.uint8, torch.int8, torch.int16, torch.int32)
+UP_TO_32_BITS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 _POWERS = (sympy.Pow, functions.PowByNatural)
 _REMAINDERS = (functions.ModularIndexing, functions.Mod, functions.PythonMod)
@@ -53,7 +53,7 @@ def is_wide_index(index: sympy.Expr, dtype: torch.dtype, lengths: Mapping[sympy.
     """
     if not index.is_integer or index.is_Symbol or index.is_Integer:
         return False
-    if dtype in _UP_TO_32_BITS:
+    if dtype in UP_TO_32_BITS:
         return not _fit(_arguments(index, DIVISIONS), lengths)
     return not index_fits_int32(index, lengths)
 

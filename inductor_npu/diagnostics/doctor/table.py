@@ -10,13 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from inductor_npu.diagnostics.doctor.diagnosis import Finding
+from inductor_npu.support import terminal
 
 
 def render(findings: Sequence[Finding]) -> RenderableType:
     """A row for each finding, then a line of advice for each that is off."""
-    table = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        table.add_column(overflow="fold")  # a path or a name that is cut short helps nobody
+    table = Table.grid(*terminal.whole("", "", ""), padding=(0, 2))
     for finding in findings:
         mark = "[red]no[/]" if finding.fatal else "[yellow]?[/]" if finding.advice else "[green]ok[/]"
         table.add_row(mark, escape(finding.about), escape(finding.found))

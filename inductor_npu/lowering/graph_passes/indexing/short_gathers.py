@@ -25,7 +25,7 @@ from inductor_npu.lowering.graph_passes.nodes import (
     named_axes,
 )
 from inductor_npu.providers import current_target
-from inductor_npu.tiling.cost import SUM_WHERE_EQUAL_PASSES
+from inductor_npu.tiling.cost import longest_compared_row
 
 _aten = torch.ops.aten
 
@@ -34,8 +34,7 @@ def longest_row() -> int:
     """Elements of the longest row for which comparing all of it takes no more cycles than loading one element of it by
     its index.
     """
-    chip = current_target()
-    return chip.indirect_access_cycles * chip.compared_at_once(4) // SUM_WHERE_EQUAL_PASSES
+    return longest_compared_row(current_target())
 
 
 def apply(graph: torch.fx.Graph) -> int:

@@ -31,7 +31,7 @@ from inductor_npu.lowering.graph_passes.nodes import (
     memory_of,
 )
 from inductor_npu.providers import current_target
-from inductor_npu.tiling.cost import SUM_WHERE_EQUAL_PASSES
+from inductor_npu.tiling.cost import longest_compared_row
 from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -44,8 +44,7 @@ def longest_row() -> int:
     """Elements of the longest row for which looking at all indices takes a quarter of the cycles of storing an element
     by each of them: on the embedded NPU the scalar core is not that slow.
     """
-    chip = current_target()
-    return chip.indirect_access_cycles * chip.compared_at_once(4) // SUM_WHERE_EQUAL_PASSES // 4
+    return longest_compared_row(current_target()) // 4
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from inductor_npu.lowering.graph_passes.nodes import called, convert, is_on_npu
+from inductor_npu.tiling.limits import SUMMED_IN_32_BITS
 
-_ACCUMULATED_IN_32_BITS = (torch.int8, torch.uint8, torch.int16, torch.uint16)
 _WIDE = torch.int32
 
 _aten = torch.ops.aten
@@ -26,7 +26,7 @@ def apply(graph: torch.fx.Graph) -> int:
     for node in list(graph.nodes):
         tensors = _summed_tensors(node)
         value = node.meta.get("val")
-        if tensors and is_on_npu(value) and value.dtype in _ACCUMULATED_IN_32_BITS:
+        if tensors and is_on_npu(value) and value.dtype in SUMMED_IN_32_BITS:
             _widen(node, tensors, value.dtype)
             rewritten += 1
     return rewritten
