@@ -25,7 +25,7 @@ class NpuTarget:
     The rest are the numbers of the cost model and of the planner, with what they come from (docs/ascend.md, "Cost
     model"): `clock` is cube_freq in CANN's platform_config of the 910B; `scalar_access_cycles` is one element that the
     scalar core reads or writes in memory; `transfer_cycles` and `instruction_cycles` are what it takes to start a
-    transfer and a vector instruction (chosen: no source says them). `few_comparisons` single comparisons cost no more
+    transfer and a vector instruction, `launch_cycles` a kernel (chosen: no source says them). `few_comparisons` single comparisons cost no more
     than reading a kernel's argument. `smallest_tile`, in elements, is the least that is worth a program of its own.
     """
 
@@ -46,6 +46,7 @@ class NpuTarget:
     scalar_access_cycles: int = 64
     transfer_cycles: int = 16
     instruction_cycles: int = 4
+    launch_cycles: int = 5400
     few_comparisons: int = 8
     smallest_tile: int = 1024
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")

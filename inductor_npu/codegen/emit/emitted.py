@@ -62,6 +62,11 @@ class EmittedKernel(TritonKernel):
         return TileValue(*args, **kwargs)
 
     @property
+    def cores(self) -> int:
+        """How many of the chip's cores can run programs of the kernel."""
+        return providers.current_target().vector_cores
+
+    @property
     def arguments_for_blocks(self) -> dict[str, int]:
         """The blocks that are arguments of the kernel, with their lengths in elements."""
         return {}
@@ -108,7 +113,7 @@ class EmittedKernel(TritonKernel):
             self.source = eager_kernel.source_of(self, str(Placeholder.KERNEL_NAME))
             return self.source
         # torch 2.11 has no hook for one kernel. All versions call the class method for the common metadata.
-        own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
+        own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled(), "npu_cores": self.cores}
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         if not self.range_trees and not self.args.python_argdefs()[0]:
             # An assertion of a constant has no arguments, and Inductor's launch of such a kernel is not valid Python.
