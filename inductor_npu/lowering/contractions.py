@@ -87,7 +87,7 @@ _baddbmm = _addmm
 def _scaled_sum(
     added: ir.TensorBox, product: ir.TensorBox, dtype: torch.dtype, beta: float, alpha: float
 ) -> ir.TensorBox:
-    """`beta * added + alpha * product` in `dtype`; what is scaled by 0 is not read, as eager does not, not even its NaNs."""
+    """`beta * added + alpha * product` in `dtype`; what is scaled by 0 is not read, as in eager, not even its NaNs."""
 
     def scaled(value: Any, by: float) -> Any:
         return value if by == 1 else ops.mul(value, ops.constant(by, torch.float32))
@@ -157,7 +157,9 @@ def _readable(operand: ir.IRNode) -> ir.IRNode:
     is_in_memory = operand.get_dtype() == V.graph.get_dtype(operand.get_name())
     if is_contiguous and is_in_memory and not any(known(stride, 0) for stride in (row, column)):
         return operand
-    return ir.ExternKernel.copy_input(operand)
+    copy = ir.ExternKernel.copy_input(operand)
+    ir.as_storage_and_layout(copy, freeze=True)
+    return copy
 
 
 def _loader(operand: ir.IRNode) -> Callable[[Sequence[sympy.Expr]], Any]:

@@ -24,21 +24,22 @@ def is_product(node: BaseSchedulerNode) -> bool:
 
 def reason_against(first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
     """Returns why the loops of `first` and `second`, of which some are a product, stay separate; None if one kernel is
-    better.
+    better. Inductor asks in either order.
     """
-    if is_product(first) == is_product(second):
+    if is_product(first) and is_product(second):
         return "two matrix products"
-    if is_product(second) or second.is_reduction():
+    product, other = (first, second) if is_product(first) else (second, first)
+    if other.is_reduction():
         return "not computed from the product element by element"
-    if first.get_buffer_names().isdisjoint(dependency.name for dependency in second.read_writes.reads):
+    if product.get_buffer_names().isdisjoint(dependency.name for dependency in other.read_writes.reads):
         return "not computed from the product"
-    if any(dependency.mode is not None for part in second.get_nodes() for dependency in _writes(part)):
+    if any(dependency.mode is not None for part in other.get_nodes() for dependency in _writes(part)):
         return "an atomic store of the product"
     try:
-        both = plan_kernel(features_of([*first.get_nodes(), *second.get_nodes()]), FILLED)
+        both = plan_kernel(features_of([*product.get_nodes(), *other.get_nodes()]), FILLED)
     except NoTileError as reason:
         return str(reason)
-    alone, rest = (plan_kernel(features_of(node.get_nodes()), FILLED) for node in (first, second))
+    alone, rest = (plan_kernel(features_of(node.get_nodes()), FILLED) for node in (product, other))
     if _shape(both.contraction) != _shape(alone.contraction):
         return "the product seen in another shape"
     launch = providers.current_target().launch_cycles
