@@ -26,13 +26,14 @@ from torch.utils._ordered_set import OrderedSet
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
+from inductor_npu.codegen.attention.buffer import AttentionBuffer
 from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
-from inductor_npu.codegen.scheduling import tuning
+from inductor_npu.codegen.scheduling import attention, tuning
 from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers, CompilesAhead
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
@@ -119,7 +120,7 @@ class NpuScheduling(CompilesAhead):
 
     def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
-        if not super().can_fuse(node1, node2):
+        if any(node.is_template() for node in (node1, node2)) or not super().can_fuse(node1, node2):
             return False
         reason = self._fusions.reason_against(node1, node2)
         if reason is not None:
@@ -231,6 +232,37 @@ class NpuScheduling(CompilesAhead):
         if isinstance(kernel, KernelOfSubdomains):
             node_schedule = kernel.schedule(node_schedule)
         super().codegen_node_schedule_with_kernel(node_schedule, kernel)
+
+    def codegen_template(
+        self,
+        template_node: BaseSchedulerNode,
+        epilogue_nodes: Sequence[BaseSchedulerNode],
+        prologue_nodes: Sequence[BaseSchedulerNode],
+        **choices: Any,
+    ) -> str | None:
+        """As Inductor's, but attention is a kernel of ours."""
+        buffer = template_node.node
+        if not isinstance(buffer, AttentionBuffer):
+            return super().codegen_template(template_node, epilogue_nodes, prologue_nodes, **choices)
+        assert not (epilogue_nodes or prologue_nodes), "nothing is fused with attention"
+
+        def write() -> None:
+            kernel = attention.kernel_of(buffer, self._share)
+            self._note_filled(attention.filled(kernel))
+            with V.set_kernel_handler(kernel):
+                source = kernel.codegen_kernel()
+            kernel.kernel_name = self.define_kernel(source, [template_node], kernel)
+            kernels.append(kernel)
+
+        kernels: list[attention.AttentionKernel] = []
+        self._with_fitting_share(write)
+        (kernel,) = kernels
+        with V.set_kernel_handler(kernel):
+            template_node.mark_run()
+        self.codegen_comment([template_node], kernel.kernel_name)
+        kernel.call_kernel(kernel.kernel_name)
+        self.free_buffers_in_scheduler()
+        return None
 
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
         """The source of a kernel for timing only, with functions that make its inputs and launch it."""

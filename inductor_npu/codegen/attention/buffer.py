@@ -1,0 +1,59 @@
+"""A kernel of attention in Inductor's IR: a template without text, which the scheduling of `npu` makes a kernel of.
+
+Inductor has no loops for it. A `TemplateBuffer` reaches a backend's `codegen_template` whatever its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+from torch._inductor import ir
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from inductor_npu.codegen.attention.problem import Attention, Tensor
+from inductor_npu.tiling.attention import Pass
+
+
+class AttentionBuffer(ir.TemplateBuffer):
+    """The first result of a kernel of attention; `others` are further results, which it writes to memory that is there
+    already. `inputs` are all that it reads, also what only modifies scores; `sizes` all expressions of sizes that it
+    contains beside its inputs.
+    """
+
+    def __init__(
+        self,
+        layout: ir.Layout,
+        which: Pass,
+        attention: Attention,
+        inputs: Sequence[ir.IRNode],
+        operands: Sequence[Tensor],
+        others: Sequence[ir.IRNode | None],
+        sizes: Sequence[sympy.Expr] = (),
+    ) -> None:
+        written = [other for other in others if other is not None]
+        super().__init__(layout, [*inputs, *written], make_kernel_render=None, mutated_inputs=written or None)
+        self.which, self.attention = which, attention
+        self.operands = tuple(operands)
+        self.results = (Tensor.of(self), *(None if other is None else Tensor.of(other) for other in others))
+        self._sizes = tuple(sizes)
+
+    def get_outputs(self) -> list[ir.Buffer]:
+        return [self, *self.mutation_outputs]
+
+    def get_free_symbol_uses(self, unbacked_only: bool = False) -> OrderedSet[sympy.Symbol]:
+        """The symbols of sizes that the kernel needs."""
+        found = OrderedSet(super().get_free_symbol_uses(unbacked_only))
+        for size in self._sizes:
+            found.update(ir.get_free_symbols(size, unbacked_only))
+        return found
+
+
+def written_to(sizes: Sequence[sympy.Expr], strides: Sequence[sympy.Expr] | None, dtype: object, device: object) -> ir.IRNode:
+    """Memory without contents that a kernel writes a further result to."""
+    from torch._inductor.lowering import empty_strided
+
+    made = empty_strided(list(sizes), None if strides is None else list(strides), dtype=dtype, device=device)
+    made.realize()
+    return V.graph.get_buffer(made.get_name())

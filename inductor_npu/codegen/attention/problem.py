@@ -1,0 +1,135 @@
+"""What a kernel of attention computes: its tensors in memory, and what is done to the scores.
+
+    score = scale * query @ key^T;  score = modification(score);  out = softmax(score) @ value
+
+An axis is a symbol: `BATCH` and `HEAD` are one index at a time; a tile has several indices along `ROW`, the queries,
+and along `COLUMN`, the keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import ir
+
+BATCH, HEAD, ROW, COLUMN = (
+    sympy.Symbol(name, integer=True, nonnegative=True) for name in ("batch", "head", "row", "column")
+)
+AXES = (BATCH, HEAD, ROW, COLUMN)
+# The head of keys and values that a head of queries reads.
+SHARED_HEAD = sympy.Symbol("head_of_keys", integer=True, nonnegative=True)
+
+# What a modification makes of the value of a score, or whether it counts; it writes operators of Inductor (`ops`), in
+# which the indices of the score are AXES.
+Modification = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor in memory, in elements of `buffer`: [batch, heads, rows or columns, head dimension], without the last
+    where there is one number for each query. The stride of the last axis is 1, or the tensor has three axes.
+    """
+
+    buffer: str
+    sizes: tuple[sympy.Expr, ...]
+    strides: tuple[sympy.Expr, ...]
+    offset: sympy.Expr
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, node: ir.IRNode) -> Tensor:
+        """The tensor of Inductor's `node`, which is in memory and whose layout is fixed."""
+        layout = node.get_layout()
+        return cls(
+            node.get_name(),
+            tuple(map(sympy.sympify, layout.size)),
+            tuple(map(sympy.sympify, layout.stride)),
+            sympy.sympify(layout.offset),
+            layout.dtype,
+        )
+
+    def start(self, *indices: sympy.Expr) -> sympy.Expr:
+        """The address of the element with these first indices, and 0 along all other axes."""
+        known = zip(indices, self.sizes, self.strides, strict=False)
+        return self.offset + sum(index * stride for index, size, stride in known if size != 1)
+
+
+@dataclass(frozen=True)
+class BlockLists:
+    """Which blocks of a score matrix are computed: for each batch, head and block of one axis, a list of blocks of the
+    other axis. `counts` [batch, heads, blocks] and `indices` [batch, heads, blocks, entries] are int32, of dimension 1
+    where all batches or heads have the same lists. A block has `rows` x `columns` scores.
+
+    The masks of `full` blocks hold everywhere; None where there are no such lists.
+    """
+
+    counts: Tensor
+    indices: Tensor
+    full_counts: Tensor | None
+    full_indices: Tensor | None
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention. `query` is [batch, heads, rows, D], `key` [batch, shared heads, columns, D] and `value` [batch,
+    shared heads, columns, E]; a batch of length 1 is every batch's. Each head of keys and values belongs to as many
+    successive heads of queries.
+
+    `scale`: the factor of products, a number or a symbol of a size. `is_causal`: whether a query sees no key behind
+    its own position. `score`: what a score becomes, None if nothing else. `gradient`: the derivative by the product of
+    a sum over `score` by weights, of a pair (product, weight); None where `score` adds only what does not depend on the
+    product. `mask`: whether a score counts, asked in blocks that are not full.
+
+    `masks_rows`: whether it may be that no score of a query counts. Its result is 0 then; `log_of_nothing` is what is
+    stored for the logarithm of the sum of exponentials. `log_unit`: the exponential of 1 in the units of that
+    logarithm, as natural logarithm: 1, or log(2) for binary ones.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: Any
+    is_causal: bool = False
+    score: Modification | None = None
+    gradient: Callable[[Any, Any], Any] | None = None
+    mask: Modification | None = None
+    blocks: BlockLists | None = None
+    masks_rows: bool = False
+    log_unit: float = 1.0
+    log_of_nothing: float = -math.inf
+
+    @property
+    def rows(self) -> sympy.Expr:
+        """How many queries there are."""
+        return self.query.sizes[2]
+
+    @property
+    def columns(self) -> sympy.Expr:
+        """How many keys there are."""
+        return self.key.sizes[2]
+
+    @property
+    def heads(self) -> sympy.Expr:
+        """How many heads the queries have."""
+        return self.query.sizes[1]
+
+    @property
+    def shared_heads(self) -> sympy.Expr:
+        """How many heads keys and values have."""
+        return self.key.sizes[1]
+
+    @property
+    def batch(self) -> sympy.Expr:
+        """How many batches there are."""
+        return self.query.sizes[0]
+
+    def sizes(self) -> Sequence[sympy.Expr]:
+        """The lengths of AXES."""
+        return self.batch, self.heads, self.rows, self.columns

@@ -1,0 +1,1 @@
+"""Lowers operators of attention on `npu` to kernels of ours (codegen/attention)."""

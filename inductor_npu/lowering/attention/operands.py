@@ -1,0 +1,141 @@
+"""Operands of kernels of attention: what they take, and how it has to lie in memory."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import ir
+from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.utils import sympy_index_symbol
+from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+from inductor_npu import config, providers
+from inductor_npu.codegen.attention.problem import AXES
+from inductor_npu.codegen.index.affine import affine
+
+_DEVICE = "npu"
+# Dtypes of queries, keys and values, by what a chip's `float_types` call them.
+_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+_LONGEST_HEAD = 256
+
+
+def is_on_npu(node: Any) -> bool:
+    """Whether `node` is a tensor on `npu`."""
+    return isinstance(node, ir.IRNode) and ir.get_device_type(node) == _DEVICE
+
+
+def reason_against(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> str:
+    """Returns why no kernel of ours takes these tensors; empty if one does."""
+    chip = providers.current_target()
+    if config.templates == "none":
+        return "config.templates is none"
+    if not chip.cube_cores:
+        return f"{chip.name} has no matrix unit"
+    if any(len(operand.get_size()) != 4 for operand in (query, key, value)):
+        return "tensors that have not four axes"
+    dtypes = {operand.get_dtype() for operand in (query, key, value)}
+    if len(dtypes) > 1 or _FLOATS.get(query.get_dtype()) not in chip.float_types:
+        return f"the dtypes {', '.join(sorted(map(str, dtypes)))}"
+    for length in (query.get_size()[3], value.get_size()[3]):
+        if not isinstance(length, (int, sympy.Integer)) or not 0 < length <= _LONGEST_HEAD:
+            return f"heads of dimension {length}"
+    if any(size == 0 for operand in (query, key) for size in operand.get_size()):
+        return "an empty tensor"
+    return ""
+
+
+def readable(node: ir.TensorBox) -> ir.IRNode:
+    """`node` in memory, contiguous along its last axis."""
+    stored = ir.ExternKernel.realize_input(node)
+    ir.as_storage_and_layout(stored, freeze=True)
+    is_contiguous = V.graph.sizevars.statically_known_equals(stored.get_stride()[-1], 1)
+    if is_contiguous and stored.get_dtype() == V.graph.get_dtype(stored.get_name()):
+        return stored
+    copied = ir.ExternKernel.copy_input(ir.TensorBox.create(stored) if not isinstance(stored, ir.TensorBox) else stored)
+    ir.as_storage_and_layout(copied, freeze=True)
+    return copied
+
+
+def base_of(node: ir.IRNode) -> ir.IRNode:
+    """The buffer, or the view of one, that the stored `node` is."""
+    while isinstance(node, (ir.TensorBox, ir.StorageBox)):
+        node = node.data
+    return node
+
+
+def dense_layout(promised: torch.Tensor) -> ir.FixedLayout:
+    """The layout that the fake tensor `promised` has, or a contiguous one where its last axis is not."""
+    layout = ir.FallbackKernel.tensor_to_layout(promised)
+    if layout.size and layout.stride[-1] != 1:
+        strides = ir.FlexibleLayout.contiguous_strides(layout.size)
+        return ir.FixedLayout(layout.device, layout.dtype, layout.size, strides)
+    return layout
+
+
+def wanted_results(count: int) -> set[int]:
+    """Which of the `count` results of the operator that is being lowered are used."""
+    users = V.graph.current_node.users
+    if all(user.target is operator.getitem for user in users):
+        return {user.args[1] for user in users}
+    return set(range(count))
+
+
+class Reads(DefaultHandler):
+    """An ops handler that records what is loaded, where, and which sizes it takes."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, None] = {}
+        self.indices: list[sympy.Expr] = []
+
+    def load(self, name: str, index: sympy.Expr) -> str:
+        """Records a load."""
+        self.buffers[name] = None
+        self.indices.append(sympy.sympify(index))
+        return name
+
+    def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> str:
+        """Records an index."""
+        self.indices.append(sympy.sympify(expr))
+        return str(expr)
+
+    value_expr = index_expr
+
+    def indirect_indexing(self, var: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
+        """A symbol for an index that is computed."""
+        self.indices.append(sympy.sympify(size))
+        return sympy_index_symbol(f"tmp{len(self.indices)}")
+
+    def masked(self, mask: Any, body: Callable[[], Any], other: Any) -> str:
+        """Records what `body` does."""
+        return f"{mask}, {body()}"
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        return name
+
+    @classmethod
+    def of(cls, functions: Iterable[Callable[[], Any]]) -> Reads:
+        """What these functions of operators read."""
+        recorder = cls()
+        with V.set_ops_handler(recorder):
+            for function in functions:
+                function()
+        return recorder
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether all indices are affine in the axes of scores."""
+        return not any(affine(index, AXES).nonlinear for index in self.indices)
+
+    def nodes(self) -> list[ir.IRNode]:
+        """The buffers that are loaded."""
+        return [V.graph.get_buffer(name) for name in self.buffers]
+
+    def sizes(self) -> list[sympy.Expr]:
+        """The symbols of sizes in indices."""
+        found: Sequence[sympy.Symbol] = [symbol for index in self.indices for symbol in index.free_symbols]
+        return [s for s in dict.fromkeys(found) if s not in AXES and not symbol_is_type(s, SymT.TMP)]

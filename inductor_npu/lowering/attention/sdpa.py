@@ -1,0 +1,208 @@
+"""Lowers `scaled_dot_product_attention` on `npu`, forward and backward, to kernels of ours.
+
+On a device of its own kind PyTorch hands it on as `_scaled_dot_product_fused_attention_overrideable` where the device
+says that it has fused attention (`_fused_sdp_choice`); what it says no to is decomposed into products and a softmax.
+What no kernel of ours takes keeps Inductor's own lowering, which calls the operator.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor import ir, lowering
+from torch._inductor.virtualized import V, ops
+
+from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
+from inductor_npu.codegen.attention.problem import AXES, Attention, Modification, Tensor
+from inductor_npu.lowering.attention.operands import (
+    Reads,
+    base_of,
+    dense_layout,
+    is_on_npu,
+    readable,
+    reason_against,
+    wanted_results,
+)
+from inductor_npu.tiling.attention import Pass
+
+_aten = torch.ops.aten
+_FORWARD = _aten._scaled_dot_product_fused_attention_overrideable.default
+_BACKWARD = _aten._scaled_dot_product_fused_attention_overrideable_backward.default
+
+# A mask that more operators than these make is stored: each head would make it anew.
+_MOST_OPERATORS = 12
+
+
+def register() -> None:
+    """Takes the place of Inductor's lowerings of attention, for tensors on `npu`."""
+    for overload, lower, is_taken in ((_FORWARD, _forward, _takes), (_BACKWARD, _backward, _takes_backward)):
+        original = lowering.lowerings[overload]
+        constraint = lowering._maybe_layout_constraints.get(overload)
+        lowering.register_lowering(overload, type_promotion_kind=None)(_chosen(original, lower, is_taken))
+        if constraint is not None:
+            lowering.add_layout_constraint(overload, _unless_taken(constraint, is_taken))
+
+
+def _chosen(original: Callable[..., Any], lower: Callable[..., Any], is_taken: Callable[..., bool]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def chosen(*args: Any, **options: Any) -> Any:
+        return (lower if is_taken(*args, **options) else original)(*args, **options)
+
+    return chosen
+
+
+def _unless_taken(constraint: Callable[..., Any], is_taken: Callable[..., bool]) -> Callable[..., Any]:
+    """`constraint`, which stores each operand as the library wants it, where the library is called."""
+
+    @functools.wraps(constraint)
+    def constrained(node: torch.fx.Node, *args: Any, **options: Any) -> Any:
+        return (args, options) if is_taken(*args, **options) else constraint(node, *args, **options)
+
+    return constrained
+
+
+def _takes(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_bias: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> bool:
+    return is_on_npu(query) and dropout_p == 0 and not return_debug_mask and not reason_against(query, key, value)
+
+
+def _takes_backward(grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, mask: Any, *others: Any, **options: Any) -> bool:
+    dropout_p = others[6]
+    return is_on_npu(query) and dropout_p == 0 and not (attn_bias is not None and mask[3]) and not reason_against(query, key, value)
+
+
+def _forward(
+    query: ir.TensorBox,
+    key: ir.TensorBox,
+    value: ir.TensorBox,
+    attn_bias: ir.TensorBox | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """[B, H, M, D], [B, G, N, D], [B, G, N, E] -> result [B, H, M, E], logarithms [B, H, M] in float32, and what only
+    dropout would need.
+    """
+    out, log, *_ = V.graph.current_node.meta["val"]
+    tensors = [readable(each) for each in (query, key, value)]
+    attention, reads = _attention(tensors, attn_bias, is_causal, scale)
+    rows = list(query.get_size()[:3])
+    device = query.get_device()
+    logs = written_to(rows, None, torch.float32, device) if 1 in wanted_results(9) else None
+    inputs = [*map(base_of, tensors), *reads.nodes()]
+    result = AttentionBuffer(dense_layout(out), Pass.FORWARD, attention, inputs, (), [logs], reads.sizes())
+    unused = lowering.empty_strided([], None, dtype=torch.int64, device=device)
+    seeds = (unused, lowering.empty_strided([], None, dtype=torch.int64, device=device))
+    logarithms = None if logs is None else ir.TensorBox.create(logs)
+    return (_box(result), logarithms, None, None, rows[2], key.get_size()[2], *seeds, None)
+
+
+def _backward(
+    grad_out: ir.TensorBox,
+    query: ir.TensorBox,
+    key: ir.TensorBox,
+    value: ir.TensorBox,
+    attn_bias: ir.TensorBox | None,
+    grad_input_mask: list[bool],
+    out: ir.TensorBox,
+    logsumexp: ir.TensorBox,
+    cum_seq_q: Any,
+    cum_seq_k: Any,
+    max_q: Any,
+    max_k: Any,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Any,
+    philox_offset: Any,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """The gradients of query, key and value, in their dtypes."""
+    tensors = [readable(each) for each in (query, key, value)]
+    attention, reads = _attention(tensors, attn_bias, is_causal, scale)
+    delta = delta_of(out, grad_out)
+    return (*gradients(attention, tensors, reads, grad_out, logsumexp, delta), None)
+
+
+def gradients(
+    attention: Attention,
+    tensors: list[ir.IRNode],
+    reads: Reads,
+    grad_out: ir.TensorBox,
+    logarithms: ir.TensorBox,
+    delta: ir.TensorBox,
+) -> tuple[ir.TensorBox, ir.TensorBox, ir.TensorBox]:
+    """The gradients of queries, keys and values, which `tensors` are, as two kernels. The layouts are those that the
+    operator which is being lowered promises.
+    """
+    d_query, d_key, d_value = (dense_layout(each) for each in V.graph.current_node.meta["val"][:3])
+    others = [readable(each) for each in (grad_out, logarithms, delta)]
+    operands = [Tensor.of(each) for each in others]
+    inputs = [*map(base_of, (*tensors, *others)), *reads.nodes()]
+    values = written_to(d_value.size, d_value.stride, d_value.dtype, d_value.device)
+    keys = AttentionBuffer(d_key, Pass.KEYS_AND_VALUES, attention, inputs, operands, [values], reads.sizes())
+    queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, [], reads.sizes())
+    return _box(queries), _box(keys), ir.TensorBox.create(values)
+
+
+def delta_of(out: ir.TensorBox, grad_out: ir.TensorBox) -> ir.TensorBox:
+    """The sum of `out * grad_out` for each query, in float32."""
+    wide = [lowering.to_dtype(each, torch.float32) for each in (out, grad_out)]
+    return lowering.lowerings[_aten.sum.dim_IntList](lowering.lowerings[_aten.mul.Tensor](*wide), [-1])
+
+
+def _box(buffer: AttentionBuffer) -> ir.TensorBox:
+    return ir.TensorBox(ir.StorageBox(buffer))
+
+
+def _attention(
+    tensors: list[ir.IRNode], bias: ir.TensorBox | None, is_causal: bool, scale: float | None
+) -> tuple[Attention, Reads]:
+    """The attention of these tensors, which are in memory, and what its mask reads."""
+    query, key, value = map(Tensor.of, tensors)
+    attention = Attention(
+        query=query,
+        key=key,
+        value=value,
+        scale=1 / math.sqrt(int(query.sizes[3])) if scale is None else scale,
+        is_causal=is_causal,
+        log_of_nothing=0.0,  # as the CPU's operator has it
+    )
+    if bias is None:
+        return attention, Reads()
+    added = _added(bias, attention)
+    reads = Reads.of([lambda: added("score")])
+    if not reads.is_affine:
+        bias = ir.TensorBox.create(ir.ExternKernel.copy_input(bias))
+        bias.realize()
+        added = _added(bias, attention)
+        reads = Reads.of([lambda: added("score")])
+    return Attention(**{**vars(attention), "score": added, "masks_rows": True}), reads
+
+
+def _added(bias: ir.TensorBox, attention: Attention) -> Modification:
+    """What adds the mask `bias` to a score. A mask that a few operators make is made for each tile, and never stored."""
+    data = bias.data.data if isinstance(bias.data, ir.StorageBox) else None
+    if isinstance(data, ir.Pointwise) and data.inner_fn_opcount().num_ops > _MOST_OPERATORS:
+        bias.realize()
+    load = lowering.expand(bias, list(attention.sizes())).make_loader()
+
+    def add(score: Any) -> Any:
+        return ops.add(score, ops.to_dtype(load(list(AXES)), torch.float32))
+
+    return add
