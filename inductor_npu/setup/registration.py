@@ -136,7 +136,7 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
     from inductor_npu.lowering import argmax_positions, complex_copies, contractions, moved_constants, search_boundaries
-    from inductor_npu.lowering.attention import sdpa
+    from inductor_npu.lowering.attention import flex, sdpa
     from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
@@ -150,4 +150,5 @@ def _register_codegen() -> None:
     argmax_positions.register()
     contractions.register()
     sdpa.register()
+    flex.register()
     stored.register()

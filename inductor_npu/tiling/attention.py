@@ -121,7 +121,7 @@ def _candidates(work: AttentionSummary) -> Iterator[AttentionTile]:
         return [1 << bits for bits in range(_SHORTEST.bit_length() - 1, most.bit_length())] or [longest]
 
     is_square = work.which is not Pass.FORWARD
-    columns = min(work.longest_columns, _MOST_ROWS) if is_square else work.longest_columns
+    columns = min(work.longest_columns, _MOST_ROWS if is_square else _MOST_COLUMNS)
     for rows in blocks(work.rows, min(work.longest_rows, _MOST_ROWS)):
         for keys in blocks(work.columns, columns):
             yield AttentionTile(rows, keys)

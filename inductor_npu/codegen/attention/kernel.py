@@ -275,8 +275,9 @@ class AttentionKernel(ScoreIndices, EmittedKernel):
         the mask of scores has to be asked; `has_end`: whether scores of keys behind the last one are excluded.
         """
         if self.attention.mask is not None:
-            self.line(f"if {is_partial}:" if is_partial else "if True:")
-            with self.body.indent():
+            if is_partial:
+                self.line(f"if {is_partial}:")
+            with self.body.indent(offset=int(bool(is_partial))):
                 holds = self.as_tile(self.computed(self.attention.mask, score))
                 self.line(f'{score} = tl.where({holds}, {score}, float("-inf"))')
         conditions, ends = [], []

@@ -135,6 +135,7 @@ class ScoreIndices:
     args: Any
     cse: Any
     compute: Any
+    order: tuple[str, str]
     _load_mask: CSEVariable | None
 
     def block(self, axis: str) -> str:
@@ -170,8 +171,7 @@ class ScoreIndices:
 
     def index_value(self, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
         """The index `expr`, affine in the axes, as a value of `dtype`."""
-        order = V.get_ops_handler().order
-        axes = self.axes_of_index(expr, order)
+        axes = self.axes_of_index(expr, self.order)
         text = self.index_text(expr, axes)
         own = self.get_index_dtype_as_torch_dtype()  # type: ignore[attr-defined]
         if not axes and not isinstance(expr, sympy.Symbol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sympy
 from torch._inductor.runtime.runtime_utils import next_power_of_2
+from torch._inductor.virtualized import V
 
 from inductor_npu import providers
 from inductor_npu.codegen.attention.backward import KeyGradientKernel, QueryGradientKernel
@@ -48,7 +50,8 @@ def summary_of(which: Pass, attention: Attention) -> AttentionSummary:
     each += _OF_MODIFICATION if attention.score is not None else 0
     heads = attention.shared_heads * attention.key.sizes[0] if which is Pass.KEYS_AND_VALUES else attention.heads * attention.batch
     lists = attention.blocks
-    longest = {} if lists is None else {"longest_rows": min(128, lists.rows), "longest_columns": min(512, lists.columns)}
+    longest_rows = longest_of(attention.rows, None if lists is None else lists.rows)
+    longest_columns = longest_of(attention.columns, None if lists is None else lists.columns)
     return AttentionSummary(
         which=which,
         rows=max(1, hint(attention.rows)),
@@ -58,5 +61,15 @@ def summary_of(which: Pass, attention: Attention) -> AttentionSummary:
         value_head=max(16, next_power_of_2(int(attention.value.sizes[3]))),
         item_size=attention.query.dtype.itemsize,
         score_bytes=each,
-        **longest,
+        longest_rows=longest_rows,
+        longest_columns=longest_columns,
     )
+
+
+def longest_of(length: sympy.Expr, listed: int | None) -> int:
+    """Returns how long a block of an axis may be: one of those that lists name consists of whole blocks, unless it is the
+    only one.
+    """
+    if listed is None or V.graph.sizevars.statically_known_leq(length, listed):
+        return 1 << 30
+    return listed & -listed

@@ -110,6 +110,10 @@ class Reads(DefaultHandler):
         self.indices.append(sympy.sympify(size))
         return sympy_index_symbol(f"tmp{len(self.indices)}")
 
+    def constant(self, value: Any, dtype: torch.dtype) -> str:
+        """A constant by its value."""
+        return f"constant {value}"
+
     def masked(self, mask: Any, body: Callable[[], Any], other: Any) -> str:
         """Records what `body` does."""
         return f"{mask}, {body()}"

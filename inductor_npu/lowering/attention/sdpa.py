@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.codegen.attention.problem import AXES, Attention, Modification, Tensor
+from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, Modification, Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
     base_of,
@@ -146,16 +147,20 @@ def gradients(
     grad_out: ir.TensorBox,
     logarithms: ir.TensorBox,
     delta: ir.TensorBox,
+    lists: tuple[BlockLists, BlockLists | None] | None = None,
+    nodes: Sequence[ir.IRNode] = (),
 ) -> tuple[ir.TensorBox, ir.TensorBox, ir.TensorBox]:
     """The gradients of queries, keys and values, which `tensors` are, as two kernels. The layouts are those that the
-    operator which is being lowered promises.
+    operator which is being lowered promises. `lists`: blocks of keys for each block of queries, and blocks of queries
+    for each block of keys, which lie in `nodes`.
     """
     d_query, d_key, d_value = (dense_layout(each) for each in V.graph.current_node.meta["val"][:3])
     others = [readable(each) for each in (grad_out, logarithms, delta)]
     operands = [Tensor.of(each) for each in others]
-    inputs = [*map(base_of, (*tensors, *others)), *reads.nodes()]
+    inputs = [*map(base_of, (*tensors, *others)), *nodes, *reads.nodes()]
+    of_keys = attention if lists is None else replace(attention, blocks=lists[1])
     values = written_to(d_value.size, d_value.stride, d_value.dtype, d_value.device)
-    keys = AttentionBuffer(d_key, Pass.KEYS_AND_VALUES, attention, inputs, operands, [values], reads.sizes())
+    keys = AttentionBuffer(d_key, Pass.KEYS_AND_VALUES, of_keys, inputs, operands, [values], reads.sizes())
     queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, [], reads.sizes())
     return _box(queries), _box(keys), ir.TensorBox.create(values)
 
@@ -192,7 +197,7 @@ def _attention(
         bias.realize()
         added = _added(bias, attention)
         reads = Reads.of([lambda: added("score")])
-    return Attention(**{**vars(attention), "score": added, "masks_rows": True}), reads
+    return replace(attention, score=added, masks_rows=True), reads
 
 
 def _added(bias: ir.TensorBox, attention: Attention) -> Modification:

@@ -27,6 +27,8 @@ def apply(graph: torch.fx.Graph) -> int:
     if known is None or not known.bw_donated_idxs or _is_backward(graph):
         return 0
     (output,) = graph.find_nodes(op="output")
+    if isinstance(output.args[0], torch.fx.Node):  # a graph inside another one, as a score_mod of FlexAttention
+        return 0
     leaving = list(output.args[0])
     kept = frozenset[torch.fx.Node]().union(*map(_memory, leaving[: known.num_forward]))
     # Among the backward graph's inputs saved sizes come first, among the forward graph's results saved tensors.
