@@ -104,11 +104,11 @@ def _forward(
     attention, reads = _attention(tensors, attn_bias, is_causal, scale)
     rows = list(query.get_size()[:3])
     device = query.get_device()
-    logs = written_to(rows, None, torch.float32, device) if 1 in wanted_results(9) else None
+    wanted = wanted_results(9)
+    logs = written_to(rows, None, torch.float32, device) if 1 in wanted else None
     inputs = [*map(base_of, tensors), *reads.nodes()]
     result = AttentionBuffer(dense_layout(out), Pass.FORWARD, attention, inputs, (), [logs], reads.sizes())
-    unused = lowering.empty_strided([], None, dtype=torch.int64, device=device)
-    seeds = (unused, lowering.empty_strided([], None, dtype=torch.int64, device=device))
+    seeds = [_no_seed(device) if place in wanted else None for place in (6, 7)]
     logarithms = None if logs is None else ir.TensorBox.create(logs)
     return (_box(result), logarithms, None, None, rows[2], key.get_size()[2], *seeds, None)
 
@@ -163,6 +163,11 @@ def gradients(
     keys = AttentionBuffer(d_key, Pass.KEYS_AND_VALUES, of_keys, inputs, operands, [values], reads.sizes())
     queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, [], reads.sizes())
     return _box(queries), _box(keys), ir.TensorBox.create(values)
+
+
+def _no_seed(device: torch.device) -> ir.TensorBox:
+    """The seed of no dropout: a number that nobody reads, in memory that nobody writes."""
+    return lowering.view(lowering.empty_strided([1], None, dtype=torch.int64, device=device), [])
 
 
 def delta_of(out: ir.TensorBox, grad_out: ir.TensorBox) -> ir.TensorBox:

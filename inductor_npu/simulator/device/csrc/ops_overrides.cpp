@@ -61,9 +61,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
 
 // --- Attention -------------------------------------------------------------------------------------------------------
 
-// Whether the CPU's flash kernel takes these inputs. Looks at sizes only: the tensors may be fake.
+// Whether the CPU's flash kernel takes these inputs, after `for_all_heads`. Looks at sizes only: the tensors may be fake.
 bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                 const std::optional<at::Tensor>& mask, double dropout_p) {
+                 const std::optional<at::Tensor>& mask, double dropout_p, bool enable_gqa) {
   const at::ScalarType dtype = query.scalar_type();
   const bool dtype_fits = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
   if (!dtype_fits || key.scalar_type() != dtype || value.scalar_type() != dtype || dropout_p != 0.0) {
@@ -76,8 +76,9 @@ bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tenso
     return false;
   }
   const auto query_size = query.sym_sizes(), key_size = key.sym_sizes(), value_size = value.sym_sizes();
-  const bool sizes_fit = query_size[0] == key_size[0] && query_size[0] == value_size[0] &&
-                         query_size[1] == key_size[1] && query_size[1] == value_size[1] &&
+  const bool heads_fit = key_size[1] == value_size[1] && key_size[1] != 0 &&
+                         (enable_gqa ? query_size[1] % key_size[1] == 0 : query_size[1] == key_size[1]);
+  const bool sizes_fit = query_size[0] == key_size[0] && query_size[0] == value_size[0] && heads_fit &&
                          query_size[3] == key_size[3] && query_size[3] == value_size[3] && query_size[2] != 0 &&
                          key_size[2] != 0 && query_size[0] != 0 && query_size[1] != 0 && query_size[3] != 0;
   const bool strides_fit = query.sym_stride(3) == 1 && key.sym_stride(3) == 1 && value.sym_stride(3) == 1;
@@ -92,7 +93,7 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
                          std::optional<double> scale, bool enable_gqa) {
   const at::Context& context = at::globalContext();
   const bool allowed = context.userEnabledOverrideableSDP() && context.userEnabledFlashSDP();
-  const bool flash = allowed && !enable_gqa && flash_takes(query, key, value, mask, dropout_p);
+  const bool flash = allowed && flash_takes(query, key, value, mask, dropout_p, enable_gqa);
   TORCH_CHECK(flash || context.userEnabledMathSDP(),
               "No available kernel for scaled_dot_product_attention on device npu: the fused one does not take these "
               "inputs (or is switched off) and the math one is switched off");
@@ -103,6 +104,17 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
 at::Tensor with_layout_of(const at::Tensor& tensor, const at::Tensor& like) {
   at::Tensor empty = at::empty_like(like);
   return tensor.strides() == empty.strides() ? tensor : empty.copy_(tensor);
+}
+
+// Keys or values with a head for each head of queries: grouped queries share one. The CPU's flash kernel wants all.
+at::Tensor for_all_heads(const at::Tensor& tensor, const at::Tensor& query) {
+  const int64_t heads = query.size(1), shared = tensor.size(1);
+  return heads == shared ? tensor : tensor.repeat_interleave(heads / shared, 1);
+}
+
+// The gradient of keys or values, of that of `for_all_heads`.
+at::Tensor of_shared_heads(const at::Tensor& gradient, const at::Tensor& like) {
+  return gradient.size(1) == like.size(1) ? gradient : gradient.unflatten(1, {like.size(1), -1}).sum(2);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
@@ -117,8 +129,9 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
   const at::Tensor query_cpu = call.cpu(query);
   const std::optional<at::Tensor> bias_cpu =
       bias.has_value() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
-  auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(query_cpu, call.cpu(key), call.cpu(value),
-                                                                             dropout_p, is_causal, bias_cpu, scale);
+  auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+      query_cpu, for_all_heads(call.cpu(key), query), for_all_heads(call.cpu(value), query), dropout_p, is_causal,
+      bias_cpu, scale);
   at::Tensor seed = at::zeros({}, at::kLong), offset = at::zeros({}, at::kLong);
   return {call.npu(with_layout_of(output, query_cpu)),
           call.npu(logsumexp.contiguous()),
@@ -142,9 +155,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
   const at::Tensor q = call.cpu(query), k = call.cpu(key), v = call.cpu(value);
   const std::optional<at::Tensor> bias_cpu = bias.defined() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
   auto [grad_q, grad_k, grad_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      call.cpu(grad_out), q, k, v, call.cpu(out), call.cpu(logsumexp), dropout_p, is_causal, bias_cpu, scale);
-  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(grad_k, k)), call.npu(with_layout_of(grad_v, v)),
-          at::Tensor()};
+      call.cpu(grad_out), q, for_all_heads(k, q), for_all_heads(v, q), call.cpu(out), call.cpu(logsumexp), dropout_p,
+      is_causal, bias_cpu, scale);
+  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(of_shared_heads(grad_k, k), k)),
+          call.npu(with_layout_of(of_shared_heads(grad_v, v), v)), at::Tensor()};
 }
 
 // What attention_backward gives, to those who trace: PyTorch before 2.13 does not say.
