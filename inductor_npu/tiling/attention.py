@@ -89,12 +89,8 @@ def vector_bytes(work: AttentionSummary, tile: AttentionTile) -> int:
     return int(tile.rows / 2 * (tile.columns * work.score_bytes + results))
 
 
-def _fits(work: AttentionSummary, tile: AttentionTile, chip: NpuTarget, share: float) -> bool:
-    return (
-        l0c_bytes(work, tile) <= chip.l0c
-        and l1_bytes(work, tile) <= chip.l1
-        and vector_bytes(work, tile) <= chip.unified_buffer * share
-    )
+def _fits(work: AttentionSummary, tile: AttentionTile, chip: NpuTarget) -> bool:
+    return l0c_bytes(work, tile) <= chip.l0c and l1_bytes(work, tile) <= chip.l1
 
 
 def _cost(work: AttentionSummary, tile: AttentionTile, chip: NpuTarget) -> float:
@@ -129,11 +125,14 @@ def _candidates(work: AttentionSummary) -> Iterator[AttentionTile]:
 
 def plan_attention(work: AttentionSummary, chip: NpuTarget, share: float) -> AttentionTile:
     """Returns the tile of `work` on `chip` with the least estimated cost, whose vector values fill at most `share` (0
-    to 1) of the Unified Buffer.
+    to 1) of the Unified Buffer; the smallest one where each fills more.
 
-    Raises NoTileError if none fits.
+    Raises NoTileError if none fits the cube cores.
     """
-    fitting = [tile for tile in _candidates(work) if _fits(work, tile, chip, share)]
+    fitting = [tile for tile in _candidates(work) if _fits(work, tile, chip)]
     if not fitting:
         raise NoTileError(f"no block of attention with heads of {work.head} and {work.value_head} fits the chip")
-    return min(fitting, key=lambda tile: (_cost(work, tile, chip), -tile.columns, -tile.rows))
+    small = [tile for tile in fitting if vector_bytes(work, tile) <= chip.unified_buffer * share]
+    if not small:
+        return min(fitting, key=lambda tile: vector_bytes(work, tile))
+    return min(small, key=lambda tile: (_cost(work, tile, chip), -tile.columns, -tile.rows))

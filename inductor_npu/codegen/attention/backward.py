@@ -79,7 +79,7 @@ class GradientKernel(AttentionKernel):
 
 
 class KeyGradientKernel(GradientKernel):
-    """Stores the gradients of keys [batch, shared heads, columns, D] and of values [batch, shared heads, columns, E]."""
+    """Stores the gradients of keys [batch, shared heads, columns, D] and values [batch, shared heads, columns, E]."""
 
     outer, inner = "column", "row"
 

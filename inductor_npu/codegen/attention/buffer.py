@@ -50,7 +50,9 @@ class AttentionBuffer(ir.TemplateBuffer):
         return found
 
 
-def written_to(sizes: Sequence[sympy.Expr], strides: Sequence[sympy.Expr] | None, dtype: object, device: object) -> ir.IRNode:
+def written_to(
+    sizes: Sequence[sympy.Expr], strides: Sequence[sympy.Expr] | None, dtype: object, device: object
+) -> ir.IRNode:
     """Memory without contents that a kernel writes a further result to."""
     from torch._inductor.lowering import empty_strided
 

@@ -19,8 +19,8 @@ _LEAST = torch.finfo(torch.float32).min
 
 
 class ForwardKernel(AttentionKernel):
-    """Stores the result [batch, heads, rows, E]; and, where wanted, the logarithm of the sum of the exponentials of each
-    query's scores, and its greatest score [batch, heads, rows].
+    """Stores the result [batch, heads, rows, E]; and, where wanted, for each query the logarithm of the sum of the
+    exponentials of its scores, and its greatest score [batch, heads, rows].
     """
 
     def tensors_read(self) -> list[Tensor]:

@@ -12,26 +12,24 @@ compiler makes transfers of whole tiles of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
 import torch
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.codegen.common import IndentedBuffer
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.codegen.triton import triton_type
 from torch._inductor.runtime.runtime_utils import next_power_of_2
-from torch._inductor.virtualized import OpsWrapper, V
+from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from inductor_npu import providers
 from inductor_npu.codegen.annotations.launch_comments import write_traffic
-from inductor_npu.codegen.attention.operators import ScoreIndices, ScoreOps, ScoreOverrides
-from inductor_npu.codegen.attention.problem import AXES, BATCH, HEAD, SHARED_HEAD, Attention, BlockLists, Tensor
+from inductor_npu.codegen.attention.operators import ScoreOverrides
+from inductor_npu.codegen.attention.problem import BATCH, HEAD, SHARED_HEAD, Attention, BlockLists, Tensor
+from inductor_npu.codegen.attention.scores import Scores
 from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled
-from inductor_npu.codegen.emit.tile_kernel import subscript
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.tiling import attention as tiling
 from inductor_npu.tiling.attention import AttentionSummary, AttentionTile
@@ -40,7 +38,7 @@ _KIB = 1024
 _LONGEST_INT32 = torch.iinfo(torch.int32).max
 
 
-class AttentionKernel(ScoreIndices, EmittedKernel):
+class AttentionKernel(Scores, EmittedKernel):
     """A kernel of `attention` with tiles of `tile`; `results` are the tensors that it stores."""
 
     overrides = ScoreOverrides
@@ -53,7 +51,9 @@ class AttentionKernel(ScoreIndices, EmittedKernel):
         self, attention: Attention, results: Sequence[Tensor | None], work: AttentionSummary, tile: AttentionTile
     ) -> None:
         features = SIMDKernelFeatures([], sympy.S.One)
-        super().__init__({}, features=features, override_persistent_reduction=False, override_cooperative_reduction=False)
+        super().__init__(
+            {}, features=features, override_persistent_reduction=False, override_cooperative_reduction=False
+        )
         self.attention, self.work, self.tile = attention, work, tile
         self.results = tuple(results)
         self.mutations = OrderedSet([result.buffer for result in self.results[1:] if result is not None])
@@ -140,19 +140,18 @@ class AttentionKernel(ScoreIndices, EmittedKernel):
         heads, (length, block) = self.outer_heads, self._count(self.outer)
         dynamic = sympy.sympify(heads * length).free_symbols
         tiles = int(heads) * -(-int(length) // block) if not dynamic else 0
+        memories = (
+            ("L0C", tiling.l0c_bytes(work, tile), chip.l0c),
+            ("L1", tiling.l1_bytes(work, tile), chip.l1),
+            ("Unified Buffer, as estimated", tiling.vector_bytes(work, tile), chip.unified_buffer),
+        )
         programs = f"{tiles} tiles, on {min(tiles, self.cores)} of {self.cores} programs"
         return [
-            f"attention, {work.which.value}: rows {tile.rows} of {self.attention.rows}, "
-            f"columns {tile.columns} of {self.attention.columns}, heads of {work.head} and {work.value_head}",
-            f"{tiling.l0c_bytes(work, tile) // _KIB} of {chip.l0c // _KIB} KiB of L0C, "
-            f"{tiling.l1_bytes(work, tile) // _KIB} of {chip.l1 // _KIB} KiB of L1, "
-            f"about {tiling.vector_bytes(work, tile) // _KIB} of {chip.unified_buffer // _KIB} KiB of Unified Buffer",
+            f"attention, {work.which.value}: heads of {work.head} and {work.value_head}",
+            f"rows {tile.rows} of {self.attention.rows}, columns {tile.columns} of {self.attention.columns}",
+            ", ".join(f"{used // _KIB} of {there // _KIB} KiB of {name}" for name, used, there in memories),
             *([] if dynamic else [programs]),
         ]
-
-    def line(self, text: str) -> None:
-        """Writes a statement."""
-        self.body.writeline(text)
 
     def write_lengths(self) -> None:
         """Writes the lengths of blocks, of axes and of heads."""
@@ -201,7 +200,8 @@ class AttentionKernel(ScoreIndices, EmittedKernel):
 
     def place(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, pointer: str) -> tuple[str, str]:
         """The address of the block of `tensor` along `axis` with all of its `dim`, and the mask of what exists."""
-        address = f"{pointer} + ({self.text(start)}) + ({axis}[:, None] * {_factor(self.text(tensor.strides[2]))} + {dim}[None, :])"
+        inside = f"{axis}[:, None] * {self.factor(tensor.strides[2])} + {dim}[None, :]"
+        address = f"{pointer} + ({self.text(start)}) + ({inside})"
         conditions = [f"({axis}[:, None] < {axis}_count)"] if self.needs_mask(axis) else []
         length = int(tensor.sizes[3])
         if length != next_power_of_2(length):
@@ -220,7 +220,8 @@ class AttentionKernel(ScoreIndices, EmittedKernel):
 
     def load_numbers(self, target: str, tensor: Tensor, other: str) -> None:
         """Writes the load of one number for each query of the block."""
-        address = f"{self.args.input(tensor.buffer)} + ({self.text(self.of_queries(tensor))}) + row * {_factor(self.text(tensor.strides[2]))}"
+        start = self.text(self.of_queries(tensor))
+        address = f"{self.args.input(tensor.buffer)} + ({start}) + row * {self.factor(tensor.strides[2])}"
         mask = f"row < row_count, other={other}" if self.needs_mask("row") else "None"
         self.line(f"{target} = tl.load({address}, {mask})")
 
@@ -239,117 +240,40 @@ class AttentionKernel(ScoreIndices, EmittedKernel):
         text = repr(float(scale)) if not getattr(scale, "free_symbols", ()) else self.text(scale)
         return value if text == "1.0" else f"{value} * {text}"
 
-    # -- scores -------------------------------------------------------------------------------------------------------
-
-    def computed(self, function: Callable[[CSEVariable], Any], score: str) -> CSEVariable:
-        """Writes the operators of `function` on the tile `score`; returns their result."""
-        self.cse.invalidate(OrderedSet())
-        self.compute = IndentedBuffer()
-        with V.set_ops_handler(ScoreOps(self, self.order)):
-            tile = self.create_cse_var(score, ValueRanges.unknown(), torch.float32, self.shape_of(self.order))
-            result = OpsWrapper._unwrap(function(tile))
-        self.body.splice(self.compute)
-        return result
-
-    def as_tile(self, value: CSEVariable) -> str:
-        """`value` as text that broadcasts to a tile of scores."""
-        shape = tuple(map(str, value.shape or ()))
-        own = tuple(axis for axis in self.order if self.block(axis) in shape)
-        return f"{value}{subscript(own, self.order)}"
-
-    def write_modified(self, score: str, into: str) -> None:
-        """Writes what the tile `score` becomes as `into`."""
-        if self.attention.score is None:
-            if into != score:
-                self.line(f"{into} = {score}")
-            return
-        value = self.computed(self.attention.score, score)
-        text = self.as_tile(value)
-        shape = tuple(map(str, value.shape or ()))
-        if shape != self.shape_of(self.order):
-            text = f"tl.broadcast_to({text}, [{', '.join(self.shape_of(self.order))}])"
-        self.line(f"{into} = {text}{'' if value.dtype == torch.float32 else '.to(tl.float32)'}")
-
-    def write_masks(self, score: str, is_partial: str, has_end: bool) -> None:
-        """Writes the masks of `score`: only blocks that are not whole are compared. `is_partial` is the text of whether
-        the mask of scores has to be asked; `has_end`: whether scores of keys behind the last one are excluded.
-        """
-        if self.attention.mask is not None:
-            if is_partial:
-                self.line(f"if {is_partial}:")
-            with self.body.indent(offset=int(bool(is_partial))):
-                holds = self.as_tile(self.computed(self.attention.mask, score))
-                self.line(f'{score} = tl.where({holds}, {score}, float("-inf"))')
-        conditions, ends = [], []
-        if self.attention.is_causal:
-            conditions.append(f"({self._expanded('row')} >= {self._expanded('column')})")
-            ends.append("row0")
-        # No query that exists sees a key behind the last one, where there are as many keys as queries.
-        is_covered = self.attention.is_causal and V.graph.sizevars.statically_known_leq(
-            self.attention.rows, self.attention.columns
-        )
-        if has_end and self.needs_mask("column") and not is_covered:
-            conditions.append(f"({self._expanded('column')} < column_count)")
-            ends.append("column_count")
-        if conditions:
-            first = ends[0] if len(ends) == 1 else f"tl.minimum({', '.join(ends)})"
-            self.line(f"if column0 + COLUMNS > {first}:")
-            with self.body.indent():
-                self.line(f'{score} = tl.where({" & ".join(conditions)}, {score}, float("-inf"))')
-
-    def _expanded(self, axis: str) -> str:
-        return f"{axis}{subscript((axis,), self.order)}"
-
-    def bounds_of_index(self, expr: sympy.Expr) -> ValueRanges[Any]:
-        """The least and the greatest value of `expr`, for queries and keys that exist."""
-        lengths = dict(zip(AXES, self.attention.sizes(), strict=True))
-        last = {axis: int(n) - 1 if getattr(n, "is_Integer", False) else int_oo for axis, n in lengths.items()}
-        return bound_sympy(expr, {axis: ValueRanges(0, max(0, end)) for axis, end in last.items()})
-
-    def lanes(self, axes: Sequence[str], order: Sequence[str]) -> str:
-        conditions = [
-            f"({axis}{subscript((axis,), axes)} < {axis}_count)" for axis in axes if self.needs_mask(axis)
-        ]
-        if self._load_mask is not None:
-            shape = tuple(map(str, self._load_mask.shape or ()))
-            own = tuple(axis for axis in axes if self.block(axis) in shape)
-            if len(own) == len(shape):
-                text = str(self._load_mask) if self.shape_of(own) == shape else f"tl.trans({self._load_mask})"
-                conditions.append(f"{text}{subscript(own, axes)}")
-        return " & ".join(conditions) or "None"
-
     # -- blocks of scores that are computed -------------------------------------------------------------------------
 
     def begin_listed(self, blocks: BlockLists, outer_block: int, inner_block: int) -> tuple[str, str]:
         """Writes the head of the loop over the blocks that the lists name, for the present block of the outer axis.
         Returns the text of where the inner block begins, and of whether its mask has to be asked; write it inside.
         """
-        inner, entries = self.inner, self.text(blocks.indices.sizes[3])
+        inner, last = self.inner, f"{self.text(blocks.indices.sizes[3])} - 1"
         self.line(f"listed_for = {self.outer}0 // {outer_block}")
-        for name, tensor in (("partial", blocks.counts), ("full", blocks.full_counts)):
-            self.line(f"{name}_count = {self._entry(tensor, 'listed_for') if tensor is not None else 0}")
+        for name, counts in (("partial", blocks.counts), ("full", blocks.full_counts)):
+            self.line(f"{name}_count = {self._number(counts) if counts is not None else 0}")
         self.line(f"parts = tl.cdiv(tl.minimum({inner}_count, {inner_block}), {self.block(inner)})")
         self.line("for step in range(0, (partial_count + full_count) * parts):")
+        full = blocks.full_indices
         with self.body.indent():
             self.line("entry = step // parts")
-            self.line("is_partial = entry < partial_count")
-            row = f"listed_for * {_factor(self.text(blocks.indices.strides[2]))}"
-            self.line(f"listed = {self._entry(blocks.indices, f'{row} + tl.minimum(entry, {entries} - 1)', whole=True)}")
-            if blocks.full_indices is not None:
-                row = f"listed_for * {_factor(self.text(blocks.full_indices.strides[2]))}"
-                place = f"{row} + tl.maximum(entry - partial_count, 0)"
-                self.line(f"listed = tl.where(is_partial, listed, {self._entry(blocks.full_indices, place, whole=True)})")
+            self.line(f"listed = {self._number(blocks.indices, f'tl.minimum(entry, {last})')}")
+            if full is not None:
+                self.line("is_partial = entry < partial_count")
+                other = self._number(full, "tl.maximum(entry - partial_count, 0)")
+                self.line(f"listed = tl.where(is_partial, listed, {other})")
         first = f"listed{self.index_cast} * {inner_block} + step % parts * {self.block(inner)}"
-        return first, "is_partial" if blocks.full_indices is not None else ""
+        return first, "" if full is None else "is_partial"
 
-    def _entry(self, tensor: Tensor, place: str, whole: bool = False) -> str:
-        step = "" if whole else f" * {_factor(self.text(tensor.strides[2]))}"
-        return f"tl.load({self.args.input(tensor.buffer)} + ({self.text(tensor.start(BATCH, HEAD))}) + {place}{step})"
+    def _number(self, table: Tensor, place: str = "") -> str:
+        """The load of a number of a table of the lists, for the present block of the outer axis."""
+        start = f"({self.text(table.start(BATCH, HEAD))}) + listed_for * {self.factor(table.strides[2])}"
+        if place:
+            start += f" + {place} * {self.factor(table.strides[3])}"
+        return f"tl.load({self.args.input(table.buffer)} + {start})"
 
-
-def _factor(text: str) -> str:
-    """`text` as a factor."""
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
+    def factor(self, size: sympy.Expr) -> str:
+        """`size` as text of a factor."""
+        text = self.text(size)
+        return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _bytes_of(tensors: Sequence[Tensor]) -> int:

@@ -7,7 +7,7 @@ none. Loads are limited to queries and keys that exist, so that an index of anot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
@@ -24,9 +24,6 @@ from inductor_npu.codegen.emit.operands import HALVES
 from inductor_npu.codegen.emit.overrides import NpuKernelOverrides
 from inductor_npu.codegen.emit.tile_kernel import subscript
 from inductor_npu.codegen.emit.values import copy_of
-
-if TYPE_CHECKING:
-    from inductor_npu.codegen.attention.kernel import AttentionKernel
 
 
 class ScoreOverrides(NpuKernelOverrides):
@@ -58,9 +55,9 @@ class ScoreOverrides(NpuKernelOverrides):
 class ScoreOps(CSEProxy):
     """CSEProxy that brings operands to common axes. `order` are the axes of a tile, the last one contiguous."""
 
-    kernel: AttentionKernel
+    kernel: Any  # with ScoreIndices
 
-    def __init__(self, kernel: AttentionKernel, order: Sequence[str]) -> None:
+    def __init__(self, kernel: Any, order: Sequence[str]) -> None:
         super().__init__(kernel, ScoreOverrides())
         self.order = tuple(order)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy
+from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.runtime.runtime_utils import next_power_of_2
+from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
@@ -38,9 +42,27 @@ def kernel_of(buffer: AttentionBuffer, share: float) -> AttentionKernel:
             return QueryGradientKernel(buffer.attention, buffer.results, buffer.operands, work, tile)
 
 
-def filled(kernel: AttentionKernel) -> int:
-    """Returns the bytes of the Unified Buffer that a tile of `kernel` is estimated to fill."""
-    return vector_bytes(kernel.work, kernel.tile)
+def define(
+    scheduling: TritonScheduling, node: BaseSchedulerNode, share: float, note_filled: Callable[[int], None]
+) -> AttentionKernel:
+    """Writes the kernel of the template `node`, with tiles that fill at most `share` of the Unified Buffer, and defines
+    it in the generated module. `note_filled` is told how many bytes they are estimated to fill.
+    """
+    kernel = kernel_of(node.node, share)
+    note_filled(vector_bytes(kernel.work, kernel.tile))
+    with V.set_kernel_handler(kernel):
+        source = kernel.codegen_kernel()
+    kernel.kernel_name = scheduling.define_kernel(source, [node], kernel)
+    return kernel
+
+
+def launch(scheduling: TritonScheduling, node: BaseSchedulerNode, kernel: AttentionKernel) -> None:
+    """Writes the launch of `kernel`, which is that of the template `node`."""
+    with V.set_kernel_handler(kernel):
+        node.mark_run()
+    scheduling.codegen_comment([node], kernel.kernel_name)
+    kernel.call_kernel(kernel.kernel_name)
+    scheduling.free_buffers_in_scheduler()
 
 
 def summary_of(which: Pass, attention: Attention) -> AttentionSummary:
@@ -48,7 +70,9 @@ def summary_of(which: Pass, attention: Attention) -> AttentionSummary:
     each = _SCORE_BYTES[which]
     each += _OF_MASK if attention.mask is not None else _OF_CAUSAL if attention.is_causal else 0
     each += _OF_MODIFICATION if attention.score is not None else 0
-    heads = attention.shared_heads * attention.key.sizes[0] if which is Pass.KEYS_AND_VALUES else attention.heads * attention.batch
+    heads = attention.heads * attention.batch
+    if which is Pass.KEYS_AND_VALUES:
+        heads = attention.shared_heads * attention.key.sizes[0]
     lists = attention.blocks
     longest_rows = longest_of(attention.rows, None if lists is None else lists.rows)
     longest_columns = longest_of(attention.columns, None if lists is None else lists.columns)
@@ -67,8 +91,8 @@ def summary_of(which: Pass, attention: Attention) -> AttentionSummary:
 
 
 def longest_of(length: sympy.Expr, listed: int | None) -> int:
-    """Returns how long a block of an axis may be: one of those that lists name consists of whole blocks, unless it is the
-    only one.
+    """Returns how long a block of an axis may be: one of those that lists name consists of whole blocks, unless it is
+    the only one.
     """
     if listed is None or V.graph.sizevars.statically_known_leq(length, listed):
         return 1 << 30

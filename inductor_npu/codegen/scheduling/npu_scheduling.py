@@ -233,35 +233,14 @@ class NpuScheduling(CompilesAhead):
             node_schedule = kernel.schedule(node_schedule)
         super().codegen_node_schedule_with_kernel(node_schedule, kernel)
 
-    def codegen_template(
-        self,
-        template_node: BaseSchedulerNode,
-        epilogue_nodes: Sequence[BaseSchedulerNode],
-        prologue_nodes: Sequence[BaseSchedulerNode],
-        **choices: Any,
-    ) -> str | None:
+    def codegen_template(self, template_node: BaseSchedulerNode, *fused: Any, **choices: Any) -> str | None:
         """As Inductor's, but attention is a kernel of ours."""
-        buffer = template_node.node
-        if not isinstance(buffer, AttentionBuffer):
-            return super().codegen_template(template_node, epilogue_nodes, prologue_nodes, **choices)
-        assert not (epilogue_nodes or prologue_nodes), "nothing is fused with attention"
-
-        def write() -> None:
-            kernel = attention.kernel_of(buffer, self._share)
-            self._note_filled(attention.filled(kernel))
-            with V.set_kernel_handler(kernel):
-                source = kernel.codegen_kernel()
-            kernel.kernel_name = self.define_kernel(source, [template_node], kernel)
-            kernels.append(kernel)
-
-        kernels: list[attention.AttentionKernel] = []
-        self._with_fitting_share(write)
-        (kernel,) = kernels
-        with V.set_kernel_handler(kernel):
-            template_node.mark_run()
-        self.codegen_comment([template_node], kernel.kernel_name)
-        kernel.call_kernel(kernel.kernel_name)
-        self.free_buffers_in_scheduler()
+        if not isinstance(template_node.node, AttentionBuffer):
+            return super().codegen_template(template_node, *fused, **choices)
+        define = partial(attention.define, self, template_node)
+        written: list[attention.AttentionKernel] = []
+        self._with_fitting_share(lambda: written.append(define(self._share, self._note_filled)))
+        attention.launch(self, template_node, written[-1])
         return None
 
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:

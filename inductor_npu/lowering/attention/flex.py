@@ -125,6 +125,8 @@ def _backward(
     if grad_logsumexp is not None:
         natural = lowering.lowerings[torch.ops.aten.mul.Tensor](grad_logsumexp, 1 / math.log(2))
         delta = lowering.lowerings[torch.ops.aten.sub.Tensor](delta, natural)
+    if by_row is not None and by_column is None:
+        raise NotImplementedError("flex_attention on npu has no gradients for a BlockMask without lists of queries")
     lists = None if by_row is None else (by_row, by_column)
     nodes = [*_nodes_of(by_row), *_nodes_of(by_column)]
     results = gradients(attention, tensors, reads, grad_out, logsumexp, delta, lists, nodes)
@@ -193,13 +195,12 @@ def _modification(graph: Any, names: Sequence[str], captured: Sequence[Any], que
 
 
 def _gradient(graph: Any, captured: Sequence[Any], query: ir.TensorBox) -> Any:
-    """The operators of the derivative of score_mod. Raises NotImplementedError for gradients of captured tensors."""
+    """The operators of score_mod's derivative. Raises NotImplementedError for gradients of captured tensors."""
     graph.graph_module.graph.eliminate_dead_code()
     results = _compiled(graph, _OF_GRADIENT, captured, query)
     if any(result is not None for result in results[len(_OF_SCORE) :]):
         raise NotImplementedError(
-            "flex_attention on npu has no gradients of tensors that score_mod captures: detach them, or add them to the "
-            "scores of scaled_dot_product_attention as attn_mask"
+            "flex_attention on npu has no gradients of tensors that score_mod captures: detach them"
         )
     of = _function(results[0])
     return lambda product, weighted: of({"score": OpsWrapper._unwrap(product), "grad_score_mod": weighted})
@@ -235,7 +236,9 @@ def _attention(
     tensors: Sequence[ir.IRNode], scale: float, score: Any, mask: Any, gradient: Any, lists: BlockLists | None
 ) -> tuple[Attention, Reads]:
     query, key, value = map(Tensor.of, tensors)
-    functions: list[Callable[[], Any]] = [functools.partial(each, "score") for each in (score, mask) if each is not None]
+    functions: list[Callable[[], Any]] = [
+        functools.partial(each, "score") for each in (score, mask) if each is not None
+    ]
     if gradient is not None:
         functions.append(lambda: gradient("score", "grad_score_mod"))
     attention = Attention(

@@ -48,7 +48,9 @@ def register() -> None:
             lowering.add_layout_constraint(overload, _unless_taken(constraint, is_taken))
 
 
-def _chosen(original: Callable[..., Any], lower: Callable[..., Any], is_taken: Callable[..., bool]) -> Callable[..., Any]:
+def _chosen(
+    original: Callable[..., Any], lower: Callable[..., Any], is_taken: Callable[..., bool]
+) -> Callable[..., Any]:
     @functools.wraps(original)
     def chosen(*args: Any, **options: Any) -> Any:
         return (lower if is_taken(*args, **options) else original)(*args, **options)
@@ -80,9 +82,16 @@ def _takes(
     return is_on_npu(query) and dropout_p == 0 and not return_debug_mask and not reason_against(query, key, value)
 
 
-def _takes_backward(grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, mask: Any, *others: Any, **options: Any) -> bool:
+def _takes_backward(
+    grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, mask: Any, *others: Any, **options: Any
+) -> bool:
     dropout_p = others[6]
-    return is_on_npu(query) and dropout_p == 0 and not (attn_bias is not None and mask[3]) and not reason_against(query, key, value)
+    return (
+        is_on_npu(query)
+        and dropout_p == 0
+        and not (attn_bias is not None and mask[3])
+        and not reason_against(query, key, value)
+    )
 
 
 def _forward(
@@ -99,7 +108,7 @@ def _forward(
     """[B, H, M, D], [B, G, N, D], [B, G, N, E] -> result [B, H, M, E], logarithms [B, H, M] in float32, and what only
     dropout would need.
     """
-    out, log, *_ = V.graph.current_node.meta["val"]
+    out = V.graph.current_node.meta["val"][0]
     tensors = [readable(each) for each in (query, key, value)]
     attention, reads = _attention(tensors, attn_bias, is_causal, scale)
     rows = list(query.get_size()[:3])
@@ -206,13 +215,13 @@ def _attention(
 
 
 def _added(bias: ir.TensorBox, attention: Attention) -> Modification:
-    """What adds the mask `bias` to a score. A mask that a few operators make is made for each tile, and never stored."""
+    """What adds the mask `bias` to a score. A mask that a few operators make is made for each tile, never stored."""
     data = bias.data.data if isinstance(bias.data, ir.StorageBox) else None
     if isinstance(data, ir.Pointwise) and data.inner_fn_opcount().num_ops > _MOST_OPERATORS:
         bias.realize()
     load = lowering.expand(bias, list(attention.sizes())).make_loader()
 
     def add(score: Any) -> Any:
-        return ops.add(score, ops.to_dtype(load(list(AXES)), torch.float32))
+        return ops.to_dtype(load(list(AXES)), torch.float32) + score
 
     return add

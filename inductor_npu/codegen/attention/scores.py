@@ -1,0 +1,109 @@
+"""Scores of a tile: what modifies them, and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.virtualized import OpsWrapper, V
+from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from inductor_npu.codegen.attention.operators import ScoreIndices, ScoreOps
+from inductor_npu.codegen.attention.problem import AXES, Attention
+from inductor_npu.codegen.emit.tile_kernel import subscript
+
+
+class Scores(ScoreIndices):
+    """Writes scores of `attention`; a kernel mixes this in."""
+
+    attention: Attention
+    body: IndentedBuffer
+    create_cse_var: Callable[..., CSEVariable]
+
+    def line(self, text: str) -> None:
+        """Writes a statement."""
+        self.body.writeline(text)
+
+    def needs_mask(self, axis: str) -> bool:
+        """Whether the last block of an axis may be longer than what is left."""
+        raise NotImplementedError
+
+    def computed(self, function: Callable[[CSEVariable], Any], score: str) -> CSEVariable:
+        """Writes the operators of `function` on the tile `score`; returns their result."""
+        self.cse.invalidate(OrderedSet())
+        self.compute = IndentedBuffer()
+        with V.set_ops_handler(ScoreOps(self, self.order)):
+            tile = self.create_cse_var(score, ValueRanges.unknown(), torch.float32, self.shape_of(self.order))
+            result = OpsWrapper._unwrap(function(tile))
+        self.body.splice(self.compute)
+        return result
+
+    def as_tile(self, value: CSEVariable) -> str:
+        """`value` as text that broadcasts to a tile of scores."""
+        shape = tuple(map(str, value.shape or ()))
+        own = tuple(axis for axis in self.order if self.block(axis) in shape)
+        return f"{value}{subscript(own, self.order)}"
+
+    def write_modified(self, score: str, into: str) -> None:
+        """Writes what the tile `score` becomes as `into`."""
+        if self.attention.score is None:
+            if into != score:
+                self.line(f"{into} = {score}")
+            return
+        value = self.computed(self.attention.score, score)
+        text = self.as_tile(value)
+        shape = tuple(map(str, value.shape or ()))
+        if shape != self.shape_of(self.order):
+            text = f"tl.broadcast_to({text}, [{', '.join(self.shape_of(self.order))}])"
+        self.line(f"{into} = {text}{'' if value.dtype == torch.float32 else '.to(tl.float32)'}")
+
+    def write_masks(self, score: str, is_partial: str, has_end: bool) -> None:
+        """Writes the masks of `score`: only blocks that are not whole are compared. `is_partial` is the text of whether
+        the mask of scores has to be asked; `has_end`: whether scores of keys behind the last one are excluded.
+        """
+        if self.attention.mask is not None:
+            if is_partial:
+                self.line(f"if {is_partial}:")
+            with self.body.indent(offset=int(bool(is_partial))):
+                holds = self.as_tile(self.computed(self.attention.mask, score))
+                self.line(f'{score} = tl.where({holds}, {score}, float("-inf"))')
+        conditions, ends = [], []
+        if self.attention.is_causal:
+            conditions.append(f"({self._expanded('row')} >= {self._expanded('column')})")
+            ends.append("row0")
+        # No query that exists sees a key behind the last one, where there are as many keys as queries.
+        is_covered = self.attention.is_causal and V.graph.sizevars.statically_known_leq(
+            self.attention.rows, self.attention.columns
+        )
+        if has_end and self.needs_mask("column") and not is_covered:
+            conditions.append(f"({self._expanded('column')} < column_count)")
+            ends.append("column_count")
+        if conditions:
+            first = ends[0] if len(ends) == 1 else f"tl.minimum({', '.join(ends)})"
+            self.line(f"if column0 + COLUMNS > {first}:")
+            with self.body.indent():
+                self.line(f'{score} = tl.where({" & ".join(conditions)}, {score}, float("-inf"))')
+
+    def _expanded(self, axis: str) -> str:
+        return f"{axis}{subscript((axis,), self.order)}"
+
+    def bounds_of_index(self, expr: sympy.Expr) -> ValueRanges[Any]:
+        """The least and the greatest value of `expr`, for queries and keys that exist."""
+        lengths = dict(zip(AXES, self.attention.sizes(), strict=True))
+        last = {axis: int(n) - 1 if getattr(n, "is_Integer", False) else int_oo for axis, n in lengths.items()}
+        return bound_sympy(expr, {axis: ValueRanges(0, max(0, end)) for axis, end in last.items()})
+
+    def lanes(self, axes: Sequence[str], order: Sequence[str]) -> str:
+        conditions = [f"({axis}{subscript((axis,), axes)} < {axis}_count)" for axis in axes if self.needs_mask(axis)]
+        if self._load_mask is not None:
+            shape = tuple(map(str, self._load_mask.shape or ()))
+            own = tuple(axis for axis in axes if self.block(axis) in shape)
+            if len(own) == len(shape):
+                text = str(self._load_mask) if self.shape_of(own) == shape else f"tl.trans({self._load_mask})"
+                conditions.append(f"{text}{subscript(own, axes)}")
+        return " & ".join(conditions) or "None"
