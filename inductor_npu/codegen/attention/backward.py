@@ -19,7 +19,7 @@ import torch
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.attention.kernel import AttentionKernel
-from inductor_npu.codegen.attention.problem import SHARED_HEAD, Tensor
+from inductor_npu.codegen.attention.problem import LEAST, SHARED_HEAD, Tensor
 
 
 class GradientKernel(AttentionKernel):
@@ -32,6 +32,7 @@ class GradientKernel(AttentionKernel):
     def __init__(
         self, attention: Any, results: Sequence[Tensor | None], operands: Sequence[Tensor], work: Any, tile: Any
     ) -> None:
+        self.operands = tuple(operands)
         self.gradient, self.log, self.delta = operands
         super().__init__(attention, results, work, tile)
 
@@ -58,8 +59,8 @@ class GradientKernel(AttentionKernel):
         self.load_numbers("delta", self.delta, "0.0")
         if attention.log_unit != 1.0:
             self.line(f"log = log * {attention.log_unit!r}")
-        if attention.masks_rows and attention.log_of_nothing != 0:
-            self.line('log = tl.where(log == float("-inf"), 0.0, log)')
+        if attention.masks_rows:
+            self.line(f"log = device_functions.larger(log, {LEAST!r})")
         self.line(f"product = {self.scale(self.dot('key', 'tl.trans(query)'))}")
         self.write_modified("product", "score")
         self.write_masks("score", is_partial, has_end)

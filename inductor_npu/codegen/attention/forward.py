@@ -6,16 +6,8 @@ that, and the sum of weighted values: whatever the lengths, no tensor of scores 
 
 from __future__ import annotations
 
-import math
-
-import torch
-
 from inductor_npu.codegen.attention.kernel import AttentionKernel
-from inductor_npu.codegen.attention.problem import Tensor
-
-# The greatest score so far before there is one. Not an infinity, of which differences would be NaN; scores that are
-# masked with the least number of float32 have equal weights, as in eager.
-_LEAST = torch.finfo(torch.float32).min
+from inductor_npu.codegen.attention.problem import LEAST, Tensor
 
 
 class ForwardKernel(AttentionKernel):
@@ -33,7 +25,7 @@ class ForwardKernel(AttentionKernel):
             self.write_index("row", "tile % blocks * ROWS")
             self.write_head("(tile // blocks)")
             self.load("query", self.attention.query, self.of_queries(self.attention.query), "row")
-            self.line(f"greatest = tl.full([ROWS], {_LEAST!r}, tl.float32)")
+            self.line(f"greatest = tl.full([ROWS], {LEAST!r}, tl.float32)")
             self.line("total = tl.full([ROWS], 0.0, tl.float32)")
             self.line("sum = tl.full([ROWS, VALUE], 0.0, tl.float32)")
             self._write_loop()
@@ -69,26 +61,17 @@ class ForwardKernel(AttentionKernel):
         self.line(f"sum = sum * faded[:, None] + {weighted}")
 
     def _write_results(self) -> None:
-        attention = self.attention
+        """Writes the stores. The greatest score has the weight 1, so a sum of weights is at least 1, or 0 where no
+        score counts. Nothing is compared: of a few numbers, Ascend's compiler would compare one by one.
+        """
         out, *numbers = self.results
-        may_be_nothing = attention.masks_rows or not _is_known_positive(attention.columns)
-        divisor = "tl.where(total == 0.0, 1.0, total)" if may_be_nothing else "total"
-        self.line(f"divisor = {divisor}")
         assert out is not None, "the forward kernel has a result"
-        self.store(out, self.of_queries(out), "row", "value_dim", "(sum / divisor[:, None])")
-        values = ("greatest + tl.log(divisor)", "greatest")
-        for tensor, value in zip(numbers, values, strict=False):
+        self.line("divisor = device_functions.larger(total, 1.0)[:, None]")
+        self.store(out, self.of_queries(out), "row", "value_dim", "(sum / divisor)")
+        nothing = 'tl.where(total == 0.0, float("-inf"), greatest)' if self.attention.masks_rows else "greatest"
+        for tensor, value in zip(numbers, ("greatest + tl.log(total)", nothing), strict=False):
             if tensor is None:
                 continue
-            if attention.log_unit != 1.0:
-                value = f"({value}) * {1 / attention.log_unit!r}"
-            if may_be_nothing:
-                nothing = attention.log_of_nothing
-                text = 'float("-inf")' if nothing == -math.inf else repr(nothing)
-                value = f"tl.where(total == 0.0, {text}, {value})"
             address = f"{self.args.output(tensor.buffer)} + ({self.text(self.of_queries(tensor))}) + row"
-            self.line(f"tl.store({address}, {value}, {'row < row_count' if self.needs_mask('row') else 'None'})")
-
-
-def _is_known_positive(length: object) -> bool:
-    return bool(getattr(length, "is_Integer", False)) and int(length) > 0  # type: ignore[call-overload]
+            scaled = value if self.attention.log_unit == 1.0 else f"({value}) * {1 / self.attention.log_unit!r}"
+            self.line(f"tl.store({address}, {scaled}, {'row < row_count' if self.needs_mask('row') else 'None'})")

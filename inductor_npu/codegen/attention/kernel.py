@@ -29,7 +29,9 @@ from inductor_npu.codegen.annotations.launch_comments import write_traffic
 from inductor_npu.codegen.attention.operators import ScoreOverrides
 from inductor_npu.codegen.attention.problem import BATCH, HEAD, SHARED_HEAD, Attention, BlockLists, Tensor
 from inductor_npu.codegen.attention.scores import Scores
+from inductor_npu.codegen.attention.stand_in import StandIn
 from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled
+from inductor_npu.codegen.fallback.eager_kernel import EagerWriter
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.tiling import attention as tiling
 from inductor_npu.tiling.attention import AttentionSummary, AttentionTile
@@ -46,6 +48,10 @@ class AttentionKernel(Scores, EmittedKernel):
     outer, inner = "row", "column"
     # The axes of a tile of scores.
     order: tuple[str, str] = ("row", "column")
+    # The scheduler's nodes of which it is made; it has no loops of theirs.
+    nodes: Sequence[Any] = ()
+    # Tensors that only a gradient has.
+    operands: tuple[Tensor, ...] = ()
 
     def __init__(
         self, attention: Attention, results: Sequence[Tensor | None], work: AttentionSummary, tile: AttentionTile
@@ -90,6 +96,15 @@ class AttentionKernel(Scores, EmittedKernel):
         read = self.tensors_read()
         written = [result for result in self.results if result is not None]
         return write_traffic(_bytes_of(read), _bytes_of(written))
+
+    @property
+    def rounds_inside(self) -> bool:
+        """Whether weights are rounded to the dtype of the values before they are multiplied."""
+        return self.attention.value.dtype != torch.float32
+
+    def write_eager(self, writer: EagerWriter) -> str:
+        """The source of the kernel's eager stand-in, which `writer` writes."""
+        return StandIn(writer, self.attention, self.results, self.operands).write(self.work.which)
 
     # -- what each kernel says ----------------------------------------------------------------------------------------
 

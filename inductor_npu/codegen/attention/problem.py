@@ -8,7 +8,6 @@ and along `COLUMN`, the keys.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,10 @@ BATCH, HEAD, ROW, COLUMN = (
 AXES = (BATCH, HEAD, ROW, COLUMN)
 # The head of keys and values that a head of queries reads.
 SHARED_HEAD = sympy.Symbol("head_of_keys", integer=True, nonnegative=True)
+
+# The greatest score where there is none. Not an infinity, of which differences would be NaN; scores that are masked
+# with the least number of float32 have equal weights, as in eager.
+LEAST = torch.finfo(torch.float32).min
 
 # What a modification makes of the value of a score, or whether it counts; it writes operators of Inductor (`ops`), in
 # which the indices of the score are AXES.
@@ -87,9 +90,8 @@ class Attention:
     a sum over `score` by weights, of a pair (product, weight); None where `score` adds only what does not depend on the
     product. `mask`: whether a score counts, asked in blocks that are not full.
 
-    `masks_rows`: whether it may be that no score of a query counts. Its result is 0 then; `log_of_nothing` is what is
-    stored for the logarithm of the sum of exponentials. `log_unit`: the exponential of 1 in the units of that
-    logarithm, as natural logarithm: 1, or log(2) for binary ones.
+    `masks_rows`: whether it may be that no score of a query counts. Its result is 0 then, and the logarithm of its sum
+    of exponentials minus infinity. `log_unit`: 1 where logarithms are natural, log(2) where they are binary.
     """
 
     query: Tensor
@@ -103,7 +105,6 @@ class Attention:
     blocks: BlockLists | None = None
     masks_rows: bool = False
     log_unit: float = 1.0
-    log_of_nothing: float = -math.inf
 
     @property
     def rows(self) -> sympy.Expr:

@@ -85,7 +85,7 @@ _REDUCTIONS = {
 _FRAME = ("///---", "[INFO]")  # what Ascend's Triton puts around the message of a compiler's stage
 
 
-class _Unsupported(Exception):
+class UnsupportedError(Exception):
     """The loops contain an operation without an eager form; the message names it."""
 
 
@@ -102,8 +102,8 @@ def replace(kernel: Any, name: str, failure: Exception) -> str:
             kernel=name, operators=operators, reason=reason, why="strict mode is on", hint=hint
         ) from failure
     try:
-        source = _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
-    except _Unsupported as why:
+        source = _text(kernel, name)
+    except UnsupportedError as why:
         raise KernelCompileError(kernel=name, operators=operators, reason=reason, why=why, hint="") from failure
     _import_runtime()
     return f"EagerKernel({name!r}, {operators!r}, {reason!r}, '''\n{source}''')"
@@ -115,8 +115,8 @@ def source_of(kernel: Any, name: str) -> str:
     Raises KernelCompileError if the loops have no eager form.
     """
     try:
-        return _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
-    except _Unsupported as why:
+        return _text(kernel, name)
+    except UnsupportedError as why:
         reason = kernel.why_in_eager
         raise KernelCompileError(kernel=name, operators=_operators_of(kernel), reason=reason, why=why, hint="") from why
 
@@ -130,9 +130,16 @@ def made_of(kernel: Any, name: str, source: str) -> str:
     return f"EagerKernel({arguments})"
 
 
+def _text(kernel: Any, name: str) -> str:
+    """The source of the function: a kernel that has no loops of Inductor's writes its own."""
+    writer = EagerWriter(kernel, name)
+    write = getattr(kernel, "write_eager", None)
+    return writer.write(kernel.features.scheduler_nodes()) if write is None else write(writer)
+
+
 def _operators_of(kernel: Any) -> str:
     # A kernel over a list of tensors (an optimizer's step) has a part for each.
-    nodes = kernel.features.scheduler_nodes()
+    nodes = kernel.features.scheduler_nodes() or kernel.nodes
     return get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
 
 
@@ -142,17 +149,19 @@ def _import_runtime() -> None:
 
 def written(kernel: Any, name: str) -> str | None:
     """Returns the source of a function `name` that computes the complete `kernel` with eager operators on the same
-    arguments; None if its loops have no eager form. The kernel itself does not change.
+    arguments; None if its loops have no eager form, or are not comparable with it. The kernel itself does not change.
     """
+    if getattr(kernel, "rounds_inside", False):
+        return None  # the stand-in does not, and nobody knows by how much sums of what is rounded may differ
     arguments = kernel.args
     kernel.args = copy.copy(arguments)
     for field, value in vars(arguments).items():
         if isinstance(value, (dict, list)):
             setattr(kernel.args, field, copy.copy(value))
     try:
-        source = _EagerWriter(kernel, name).write(kernel.features.scheduler_nodes())
+        source = _text(kernel, name)
         same = [a.name for a in kernel.args.python_argdefs()[0]] == [a.name for a in arguments.python_argdefs()[0]]
-    except _Unsupported:
+    except UnsupportedError:
         return None
     finally:
         kernel.args = arguments
@@ -183,7 +192,7 @@ class _IndexPrinter(PythonPrinter):
         return f"torch.where({', '.join(map(self._print, expr.args))})"
 
     def _print_Piecewise(self, expr: sympy.Expr) -> str:
-        raise _Unsupported(f"index expression {expr}")
+        raise UnsupportedError(f"index expression {expr}")
 
     def _print_And(self, expr: sympy.Expr) -> str:
         return " & ".join(f"({self._print(arg)})" for arg in expr.args)
@@ -192,7 +201,7 @@ class _IndexPrinter(PythonPrinter):
         return " | ".join(f"({self._print(arg)})" for arg in expr.args)
 
 
-class _EagerWriter(DefaultHandler):
+class EagerWriter(DefaultHandler):
     """An ops handler that writes one Python statement for each operation; values are names of local variables."""
 
     def __init__(self, kernel: Any, name: str) -> None:
@@ -215,6 +224,10 @@ class _EagerWriter(DefaultHandler):
         for node in nodes:
             for leaf in node.get_nodes():
                 self._loop_nest(leaf)
+        return self.finished()
+
+    def finished(self) -> str:
+        """The source of the function with the lines that are written."""
         parameters = [definition.name for definition in self.kernel.args.python_argdefs()[0]]
         parameters += [f"{tree.prefix}numel" for tree in self.kernel.active_range_trees()]
         body = "\n".join([*self._prologue(parameters), *self.lines])
@@ -223,7 +236,7 @@ class _EagerWriter(DefaultHandler):
     def _prologue(self, parameters: Sequence[str]) -> list[str]:
         device = next((name for name in parameters if "ptr" in name), None)
         if device is None:
-            raise _Unsupported("a kernel without tensors")
+            raise UnsupportedError("a kernel without tensors")
         snapshots = [f"{local} = memory_like({argument})" for argument, local in self.before.items()]
         return [f"device = {device}.device", *snapshots]
 
@@ -231,11 +244,11 @@ class _EagerWriter(DefaultHandler):
         iteration, reduction = (list(sizes) for sizes in node.get_ranges())
         sizes = [*iteration, *reduction]
         self.rank, self.reduced = len(sizes), len(reduction)
-        self.iteration_shape = self._tuple([*map(self._index, iteration), *["1"] * self.reduced])
-        self.shape = self._tuple(map(self._index, sizes))
+        self.iteration_shape = self._tuple([*map(self.index_text, iteration), *["1"] * self.reduced])
+        self.shape = self._tuple(map(self.index_text, sizes))
         variables = []
         for position, size in enumerate(sizes):
-            variable = self._assign(f"axis({self._index(size)}, {position}, {self.rank}, device)", prefix="i")
+            variable = self._assign(f"axis({self.index_text(size)}, {position}, {self.rank}, device)", prefix="i")
             variables.append(sympy.Symbol(variable, integer=True, nonnegative=True))
         with V.set_ops_handler(self), V.set_kernel_handler(self.kernel):
             node._body(variables[: len(iteration)], variables[len(iteration) :])
@@ -248,7 +261,8 @@ class _EagerWriter(DefaultHandler):
         self.lines.append(f"{variable} = {expression}")
         return variable
 
-    def _index(self, expression: Any) -> str:
+    def index_text(self, expression: Any) -> str:
+        """An index expression as Python text."""
         expression = self.kernel.rename_indexing(sympy.sympify(expression))
         return _IndexPrinter().doprint(expression)
 
@@ -269,7 +283,7 @@ class _EagerWriter(DefaultHandler):
         if V.graph.is_unspec_arg(name):
             dtype = self._compute_type(V.graph.get_dtype(name))
             return self._assign(f"torch.tensor({self.kernel.args.input(name)}, dtype={dtype}, device=device)")
-        value = f"gather({self._memory(name)}, {self._index(index)}, {self.inside_mask})"
+        value = f"gather({self._memory(name)}, {self.index_text(index)}, {self.inside_mask})"
         dtype = V.graph.get_dtype(name)
         return self._assign(f"{value}.float()" if dtype in _COMPUTED_IN_FP32 else value)
 
@@ -286,7 +300,7 @@ class _EagerWriter(DefaultHandler):
 
     def store(self, name: str, index: sympy.Expr, value: str, mode: str | None = None) -> None:
         if mode not in (None, "atomic_add"):
-            raise _Unsupported(f"a store with mode {mode}")
+            raise UnsupportedError(f"a store with mode {mode}")
         self._scatter(name, index, value, self.shape, accumulate=mode == "atomic_add")
 
     def store_reduction(self, name: str, index: sympy.Expr, value: str) -> None:
@@ -295,7 +309,7 @@ class _EagerWriter(DefaultHandler):
     def _scatter(self, name: str, index: sympy.Expr, value: str, shape: str, accumulate: bool) -> None:
         if value is None:
             return  # an assertion stores nothing: its buffer only orders it among the other loops
-        where = self._index(index)
+        where = self.index_text(index)
         argument = self._argument(name)
         removed = isinstance(self.kernel.args.output_buffers.get(name), RemovedArg) or name in V.graph.removed_buffers
         if argument is not None and not removed:
@@ -314,7 +328,7 @@ class _EagerWriter(DefaultHandler):
     def _flat_size(self, name: str) -> str:
         layout = V.graph.get_buffer(name).get_layout()
         last = sum((size - 1) * stride for size, stride in zip(layout.size, layout.stride))
-        return self._index(sympy.Max(0, last + layout.offset) + 1)
+        return self.index_text(sympy.Max(0, last + layout.offset) + 1)
 
     # --- values ---
 
@@ -322,12 +336,12 @@ class _EagerWriter(DefaultHandler):
         return self._assign(f"torch.tensor({value!r}, dtype={self._compute_type(dtype)}, device=device)")
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> str:
-        return self._assign(f"as_index({self._index(expr)}, device).to({self._compute_type(dtype)})")
+        return self._assign(f"as_index({self.index_text(expr)}, device).to({self._compute_type(dtype)})")
 
     value_expr = index_expr
 
     def indirect_indexing(self, index_var: str, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
-        length = self._index(size)
+        length = self.index_text(size)
         if wrap_neg:
             index_var = self._assign(f"torch.where({index_var} < 0, {index_var} + {length}, {index_var})")
         if check and not self.inside_mask:
@@ -361,9 +375,9 @@ class _EagerWriter(DefaultHandler):
         sorter_indices: str | None = None,
     ) -> str:
         if sorter is not None:
-            raise _Unsupported("bucketize with a sorter")
+            raise UnsupportedError("bucketize with a sorter")
         name, count, _, stride = boundaries
-        where = f"{self._memory(name)}, {self._index(count)}, {self._index(stride)}, {boundary_indices}"
+        where = f"{self._memory(name)}, {self.index_text(count)}, {self.index_text(stride)}, {boundary_indices}"
         return self._assign(f"bucket({values}, {where}, {right}).to({indexing_dtype})")
 
     def masked(self, mask: str, body: Callable[[], str], other: Any) -> str:
@@ -381,13 +395,13 @@ class _EagerWriter(DefaultHandler):
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A pointwise operation: its own spelling, else the operator of that name in torch or torch.special."""
         if name in _REFUSED:
-            raise _Unsupported(f"the operation {name}")
+            raise UnsupportedError(f"the operation {name}")
         if name in _SPELLING:
             return self._assign(_SPELLING[name].format(*args))
         for module in ("torch", "torch.special"):
             if hasattr(torch if module == "torch" else torch.special, name):
                 return self._assign(f"{module}.{name}({', '.join(map(str, args))})")
-        raise _Unsupported(f"the operation {name}")
+        raise UnsupportedError(f"the operation {name}")
 
     # --- reductions, scans, sorts ---
 
@@ -422,7 +436,7 @@ class _EagerWriter(DefaultHandler):
             return self._parts(f"welford({full[0]}, {self.reduced})", 3)
         if reduction_type == "welford_combine":
             return self._parts(f"fold(welford_step, {self._tuple(full)}, {self.reduced})", 3)
-        raise _Unsupported(f"the reduction {reduction_type}")
+        raise UnsupportedError(f"the reduction {reduction_type}")
 
     def _parts(self, expression: str, count: int) -> tuple[str, ...]:
         whole = self._assign(expression)

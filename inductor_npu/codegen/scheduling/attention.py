@@ -50,6 +50,7 @@ def define(
     """
     kernel = kernel_of(node.node, share)
     note_filled(vector_bytes(kernel.work, kernel.tile))
+    kernel.nodes = [node]
     with V.set_kernel_handler(kernel):
         source = kernel.codegen_kernel()
     kernel.kernel_name = scheduling.define_kernel(source, [node], kernel)

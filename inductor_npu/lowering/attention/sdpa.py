@@ -200,7 +200,6 @@ def _attention(
         value=value,
         scale=1 / math.sqrt(int(query.sizes[3])) if scale is None else scale,
         is_causal=is_causal,
-        log_of_nothing=0.0,  # as the CPU's operator has it
     )
     if bias is None:
         return attention, Reads()
