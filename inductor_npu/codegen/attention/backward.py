@@ -72,7 +72,7 @@ class GradientKernel(AttentionKernel):
             shape = self.shape_of(self.order)
             weighted = self.create_cse_var("d_score", ValueRanges.unknown(), torch.float32, shape)
             value = self.computed(lambda product: derive(product, weighted), "product")
-            self.line(f"d_score = {self.as_tile(value)}")
+            self.line(f"d_score = {self.whole_tile(value)}")
 
     def lesser(self, value: str) -> str:
         """`value`, an operand of a product, in the dtype of the other one."""

@@ -55,12 +55,14 @@ class Scores(ScoreIndices):
             if into != score:
                 self.line(f"{into} = {score}")
             return
-        value = self.computed(self.attention.score, score)
-        text = self.as_tile(value)
-        shape = tuple(map(str, value.shape or ()))
-        if shape != self.shape_of(self.order):
-            text = f"tl.broadcast_to({text}, [{', '.join(self.shape_of(self.order))}])"
-        self.line(f"{into} = {text}{'' if value.dtype == torch.float32 else '.to(tl.float32)'}")
+        self.line(f"{into} = {self.whole_tile(self.computed(self.attention.score, score))}")
+
+    def whole_tile(self, value: CSEVariable) -> str:
+        """`value` as text of a tile of scores in float32."""
+        text, whole = self.as_tile(value), self.shape_of(self.order)
+        if tuple(map(str, value.shape or ())) != whole:
+            text = f"tl.broadcast_to({text}, [{', '.join(whole)}])"
+        return text if value.dtype == torch.float32 else f"{text}.to(tl.float32)"
 
     def write_masks(self, score: str, is_partial: str, has_end: bool) -> None:
         """Writes the masks of `score`: only blocks that are not whole are compared. `is_partial` is the text of whether

@@ -31,20 +31,37 @@ def is_on_npu(node: Any) -> bool:
 
 def reason_against(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> str:
     """Returns why no kernel of ours takes these tensors; empty if one does."""
+    return _reason_against(*((node.get_size(), node.get_dtype()) for node in (query, key, value)))
+
+
+def is_for_kernels(node: torch.fx.Node) -> bool:
+    """Whether kernels of ours compute the attention that the call `node` of a graph is."""
+    if not str(node.target).startswith("aten._scaled_dot_product_fused_attention_overrideable"):
+        return False
+    first = 1 if "backward" in str(node.target) else 0  # the gradient of the result is first
+    operands = [each.meta["val"] for each in node.args[first : first + 3]]
+    sizes = [[s if isinstance(s, int) else s.node.expr for s in operand.shape] for operand in operands]
+    return not _reason_against(*((size, operand.dtype) for size, operand in zip(sizes, operands, strict=True)))
+
+
+_SizesAndDtype = tuple[Sequence[Any], torch.dtype]
+
+
+def _reason_against(query: _SizesAndDtype, key: _SizesAndDtype, value: _SizesAndDtype) -> str:
     chip = providers.current_target()
     if config.templates == "none":
         return "config.templates is none"
     if not chip.cube_cores:
         return f"{chip.name} has no matrix unit"
-    if any(len(operand.get_size()) != 4 for operand in (query, key, value)):
+    if any(len(sizes) != 4 for sizes, _ in (query, key, value)):
         return "tensors that have not four axes"
-    dtypes = {operand.get_dtype() for operand in (query, key, value)}
-    if len(dtypes) > 1 or _FLOATS.get(query.get_dtype()) not in chip.float_types:
+    dtypes = {dtype for _, dtype in (query, key, value)}
+    if len(dtypes) > 1 or _FLOATS.get(query[1]) not in chip.float_types:
         return f"the dtypes {', '.join(sorted(map(str, dtypes)))}"
-    for length in (query.get_size()[3], value.get_size()[3]):
+    for length in (query[0][3], value[0][3]):
         if not isinstance(length, (int, sympy.Integer)) or not 0 < length <= _LONGEST_HEAD:
             return f"heads of dimension {length}"
-    if any(size == 0 for operand in (query, key) for size in operand.get_size()):
+    if any(size == 0 for sizes, _ in (query, key) for size in sizes):
         return "an empty tensor"
     return ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,14 @@ from torch._inductor.utils import run_and_get_code
 import inductor_npu.config as config
 from tests.compile.helpers import assert_equal, check
 from tests.lowering.graph_passes.calls import calls
+
+
+@pytest.fixture(autouse=True)
+def _library() -> Iterator[None]:
+    """Kernels of attention make masks themselves."""
+    with config.patch(templates="none"):
+        yield
+
 
 X = torch.randn(2, 4, 32, 16)
 ROWS, COLUMNS = torch.arange(32), torch.arange(32).flip(0)

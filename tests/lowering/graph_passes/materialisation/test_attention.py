@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -11,6 +11,14 @@ from torch._inductor.utils import run_and_get_code
 
 import inductor_npu.config as config
 from tests.compile.helpers import assert_equal, check, to_npu
+
+
+@pytest.fixture(autouse=True)
+def _library() -> Iterator[None]:
+    """Kernels of attention make masks themselves."""
+    with config.patch(templates="none"):
+        yield
+
 
 X = torch.randn(2, 4, 32, 16)
 TOKENS = (torch.arange(64).reshape(2, 32) % 5 > 0).float()
