@@ -38,8 +38,10 @@ def compile_ahead() -> None:
 def attend_flexibly() -> None:
     from torch.nn.attention.flex_attention import flex_attention
 
-    q = torch.ones(1, 2, 128, 16, device="npu")
-    flex_attention(q, q, q)
+    q = torch.ones(1, 2, 128, 16, device="npu", requires_grad=True)
+    bias = torch.ones(128, device="npu", requires_grad=True)
+    compiled = torch.compile(lambda q: flex_attention(q, q, q, lambda score, b, h, i, j: score + bias[j]))
+    compiled(q).sum().backward()
 
 
 def scan_in_one_kernel() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<text>.*)$', re.MULTILINE)
 # Higher-order operators of which kernels are made: all others call graphs, or kernels that a user wrote.
-_COMPUTING = ("associative_scan",)
+_COMPUTING = ("associative_scan", "flex_attention", "flex_attention_backward")
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,11 @@ class GradientKernel(AttentionKernel):
         self.load("value", self.attention.value, self.of_keys(self.attention.value), "column", "value_dim")
 
     def write_weights(self, is_partial: str, has_end: bool) -> None:
-        """Writes the weights of a tile of scores, and the gradient of its products. Queries behind the last one have no
-        weight.
+        """Writes the weights of a tile of scores, and the gradient of its products. Where they are summed over queries,
+        those behind the last one have no weight.
         """
         attention = self.attention
-        self.load_numbers("log", self.log, 'float("inf")')
+        self.load_numbers("log", self.log, 'float("inf")' if self.inner == "row" else "0.0")
         self.load_numbers("delta", self.delta, "0.0")
         if attention.log_unit != 1.0:
             self.line(f"log = log * {attention.log_unit!r}")

@@ -59,7 +59,9 @@ def flex(
     blocks: BlockMask | None = None
     if mask is not None:
         of = {name: table.npu() for name, table in TABLES.items()}
-        blocks = create_block_mask(lambda b, h, q, k: mask(b, h, q, k, of), 2, 4, length, length, device="npu", BLOCK_SIZE=block)
+        blocks = create_block_mask(
+            lambda b, h, q, k: mask(b, h, q, k, of), 2, 4, length, length, device="npu", BLOCK_SIZE=block
+        )
     return run
 
 
