@@ -1,4 +1,4 @@
-"""Kernels of attention through Ascend's compiler: accepted, as kernels of both kinds of cores, which do not wait for the scalar core."""
+"""Kernels of attention through Ascend's compiler: accepted, for both kinds of cores, without scalar loops."""
 
 from __future__ import annotations
 
@@ -58,7 +58,5 @@ def test_kernels_are_accepted(case: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     kernels = [each for each in json.loads(report.read_text())["kernels"] if "# attention, " in each["source"]]
     assert len(kernels) == 3, "forward, gradients of keys and values, gradients of queries"
-    # In the last block of a length that is no multiple of it, half a block of indices is compared one by one.
-    assert {each["verdict"] for each in kernels} <= {"vector", "scalar"}
-    assert all(each["bound"] != "scalar" and each["cycles"]["scalar"] < 5000 for each in kernels)
+    assert [each["verdict"] for each in kernels] == ["vector"] * 3
     assert all(each["cycles"]["cube"] > 0 and each["cycles"]["vector"] > 0 for each in kernels)

@@ -74,22 +74,21 @@ class Scores(ScoreIndices):
             with self.body.indent(offset=int(bool(is_partial))):
                 holds = self.as_tile(self.computed(self.attention.mask, score))
                 self.line(f'{score} = tl.where({holds}, {score}, float("-inf"))')
-        conditions, ends = [], []
         if self.attention.is_causal:
-            conditions.append(f"({self._expanded('row')} >= {self._expanded('column')})")
-            ends.append("row0")
+            self.line("if column0 + COLUMNS > row0:")
+            with self.body.indent():
+                holds = f"{self._expanded('row')} >= {self._expanded('column')}"
+                self.line(f'{score} = tl.where({holds}, {score}, float("-inf"))')
         # No query that exists sees a key behind the last one, where there are as many keys as queries.
         is_covered = self.attention.is_causal and V.graph.sizevars.statically_known_leq(
             self.attention.rows, self.attention.columns
         )
         if has_end and self.needs_mask("column") and not is_covered:
-            conditions.append(f"({self._expanded('column')} < column_count)")
-            ends.append("column_count")
-        if conditions:
-            first = ends[0] if len(ends) == 1 else f"tl.minimum({', '.join(ends)})"
-            self.line(f"if column0 + COLUMNS > {first}:")
+            self.line("if column0 + COLUMNS > column_count:")
             with self.body.indent():
-                self.line(f'{score} = tl.where({" & ".join(conditions)}, {score}, float("-inf"))')
+                # log(1) or log(0). Of a few indices, Ascend's compiler would compare one by one.
+                self.line("exists = tl.minimum(tl.maximum(column_count - column, 0), 1).to(tl.float32)")
+                self.line(f"{score} = {score} + tl.log(exists){subscript(('column',), self.order)}")
 
     def _expanded(self, axis: str) -> str:
         return f"{axis}{subscript((axis,), self.order)}"

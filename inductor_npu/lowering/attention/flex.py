@@ -165,6 +165,7 @@ def _compiled(graph: Any, names: Sequence[str], captured: Sequence[Any], query: 
     for each in captured:
         if isinstance(each, ir.IRNode):
             each.realize()
+            each.freeze_layout()
     indices = dict.fromkeys(_INDICES, torch.int32)
     device = query.get_device()
     given = [create_placeholder(name, indices.get(name, query.get_dtype()), device) for name in names]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
 
 import inductor_npu.config as config
 from inductor_npu.errors import NpuWarning
@@ -162,6 +162,73 @@ def test_one_compile_for_all_lengths() -> None:
         with torch.no_grad():
             assert_close([compiled(*on_npu(tensors)).cpu()], [expected], torch.float32)
     assert counter.frame_count == 1
+
+
+def test_one_batch_of_keys_for_all_queries() -> None:
+    query, key, value = heads(2, 4, 200, 200, 32, shared=2)
+
+    def shared(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        if query.device.type == "cpu":
+            key, value = (each.expand(2, -1, -1, -1) for each in (key, value))
+        return flex(mask=MASKS["window"])(query, key, value)
+
+    check(shared, [query, key[:1], value[:1]])
+
+
+def test_values_of_another_dimension() -> None:
+    query, key, value = heads(2, 4, 65, 70, 32)
+    check(flex(), [query, key, torch.cat([value, value[..., :16]], -1)])
+
+
+def test_greatest_scores() -> None:
+    query, key, value = heads(2, 4, 65, 70, 32)
+    wanted = AuxRequest(lse=True, max_scores=True)
+    with torch.no_grad():
+        _, aux = torch.compile(flex_attention)(*on_npu([query, key, value]), return_aux=wanted)
+    scores = query.double() @ key.double().mT / 32**0.5
+    assert_close([aux.lse.cpu(), aux.max_scores.cpu()], [scores.logsumexp(-1), scores.amax(-1)], torch.float32)
+
+
+def test_captured_numbers_and_tensors_that_are_computed() -> None:
+    def modified(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, far: int) -> Any:
+        added = bias.sin() * 2
+
+        def modify(score: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+            return torch.where(q - k < far, score + added[q - k], -float("inf"))
+
+        if query.device.type == "cpu":
+            indices = torch.meshgrid(*map(torch.arange, (2, 4, 65, 65)), indexing="ij")
+            return torch.softmax(modify(query @ key.mT / 32**0.5, *indices), -1) @ value
+        return flex_attention(query, key, value, modify)
+
+    compiled = torch.compile(modified)
+    tensors = heads(2, 4, 65, 65, 32)
+    bias = torch.linspace(0, 9, 129)  # negative indices count from its end
+    for far in (20, 30, 7):
+        expected = modified(*[each.double() for each in (*tensors, bias)], far)
+        with torch.no_grad():
+            assert_close([compiled(*on_npu([*tensors, bias]), far).cpu()], [expected], torch.float32)
+
+
+def test_pages_of_a_cache() -> None:
+    pytest.importorskip("torch.nn.attention.experimental._paged_attention")
+    from torch.nn.attention.experimental._paged_attention import PagedAttention
+
+    query, key, value = on_npu(heads(2, 2, 1, 256, 32))
+    pages = PagedAttention(10, 64, 2, device="npu")
+    for batch in range(2):
+        pages.reserve(torch.tensor(batch, device="npu"), torch.tensor(256, device="npu"))
+    keys, values = (torch.zeros(1, 2, 640, 32, device="npu") for _ in range(2))
+    positions = torch.arange(256, device="npu").expand(2, 256)
+    pages.assign(torch.arange(2, device="npu"), positions, key, value, keys, values)
+    mask = create_block_mask(lambda b, h, q, k: k <= 200, 2, None, 1, 256, device="npu", BLOCK_SIZE=64)
+    with torch.no_grad():
+        actual = torch.compile(flex_attention)(
+            query, keys, values, pages.get_score_mod(None), pages.convert_logical_block_mask(mask)
+        )
+    query, key, value = (each.cpu() for each in (query, key, value))
+    weights = torch.softmax(query @ key[:, :, :201].mT / 32**0.5, -1)
+    assert_close([actual.cpu()], [weights @ value[:, :, :201]], torch.float32)
 
 
 def test_gradients_of_captured_tensors_are_refused() -> None:
