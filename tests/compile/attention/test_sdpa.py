@@ -136,3 +136,15 @@ def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npu_scheduling, "compile_in_process", lambda name, source: RuntimeError("refused"))
     with config.patch(strict=False), pytest.warns(NpuWarning, match="scaled dot product"):
         check(attention(is_causal=True), heads(1, 4, 33, 40, 16))
+
+
+def test_memory_grows_with_the_length() -> None:
+    """Scores of 2048 queries and as many keys would take 32 MiB, a tensor of queries 512 KiB."""
+    tensors = on_npu(heads(1, 2, 2048, 2048, 32))
+    compiled = torch.compile(attention(is_causal=True))
+    leaves = [tensor.requires_grad_() for tensor in tensors]
+    torch.npu.synchronize()
+    before = torch.npu.memory_allocated()
+    torch.npu.reset_peak_memory_stats()
+    compiled(*leaves).sum().backward()
+    assert torch.npu.max_memory_allocated() - before < 8 * 2**20
