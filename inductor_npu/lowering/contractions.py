@@ -1,9 +1,9 @@
 """Lowers matrix products on `npu` to loops: a contraction, which code generation makes a kernel of the cube cores.
 
 Inductor's IR has a sum of products as two operators: `ops.dot` of two loads, inside a reduction of type "dot"
-(torch/_inductor/kernel/mm.py, "native matmul"). Such loops are scheduled and fused as others are. What the chip's cube
-cores do not take, and what `config.templates` leaves to the library, keeps Inductor's own lowering, which calls the
-operator.
+(torch/_inductor/kernel/mm.py, "native matmul"). Such loops are scheduled and fused as others are. A vector times a
+matrix is a sum on the vector cores. What the chip's cores do not take, and what `config.templates` leaves to the
+library, keeps Inductor's own lowering, which calls the operator.
 """
 
 from __future__ import annotations
@@ -113,38 +113,67 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
     """
     if not _takes(left, right, providers.current_target()):
         return None
-    left, right = _readable(left), _readable(right)
-    *batch, rows, inner = left.get_size()
-    columns = right.get_size()[-1]
-    load_left, load_right = _loader(left), _loader(right)
-
-    def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
-        *outer, row, column = index
-        return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
-
-    made = ir.Reduction.create(
-        device=left.get_device(),
-        dst_dtype=result or left.get_dtype(),
-        src_dtype=left.get_dtype(),
-        inner_fn=of,
-        ranges=[*batch, rows, columns],
-        reduction_ranges=[inner],
-        reduction_type="dot",
-    )
-    made.realize()
-    return made
+    result = result or left.get_dtype()
+    sizes = (left.get_size()[-2], left.get_size()[-1], right.get_size()[-1])
+    if V.graph.sizevars.statically_known_equals(sizes[1], 0):
+        shape = [*left.get_size()[:-1], sizes[2]]
+        return lowering.full(shape, 0, dtype=result, device=left.get_device())
+    if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
+        return _contraction(_readable(left), _readable(right), result)
+    return _sum(left, right, result) if left.get_dtype().is_floating_point else None
 
 
 def _takes(left: ir.TensorBox, right: ir.TensorBox, chip: NpuTarget) -> bool:
     """Whether a kernel of ours computes the product of these operands on `chip`."""
     if config.templates == "none" or not chip.cube_cores or left.get_dtype() != right.get_dtype():
         return False
-    dtype = left.get_dtype()
-    if dtype != torch.int8 and _FLOATS.get(dtype) not in chip.float_types:
-        return False
-    sizes = [left.get_size()[-2], left.get_size()[-1], right.get_size()[-1]]
-    # A product with one row or column reads each element of a matrix once: a sum on the vector cores, or the library.
-    return not any(V.graph.sizevars.statically_known_leq(size, 1) for size in sizes)
+    return left.get_dtype() == torch.int8 or _FLOATS.get(left.get_dtype()) in chip.float_types
+
+
+def _contraction(left: ir.IRNode, right: ir.IRNode, result: torch.dtype) -> ir.TensorBox:
+    """The product as a contraction; the operands are in memory."""
+    load_left, load_right = _loader(left), _loader(right)
+
+    def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
+        *outer, row, column = index
+        return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
+
+    return _reduction(left, right, of, "dot", result)
+
+
+def _sum(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> ir.TensorBox:
+    """The product as a sum of products in float32, for an operand of one row or column: each element of the other is
+    read once, which is all the work. What computes that other operand can be fused.
+    """
+    for operand, repeats in ((left, right.get_size()[-1]), (right, left.get_size()[-2])):
+        if not V.graph.sizevars.statically_known_equals(repeats, 1):
+            operand.realize()
+    load_left, load_right = left.make_loader(), right.make_loader()
+
+    def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
+        *outer, row, column = index
+        factors = load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column])
+        return ops.mul(*(ops.to_dtype(factor, torch.float32) for factor in factors))
+
+    return _reduction(left, right, of, "sum", result)
+
+
+def _reduction(
+    left: ir.IRNode, right: ir.IRNode, of: Callable[..., Any], kind: ir.ReductionType, result: torch.dtype
+) -> ir.TensorBox:
+    """`of` the indices of the result and the index of the sum, summed."""
+    *batch, rows, inner = left.get_size()
+    made = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=result,
+        src_dtype=left.get_dtype() if kind == "dot" else torch.float32,
+        inner_fn=of,
+        ranges=[*batch, rows, right.get_size()[-1]],
+        reduction_ranges=[inner],
+        reduction_type=kind,
+    )
+    made.realize()
+    return made
 
 
 def _readable(operand: ir.IRNode) -> ir.IRNode:
