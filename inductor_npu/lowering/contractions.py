@@ -11,13 +11,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import sympy
 import torch
 from torch._inductor import ir, lowering
+from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu import config, providers
+from inductor_npu.codegen.index.affine import affine
 from inductor_npu.target import NpuTarget
 
 _DEVICE = "npu"
@@ -25,6 +28,9 @@ _aten = torch.ops.aten
 
 # Operands of products, by what a chip's `float_types` call them.
 _FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+
+# Loads the element at an index, in each dimension of a tensor.
+_Loader = Callable[[Sequence[sympy.Expr]], Any]
 
 
 def register() -> None:
@@ -119,7 +125,7 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
         shape = [*left.get_size()[:-1], sizes[2]]
         return lowering.full(shape, 0, dtype=result, device=left.get_device())
     if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
-        return _contraction(_readable(left), _readable(right), result)
+        return _reduction(left, right, _products(_loader(left), _loader(right)), "dot", result)
     return _sum(left, right, result) if left.get_dtype().is_floating_point else None
 
 
@@ -130,15 +136,14 @@ def _takes(left: ir.TensorBox, right: ir.TensorBox, chip: NpuTarget) -> bool:
     return left.get_dtype() == torch.int8 or _FLOATS.get(left.get_dtype()) in chip.float_types
 
 
-def _contraction(left: ir.IRNode, right: ir.IRNode, result: torch.dtype) -> ir.TensorBox:
-    """The product as a contraction; the operands are in memory."""
-    load_left, load_right = _loader(left), _loader(right)
+def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:
+    """The products whose sum along the reduced axis is an element of the result."""
 
     def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
         *outer, row, column = index
         return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
 
-    return _reduction(left, right, of, "dot", result)
+    return of
 
 
 def _sum(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> ir.TensorBox:
@@ -176,22 +181,58 @@ def _reduction(
     return made
 
 
-def _readable(operand: ir.IRNode) -> ir.IRNode:
-    """`operand` in memory, contiguous along its rows or its columns: the cube cores read nothing else."""
-    operand = ir.ExternKernel.realize_input(operand)
-    ir.as_storage_and_layout(operand, freeze=True)
-    *_, row, column = operand.get_stride()
-    known = V.graph.sizevars.statically_known_equals
-    is_contiguous = any(known(stride, 1) for stride in (row, column))
-    is_in_memory = operand.get_dtype() == V.graph.get_dtype(operand.get_name())
-    if is_contiguous and is_in_memory and not any(known(stride, 0) for stride in (row, column)):
-        return operand
-    copy = ir.ExternKernel.copy_input(operand)
+# -- operands ---------------------------------------------------------------------------------------------------------
+
+
+def _loader(operand: ir.TensorBox) -> _Loader:
+    """Loads elements of `operand` from memory: where it is, if the cube cores can read it there, else from a copy."""
+    loader = operand.make_loader()
+    if _is_readable(loader, operand.get_size()):
+        return loader
+    placed = ir.ExternKernel.realize_input(operand)
+    ir.as_storage_and_layout(placed, freeze=True)
+    is_whole = placed.get_dtype() == V.graph.get_dtype(placed.get_name())
+    if is_whole and _is_readable(_from_memory(placed), placed.get_size()):
+        return _from_memory(placed)
+    copy = ir.ExternKernel.copy_input(placed)
     ir.as_storage_and_layout(copy, freeze=True)
-    return copy
+    return _from_memory(copy)
 
 
-def _loader(operand: ir.IRNode) -> Callable[[Sequence[sympy.Expr]], Any]:
+def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
+    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps."""
+    indices = [sympy.Symbol(f"i{place}", integer=True, nonnegative=True) for place in range(len(size))]
+    taken = _Address()
+    with V.set_ops_handler(taken), patch.object(ir.FlexibleLayout, "allow_indexing", True):
+        loader(indices)
+    if taken.index is None or taken.computes:
+        return False
+    ranges = dict(zip(indices, size, strict=True))
+    address = affine(V.graph.sizevars.simplify_with_ranges(taken.index, ranges), indices[-2:])
+    strides = [address.strides.get(index, sympy.S.Zero) for index in indices[-2:]]
+    known = V.graph.sizevars.statically_known_equals
+    return (
+        not address.nonlinear
+        and any(known(stride, 1) for stride in strides)
+        and not any(known(stride, 0) for stride in strides)
+    )
+
+
+class _Address(DefaultHandler):
+    """Takes down at which index a function loads an element, and whether it `computes` something."""
+
+    index: sympy.Expr | None = None
+    computes = False
+
+    def load(self, name: str, index: sympy.Expr) -> None:
+        self.computes = self.computes or self.index is not None
+        self.index = sympy.sympify(index)
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.computes = True
+
+
+def _from_memory(operand: ir.IRNode) -> _Loader:
     """Loads elements of `operand`, which is in memory; Inductor's own loader may compute them again instead."""
     name, address = operand.get_name(), operand.get_layout().make_indexer()
     return lambda index: ops.load(name, address(index))
