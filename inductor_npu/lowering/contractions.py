@@ -21,13 +21,10 @@ from torch._inductor.virtualized import V, ops
 
 from inductor_npu import config, providers
 from inductor_npu.codegen.index.affine import affine
-from inductor_npu.target import NpuTarget
+from inductor_npu.tiling import cube
 
 _DEVICE = "npu"
 _aten = torch.ops.aten
-
-# Operands of products, by what a chip's `float_types` call them.
-_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 
 # Loads the element at an index, in each dimension of a tensor.
 _Loader = Callable[[Sequence[sympy.Expr]], Any]
@@ -105,9 +102,7 @@ def _scaled_sum(
         result = scaled(load_product(index), alpha)
         return result if load_added is None else ops.add(scaled(load_added(index), beta), result)
 
-    return ir.Pointwise.create(
-        device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size()
-    )
+    return ir.Pointwise.create(device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size())
 
 
 # -- a product --------------------------------------------------------------------------------------------------------
@@ -117,7 +112,8 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
     """`left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands; None
     where the library computes it.
     """
-    if not _takes(left, right, providers.current_target()):
+    dtypes = (left.get_dtype(), right.get_dtype())
+    if config.templates == "none" or cube.why_library(dtypes, providers.current_target()) is not None:
         return None
     result = result or left.get_dtype()
     sizes = (left.get_size()[-2], left.get_size()[-1], right.get_size()[-1])
@@ -127,13 +123,6 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
     if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
         return _reduction(left, right, _products(_loader(left), _loader(right)), "dot", result)
     return _sum(left, right, result) if left.get_dtype().is_floating_point else None
-
-
-def _takes(left: ir.TensorBox, right: ir.TensorBox, chip: NpuTarget) -> bool:
-    """Whether a kernel of ours computes the product of these operands on `chip`."""
-    if config.templates == "none" or not chip.cube_cores or left.get_dtype() != right.get_dtype():
-        return False
-    return left.get_dtype() == torch.int8 or _FLOATS.get(left.get_dtype()) in chip.float_types
 
 
 def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import torch
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
@@ -20,6 +21,23 @@ from inductor_npu.target import NpuTarget
 _SIDE = 16
 _ACCUMULATOR_BYTES = 4
 _LONGEST_SIDE = 512
+
+
+# Operands of products, by what a chip's `float_types` call them.
+_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+
+
+def why_library(dtypes: Iterable[torch.dtype], chip: NpuTarget) -> str | None:
+    """Returns why no kernel for `chip` multiplies matrices of these `dtypes`; None if one does."""
+    if not chip.cube_cores:
+        return f"{chip.name} has no cube cores"
+    different = sorted({*dtypes}, key=str)
+    if len(different) > 1:
+        return f"operands of {' and '.join(map(str, different))}"
+    (dtype,) = different
+    if dtype == torch.int8 or _FLOATS.get(dtype) in chip.float_types:
+        return None
+    return f"the cube cores do not multiply {dtype}"
 
 
 class NoTileError(Exception):

@@ -97,5 +97,7 @@ def test_dropout_is_in_the_kernel_and_drawn_again_backward() -> None:
 def test_the_header_says_what_is_on_chip() -> None:
     (source,) = code_of(lambda x, w: F.relu(x @ w), random(256, 256).to("npu"), random(256, 512).to("npu"))
     assert re.search(r"# tile \[y, r0, x\]: y \d+ of 256; r0 \d+ of 256; x \d+ of 512", source)
-    assert re.search(r"# \d+ of 128 KiB of L0C, twice \d+ of 512 KiB of L1, about [\d.]+ of 192 KiB of Unified Buffer", source)
+    assert re.search(
+        r"# \d+ of 128 KiB of L0C, twice \d+ of 512 KiB of L1, about [\d.]+ of 192 KiB of Unified Buffer", source
+    )
     assert re.search(r"# \d+ tiles, on \d+ of 20 programs", source)
