@@ -25,8 +25,9 @@ class NpuTarget:
     The rest are the numbers of the cost model and of the planner, with what they come from (docs/ascend.md, "Cost
     model"): `clock` is cube_freq in CANN's platform_config of the 910B; `scalar_access_cycles` is one element that the
     scalar core reads or writes in memory; `transfer_cycles` and `instruction_cycles` are what it takes to start a
-    transfer and a vector instruction, `launch_cycles` a kernel (chosen: no source says them). `few_comparisons` single comparisons cost no more
-    than reading a kernel's argument. `smallest_tile`, in elements, is the least that is worth a program of its own.
+    transfer and a vector instruction, `launch_cycles` a kernel (chosen: no source says them). `few_comparisons` single
+    comparisons cost no more than reading a kernel's argument. `smallest_tile`, in elements, is the least that is worth
+    a program of its own.
     """
 
     name: str

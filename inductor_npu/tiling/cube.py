@@ -121,8 +121,8 @@ def fits(work: ProductSummary, tile: ProductTile, chip: NpuTarget, share: float)
 @dataclass(frozen=True)
 class ProductCost:
     """Cycles of the busiest cube core and of each of its vector cores: `mte2` loads operands, `cube` multiplies,
-    `fixpipe` stores accumulators; `vector` computes from them, and `transfers` loads and stores there. `fill`: the first
-    load and what follows the last product. `bytes_moved` is in bytes, over all cores.
+    `fixpipe` stores accumulators; `vector` computes from them, and `transfers` loads and stores there. `fill`: the
+    first load and what follows the last product. `bytes_moved` is in bytes, over all cores.
     """
 
     mte2: float

@@ -115,8 +115,8 @@ class TileLoop:
 def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
     """Plans the kernel of `features`, or this `part` of a combo kernel, for the current target.
 
-    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer. Raises NoTileError for loops that are a
-    matrix product and more than a tile of the cube cores covers.
+    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer. Raises NoTileError for loops that are
+    a matrix product and more than a tile of the cube cores covers.
     """
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()

@@ -76,6 +76,12 @@ def test_a_row_reduction_of_the_result_is_a_kernel_of_its_own() -> None:
     check_kernels(2, lambda x, w: torch.softmax(x @ w.t(), -1), X, W)
 
 
+def test_products_of_one_tensor_share_its_loads() -> None:
+    """A gate and what it gates: two accumulators, and no intermediate result."""
+    (module,) = check_kernels(1, lambda x, w, v: F.silu(x @ w.t()) * (x @ v.t()), X, W, random(70, 100))
+    assert module.count("tl.dot(") == 2 and module.count("tl.load(") == 3
+
+
 def test_a_chain_of_products_is_a_kernel_each() -> None:
     check_kernels(2, lambda x, w, v: (x @ w.t()).relu() @ v, X, W, random(70, 30))
 
