@@ -110,7 +110,7 @@ def parts(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
 
 
 def fits(work: ProductSummary, tile: ProductTile, chip: NpuTarget, share: float) -> bool:
-    """Whether a tile fits the chip, with two buffers in L1; its vector values may fill `share` of the Unified Buffer."""
+    """Whether a tile fits, with two buffers in L1; its vector values may fill `share` of the Unified Buffer."""
     return (
         l0c_bytes(work, tile) <= chip.l0c
         and 2 * l1_bytes(work, tile, chip) <= chip.l1
