@@ -1,0 +1,213 @@
+"""Operands of products, packed as `mathlib/products.py` says, read once along the axis in which memory is contiguous."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from ...mathlib import PackedProduct
+from ...ttir.ir import Op, Value
+from ..analysis.tile_extents import Extents
+from ..emit.builder import Loop
+from ..emit.context import CodegenContext
+from ..evaluation.evaluator import ChunkEvaluator
+from ..forms.coordinate import Coordinate
+from ..forms.lane import Index, Prefix, Vector
+from ..forms.scratch import Buffer, row_major
+from ..forms.types import element_bytes, element_of, llvm_type, shape_of
+from ..forms.value import Val
+from ..nests.transpose import transposed
+from ..planning.steps import Group, KeptRoot
+from ..planning.vector_axis import vector_axis
+
+FEWEST_TRANSPOSED = 4  # columns of a block that is transposed in registers
+OFFSET = -128  # added to A's i8: the same bits as 128 added to them as unsigned numbers
+
+
+def emit_pack(context: CodegenContext, op: Op) -> None:
+    """Writes the operand of a product into scratch; the shape of its buffer says how it lies."""
+    writer = _Packing(context, op)
+    value, product = op.operands[0], writer.product
+    shape = shape_of(value.type)
+    axis = vector_axis(Group([KeptRoot(value, shape)], shape), context.places, context.facts.strides)
+    along_k = axis == writer.k_axis
+    home = context.places.get(value)
+    if writer.is_left and along_k:
+        if isinstance(home, Buffer) and home.strides == row_major(shape) and not product.a_is_offset:
+            context.places[op.result] = home
+            return
+        writer.by_rows()
+    elif not writer.is_left and along_k and writer.side >= FEWEST_TRANSPOSED:
+        writer.transposed()
+    else:
+        writer.interleaved()
+    context.places[op.result] = writer.buffer
+
+
+def extent(context: CodegenContext, conditions: Sequence[tuple[Value, int]], size: int, either: bool = False) -> Val:
+    """How many of `size` positions matter, at least one: those before the end of all conditions, or, with `either`, of
+    one.
+    """
+    b = context.b
+    evaluator = ChunkEvaluator(context, size)
+    ends = []
+    for condition, _ in conditions if size > 1 else ():
+        along = max(range(2), key=shape_of(condition.type).__getitem__)
+        at: list[Coordinate] = [evaluator.maps.zero, evaluator.maps.zero]
+        at[along] = Index(b.constant("i64", 0), 1, "i64")
+        lane = evaluator.evaluate(condition, tuple(at))
+        if isinstance(lane, Prefix):
+            ends.append(lane.count)
+    whole = b.constant("i64", size)
+    if not ends or (either and len(ends) < len(conditions)):
+        return whole
+    end = ends[0]
+    for other in ends[1:]:
+        end = b.intrinsic("smax" if either else "smin", ("i64", 0), (end, other))
+    end = b.intrinsic("smax", ("i64", 0), (end, b.constant("i64", 1)))
+    return b.intrinsic("smin", ("i64", 0), (end, whole)).known(1, size)
+
+
+class _Packing:
+    """Writes the loops that pack one operand."""
+
+    def __init__(self, context: CodegenContext, op: Op) -> None:
+        self.context, self.b, self.value = context, context.b, op.operands[0]
+        self.product: PackedProduct = op.attrs["product"]
+        self.is_left: bool = op.attrs["is_left"]
+        extents: Extents = op.attrs["extents"]
+        *self.batch, rows, columns = shape_of(self.value.type)
+        self.k_axis = len(self.batch) + (1 if self.is_left else 0)
+        self.size, self.k = (rows, columns) if self.is_left else (columns, rows)  # the other axis, and K
+        self.used = extent(context, extents.rows if self.is_left else extents.columns, self.size)
+        self.element = element_of(self.value.type)
+        self.group, self.group_bytes = self.product.group, self.product.group_bytes
+        self.panel = self.product.rows if self.is_left else self.product.panel
+        self.side = min(self.product.lanes, self.k // self.group)
+        self.lanes = context.options.vector_bits // 8 // element_bytes(self.element)
+
+    def _allocate(self, *shape: int) -> None:
+        whole = (*self.batch, *shape)
+        self.buffer = self.context.scratch.allocate(whole, self.element, row_major(whole))
+
+    def _allocate_panels(self) -> None:
+        self._allocate(self.size // self.panel, self.k // self.group, self.panel, self.group)
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+    @contextmanager
+    def _batches(self) -> Iterator[list[Val]]:
+        """The positions along the axes of a batch."""
+        with ExitStack() as loops:
+            yield [loops.enter_context(self._loop(length, 1)) for length in self.batch]
+
+    @contextmanager
+    def _loop(self, stop: int, step: int, used: Val | None = None) -> Iterator[Val]:
+        """The position in a loop to `used`, which is at most `stop`; a constant where there is one step only."""
+        if stop <= step:
+            yield self.b.constant("i64", 0)
+            return
+        loop: Loop = self.b.open_loop(0, stop, step)
+        yield loop.iv
+        self.b.close_loop(loop, stop=used.text if used is not None else "")
+
+    # -- chunks --------------------------------------------------------------------------------------------------------
+    def _read(self, width: int, batch: Sequence[Val], across: Val, k: Val, along_k: bool) -> Val:
+        """`width` elements from position `across` of the other axis and step `k` on."""
+        evaluator = self._evaluators(width)
+        place = [Index(position, 0, "i64") for position in batch]
+        other = Index(across, 0 if along_k else 1, "i64")
+        step = Index(k, 1 if along_k else 0, "i64")
+        coordinates = (*place, other, step) if self.is_left else (*place, step, other)
+        vector = self.context.lanes.vector(evaluator.evaluate(self.value, coordinates), width)
+        if self.is_left and self.product.a_is_offset:
+            vector = self.b.binary("xor", vector, self.b.constant("i8", OFFSET, width))
+        return vector
+
+    def _evaluators(self, width: int) -> ChunkEvaluator:
+        return ChunkEvaluator(self.context, width)
+
+    def _plus(self, position: Val, number: int) -> Val:
+        return self.context.scalars.add(position, self.b.constant("i64", number))
+
+    def _address(self, *terms: tuple[Val, int]) -> Val:
+        """In the buffer, at the sum of positions times bytes."""
+        scalars, total = self.context.scalars, self.b.constant("i64", 0)
+        for position, stride in terms:
+            total = scalars.add(total, scalars.multiply(position, self.b.constant("i64", stride)))
+        return scalars.pointer(self.context.memory.scratch_pointer(self.buffer.offset), total, 1)
+
+    def _batch_terms(self, batch: Sequence[Val]) -> list[tuple[Val, int]]:
+        strides = row_major(self.batch)
+        size = self.size * self.k * element_bytes(self.element)
+        return [(position, stride * size) for position, stride in zip(batch, strides)]
+
+    def _store(self, vector: Val, *terms: tuple[Val, int]) -> None:
+        align = math.gcd(64, vector.lanes * element_bytes(vector.element))
+        self.b.line(f"store {vector}, {self._address(*terms)}, align {align}")
+
+    # -- the three ways ------------------------------------------------------------------------------------------------
+    def by_rows(self) -> None:
+        """[M, K], as it is read."""
+        self._allocate(self.size, self.k)
+        width, size = min(self.lanes, self.k), element_bytes(self.element)
+        with self._batches() as batch, self._loop(self.size, 1, self.used) as row, self._loop(self.k, width) as k:
+            vector = self._read(width, batch, row, k, along_k=True)
+            self._store(vector, *self._batch_terms(batch), (row, self.k * size), (k, size))
+
+    def interleaved(self) -> None:
+        """Panels, read across K: the vectors of `group` steps are interleaved."""
+        self._allocate_panels()
+        width = min(self.lanes, self.panel)
+        of_panel, of_step = self.k // self.group * self.panel * self.group_bytes, self.panel * self.group_bytes
+        with self._batches() as batch, self._loop(self.k, self.group) as k:
+            with self._loop(self.size, self.panel, self.used) as first:
+                for inner in range(0, self.panel, width):
+                    at = self._plus(first, inner)
+                    rows = [self._read(width, batch, at, self._plus(k, i), False) for i in range(self.group)]
+                    self._store(
+                        self._interleaved(rows),
+                        *self._batch_terms(batch),
+                        (first, of_panel // self.panel),
+                        (k, of_step // self.group),
+                        (self.b.constant("i64", inner), self.group_bytes),
+                    )
+
+    def _interleaved(self, rows: list[Val]) -> Val:
+        """The first elements of all rows, then the second ones, ..."""
+        unit = 1
+        while len(rows) > 1:
+            lanes = rows[0].lanes
+            order = [
+                part * lanes + block * unit + i for block in range(lanes // unit) for part in (0, 1) for i in range(unit)
+            ]
+            rows = [self.b.shuffle(rows[i], order, rows[i + 1]) for i in range(0, len(rows), 2)]
+            unit *= 2
+        return rows[0]
+
+    def transposed(self) -> None:
+        """Panels, read along K: blocks of groups are transposed in registers."""
+        self._allocate_panels()
+        side, width = self.side, self.side * self.group
+        of_panel, of_step = self.k // self.group * self.panel * self.group_bytes, self.panel * self.group_bytes
+        with self._batches() as batch, self._loop(self.size, self.panel, self.used) as first:
+            for inner in range(0, self.panel, side):
+                with self._loop(self.k, width) as k:
+                    columns = [
+                        self._groups(self._read(width, batch, self._plus(first, inner + i), k, True)) for i in range(side)
+                    ]
+                    for step, row in enumerate(transposed(self.context, columns)):
+                        self._store(
+                            row,
+                            *self._batch_terms(batch),
+                            (first, of_panel // self.panel),
+                            (self._plus(k, step * self.group), of_step // self.group),
+                            (self.b.constant("i64", inner), self.group_bytes),
+                        )
+
+    def _groups(self, vector: Val) -> Val:
+        """A vector of groups, as integers where they are several elements."""
+        if self.group == 1:
+            return vector
+        lanes = vector.lanes // self.group
+        return self.b.pure("i32", lanes, f"bitcast {vector} to {llvm_type('i32', lanes)}", vector)
