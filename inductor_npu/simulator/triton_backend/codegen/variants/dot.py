@@ -36,7 +36,7 @@ def emit_dot(context: CodegenContext, op: Op) -> None:
     function = matmul(context.math.library, product, accumulate=not zero, partial=sizes[0].constant is None)
     builder = context.b
     count = math.prod(batch)
-    context.work += count * m * n * product.k // 16
+    context.work += count * m * n * product.k // 16 * 8 ** min(context.loop_depth, 2)
     places = [context.memory.scratch_pointer(buffer.offset) for buffer in (result, left, right)]
     loop = builder.open_loop(0, count, 1) if count > 1 else None
     if loop is not None:
