@@ -231,6 +231,8 @@ class _Writer:
         across, along = (size, product.rows * size) if product.a_in_panels else (self.groups * size, size)
         a = self.at("%a", (row, self.groups * size), (start, along))
         vectors = product.vectors
+        size_of_c = BIT_WIDTHS[product.accumulator] // 8
+        corner = self.at("%c", (row, product.n * size_of_c), (column, size_of_c))
         with self.loop(groups, 1, [(self.vector, first[j]) for _ in range(rows) for j in range(vectors)]) as (k, sums):
             columns_of_b = self.row_of_b(b, k)
             a_column = self.at(a, (k, along))
@@ -238,12 +240,10 @@ class _Writer:
                 factor = self.broadcast(self.at(a_column, ("1", i * across)))
                 for j, right in enumerate(columns_of_b):
                     sums[i * vectors + j] = self.multiply_add(factor, right, sums[i * vectors + j])
-        size = BIT_WIDTHS[product.accumulator] // 8
-        corner = self.at("%c", (row, product.n * size), (column, size))
         before = None if start == "0" else self.assign(f"icmp ne i64 {start}, 0")
         for i in range(rows):
             for j in range(vectors):
-                place = self.at(corner, ("1", (i * product.n + j * product.lanes) * size))
+                place = self.at(corner, ("1", (i * product.n + j * product.lanes) * size_of_c))
                 self.update(place, sums[i * vectors + j], before)
 
     def broadcast(self, pointer: str) -> str:

@@ -48,17 +48,14 @@ def _of_dot(op: Op, observations: _Observations) -> Extents:
     if len(shape_of(op.result.type)) != 2:
         return Extents()
     a, b = (_conditions(operand) for operand in op.operands[:2])
-    masks = observations.masks(op.result)
+    seen = observations.of(op.result) if a or b else None
 
     def unobserved(conditions: list[tuple[Value, int]], axis: int) -> tuple[tuple[Value, int], ...]:
-        return tuple(
-            (condition, along)
-            for condition, along in conditions
-            if along == axis and all(any(_alike(condition, term) for term in mask) for mask in masks)
-        )
+        if seen is None:
+            return ()
+        return tuple((condition, along) for condition, along in conditions if along == axis and seen.only_where(condition))
 
-    rows = unobserved(a, 0) if masks is not None else ()
-    columns = unobserved(b, 1) if masks is not None else ()
+    rows, columns = unobserved(a, 0), unobserved(b, 1)
     left, right = ([c for c in conditions if c[1] == axis] for conditions, axis in ((a, 1), (b, 0)))
     return Extents(rows, columns, (left[0], right[0]) if left and right else ())
 
@@ -91,17 +88,30 @@ def conjuncts_of_broadcasts(condition: Value) -> list[Value]:
     return [term for part in parts for term in conjuncts_of_broadcasts(part)]
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """The conditions of each store that shows elements of a tile at their own places, maybe `later`: in another round of
+    loops, of which these are the arguments.
+    """
+
+    masks: list[list[Value]]
+    later: set[Value]
+
+    def only_where(self, condition: Value) -> bool:
+        """Whether elements are seen only where `condition` held when the tile was made."""
+        stable = not self.later or not _depends_on(condition, self.later)
+        return stable and all(any(_alike(condition, term) for term in mask) for mask in self.masks)
+
+
 class _Observations:
     """Where elements of a tile end up."""
 
     def __init__(self, users: dict[Value, list[tuple[Op, int]]], owners: dict[int, Op]) -> None:
         self.users, self.owners = users, owners
 
-    def masks(self, tile: Value) -> list[list[Value]] | None:
-        """The conditions of each store that shows elements of `tile` at their own places; None where elements may be
-        seen otherwise.
-        """
-        masks: list[list[Value]] = []
+    def of(self, tile: Value) -> _Seen | None:
+        """Who sees elements of `tile`; None where others than stores may, or at other places."""
+        found = _Seen([], set())
         stack, seen = [tile], set()
         while stack:
             value = stack.pop()
@@ -115,8 +125,10 @@ class _Observations:
                 stack += following
                 if op.name == "tt.store":
                     terms = conjuncts_of_broadcasts(op.operands[2]) if len(op.operands) > 2 else []
-                    masks.append([unbroadcast(term) for term in terms])
-        return masks
+                    found.masks.append([unbroadcast(term) for term in terms])
+                elif op.name == "scf.yield" and (loop := self.owners[id(op)]).name == "scf.for":
+                    found.later.update(loop.regions[0].arguments)
+        return found
 
     def _following(self, op: Op, place: int, value: Value) -> list[Value] | None:
         """The tiles whose elements depend on those of `value` at the same places alone; None if others do."""
@@ -146,8 +158,19 @@ def _alike(a: Value, b: Value) -> bool:
         return False
     if left.name != right.name or left.attrs != right.attrs or len(left.operands) != len(right.operands):
         return False
-    pure = left.name.startswith("arith.") or left.name in _PURE
-    return pure and all(_alike(x, y) for x, y in zip(left.operands, right.operands))
+    return _is_pure(left) and all(_alike(x, y) for x, y in zip(left.operands, right.operands))
+
+
+def _depends_on(value: Value, changing: set[Value]) -> bool:
+    """Whether `value` may depend on one of `changing`."""
+    op = value.owner
+    if op is None:
+        return value in changing
+    return not _is_pure(op) or any(_depends_on(operand, changing) for operand in op.operands)
+
+
+def _is_pure(op: Op) -> bool:
+    return op.name.startswith("arith.") or op.name in _PURE
 
 
 _PURE = ("tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.get_program_id", "tt.get_num_programs")

@@ -8,12 +8,13 @@ from contextlib import ExitStack, contextmanager
 
 from ...mathlib import PackedProduct
 from ...ttir.ir import Op, Value
+from ..analysis.operations import is_tensor
 from ..analysis.tile_extents import Extents
 from ..emit.builder import Loop
 from ..emit.context import CodegenContext
 from ..evaluation.evaluator import ChunkEvaluator
 from ..forms.coordinate import Coordinate
-from ..forms.lane import Index, Prefix, Vector
+from ..forms.lane import Address, Index, Lane, Prefix
 from ..forms.scratch import Buffer, row_major
 from ..forms.types import element_bytes, element_of, llvm_type, shape_of
 from ..forms.value import Val
@@ -21,6 +22,8 @@ from ..nests.transpose import transposed
 from ..planning.steps import Group, KeptRoot
 from ..planning.vector_axis import vector_axis
 
+import os
+AHEAD = int(os.environ.get("AHEAD", "4"))  # rows of memory between what is read and what is asked for
 FEWEST_TRANSPOSED = 4  # columns of a block that is transposed in registers
 OFFSET = -128  # added to A's i8: the same bits as 128 added to them as unsigned numbers
 
@@ -69,6 +72,25 @@ def extent(context: CodegenContext, conditions: Sequence[tuple[Value, int]], siz
     return b.intrinsic("smin", ("i64", 0), (end, whole)).known(1, size)
 
 
+def _addresses(context: CodegenContext, value: Value) -> tuple[Value | None, list[int]]:
+    """The addresses that `value` is loaded from, and which of its axes each of theirs is; None where it is computed, or
+    accesses are observed.
+    """
+    order = list(range(len(shape_of(value.type))))
+    while value not in context.places and value.owner is not None:
+        op = value.owner
+        if op.name == "tt.load":
+            plain = is_tensor(op.operands[0]) and not (context.options.record or context.options.checked)
+            return (op.operands[0] if plain else None), order
+        if op.name == "tt.trans":
+            back = op.attrs["order"]
+            order = [order[back.index(axis)] for axis in range(len(order))]
+        elif op.name not in ("arith.extf", "arith.sitofp", "tt.fp_to_fp"):
+            break
+        value = op.operands[0]
+    return None, order
+
+
 class _Packing:
     """Writes the loops that pack one operand."""
 
@@ -85,6 +107,7 @@ class _Packing:
         self.group, self.group_bytes = self.product.group, self.product.group_bytes
         self.panel = self.product.rows if self.is_left else self.product.panel
         self.side = min(self.product.lanes, self.k // self.group)
+        self.addresses, self.order = _addresses(context, self.value)
         self.lanes = context.options.vector_bits // 8 // element_bytes(self.element)
 
     def _allocate(self, *shape: int) -> None:
@@ -114,18 +137,32 @@ class _Packing:
     # -- chunks --------------------------------------------------------------------------------------------------------
     def _read(self, width: int, batch: Sequence[Val], across: Val, k: Val, along_k: bool) -> Val:
         """`width` elements from position `across` of the other axis and step `k` on."""
-        evaluator = self._evaluators(width)
-        place = [Index(position, 0, "i64") for position in batch]
-        other = Index(across, 0 if along_k else 1, "i64")
-        step = Index(k, 1 if along_k else 0, "i64")
-        coordinates = (*place, other, step) if self.is_left else (*place, step, other)
+        evaluator = ChunkEvaluator(self.context, width)
+        coordinates = self._coordinates(batch, across, k, along_k)
         vector = self.context.lanes.vector(evaluator.evaluate(self.value, coordinates), width)
+        if self.addresses is not None and AHEAD:
+            ahead = self._coordinates(
+                batch,
+                self._plus(across, AHEAD if along_k and self.is_left else self.side if along_k else 0),
+                self._plus(k, 0 if along_k else AHEAD),
+                along_k,
+            )
+            self._prefetch(evaluator.evaluate(self.addresses, tuple(ahead[axis] for axis in self.order)))
         if self.is_left and self.product.a_is_offset:
             vector = self.b.binary("xor", vector, self.b.constant("i8", OFFSET, width))
         return vector
 
-    def _evaluators(self, width: int) -> ChunkEvaluator:
-        return ChunkEvaluator(self.context, width)
+    def _coordinates(self, batch: Sequence[Val], across: Val, k: Val, along_k: bool) -> tuple[Coordinate, ...]:
+        place = [Index(position, 0, "i64") for position in batch]
+        other = Index(across, 0 if along_k else 1, "i64")
+        step = Index(k, 1 if along_k else 0, "i64")
+        return (*place, other, step) if self.is_left else (*place, step, other)
+
+    def _prefetch(self, address: Lane) -> None:
+        """Asks for the memory at the first lane of `address`, wherever that is."""
+        if isinstance(address, Address):
+            self.b.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+            self.b.line(f"call void @llvm.prefetch.p0({address.pointer}, i32 0, i32 3, i32 1)")
 
     def _plus(self, position: Val, number: int) -> Val:
         return self.context.scalars.add(position, self.b.constant("i64", number))
