@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from ...mathlib import PackedProduct
@@ -18,6 +18,7 @@ from ..forms.lane import Address, Index, Lane, Prefix
 from ..forms.scratch import Buffer, row_major
 from ..forms.types import element_bytes, element_of, llvm_type, shape_of
 from ..forms.value import Val
+from ..nests.loop_splitting import is_worth_two_loops, whole_chunks
 from ..nests.transpose import transposed
 from ..planning.steps import Group, KeptRoot
 from ..planning.vector_axis import vector_axis
@@ -134,6 +135,25 @@ class _Packing:
         yield loop.iv
         self.b.close_loop(loop, stop=used.text if used is not None else "")
 
+    def _chunks(self, stop: int, step: int, used: Val | None, body: Callable[[Val], None]) -> None:
+        """The innermost loop, to `used`: its body twice, without masks for the chunks that no mask's edge crosses."""
+        if not is_worth_two_loops(self.context.options, stop, step):
+            with self._loop(stop, step, used) as position:
+                body(position)
+            return
+        end = used or self.b.constant("i64", stop)
+        loop = self.b.open_loop(0, stop, step)
+        with whole_chunks(self.context.lanes, loop, step) as seen:
+            body(loop.iv)
+        if not seen.ends:
+            self.b.close_loop(loop, stop=end.text)
+            return
+        whole, _ = seen.bounds(0, stop, step, step)
+        self.b.close_guarded(loop, self.b.intrinsic("smin", ("i64", 0), (whole, end)))
+        loop = self.b.open_loop(0, stop, step, whole)
+        body(loop.iv)
+        self.b.close_guarded(loop, end)
+
     # -- chunks --------------------------------------------------------------------------------------------------------
     def _read(self, width: int, batch: Sequence[Val], across: Val, k: Val, along_k: bool) -> Val:
         """`width` elements from position `across` of the other axis and step `k` on."""
@@ -188,27 +208,27 @@ class _Packing:
         """[M, K], as it is read."""
         self._allocate(self.size, self.k)
         width, size = min(self.lanes, self.k), element_bytes(self.element)
-        with self._batches() as batch, self._loop(self.size, 1, self.used) as row, self._loop(self.k, width) as k:
-            vector = self._read(width, batch, row, k, along_k=True)
-            self._store(vector, *self._batch_terms(batch), (row, self.k * size), (k, size))
+        with self._batches() as batch, self._loop(self.size, 1, self.used) as row:
+
+            def chunk(k: Val) -> None:
+                vector = self._read(width, batch, row, k, along_k=True)
+                self._store(vector, *self._batch_terms(batch), (row, self.k * size), (k, size))
+
+            self._chunks(self.k, width, None, chunk)
 
     def interleaved(self) -> None:
         """Panels, read across K: the vectors of `group` steps are interleaved."""
         self._allocate_panels()
         width = min(self.lanes, self.panel)
-        of_panel, of_step = self.k // self.group * self.panel * self.group_bytes, self.panel * self.group_bytes
         with self._batches() as batch, self._loop(self.k, self.group) as k:
-            with self._loop(self.size, self.panel, self.used) as first:
+
+            def panel(first: Val) -> None:
                 for inner in range(0, self.panel, width):
                     at = self._plus(first, inner)
                     rows = [self._read(width, batch, at, self._plus(k, i), False) for i in range(self.group)]
-                    self._store(
-                        self._interleaved(rows),
-                        *self._batch_terms(batch),
-                        (first, of_panel // self.panel),
-                        (k, of_step // self.group),
-                        (self.b.constant("i64", inner), self.group_bytes),
-                    )
+                    self._store(self._interleaved(rows), *self._place(batch, first, inner, k))
+
+            self._chunks(self.size, self.panel, self.used, panel)
 
     def _interleaved(self, rows: list[Val]) -> Val:
         """The first elements of all rows, then the second ones, ..."""
@@ -226,21 +246,22 @@ class _Packing:
         """Panels, read along K: blocks of groups are transposed in registers."""
         self._allocate_panels()
         side, width = self.side, self.side * self.group
-        of_panel, of_step = self.k // self.group * self.panel * self.group_bytes, self.panel * self.group_bytes
         with self._batches() as batch, self._loop(self.size, self.panel, self.used) as first:
             for inner in range(0, self.panel, side):
-                with self._loop(self.k, width) as k:
-                    columns = [
-                        self._groups(self._read(width, batch, self._plus(first, inner + i), k, True)) for i in range(side)
-                    ]
+
+                def block(k: Val, inner: int = inner) -> None:
+                    at = [self._plus(first, inner + i) for i in range(side)]
+                    columns = [self._groups(self._read(width, batch, column, k, along_k=True)) for column in at]
                     for step, row in enumerate(transposed(self.context, columns)):
-                        self._store(
-                            row,
-                            *self._batch_terms(batch),
-                            (first, of_panel // self.panel),
-                            (self._plus(k, step * self.group), of_step // self.group),
-                            (self.b.constant("i64", inner), self.group_bytes),
-                        )
+                        self._store(row, *self._place(batch, first, inner, self._plus(k, step * self.group)))
+
+                self._chunks(self.k, width, None, block)
+
+    def _place(self, batch: Sequence[Val], first: Val, inner: int, k: Val) -> list[tuple[Val, int]]:
+        """Where the group of step `k` lies of number `inner` of the panel from `first` on."""
+        of_line, of_step = self.k // self.group * self.group_bytes, self.panel * self.group_bytes
+        within = (self.b.constant("i64", inner), self.group_bytes)
+        return [*self._batch_terms(batch), (first, of_line), (k, of_step // self.group), within]
 
     def _groups(self, vector: Val) -> Val:
         """A vector of groups, as integers where they are several elements."""
