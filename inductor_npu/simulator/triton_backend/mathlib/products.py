@@ -99,11 +99,14 @@ def packed_product(
     if not fits or set(integers) != {accumulator == "i32"} or set(doubles) != {accumulator == "f64"}:
         raise UnknownFunction(f"tl.dot of {operands[0]} and {operands[1]} into {accumulator} is not supported")
     m, n, k = shape
-    element, group, sums = _instruction(n, k, operands, accumulator, host)
-    lanes = min(n, host.bits // BIT_WIDTHS[sums])
-    vectors = min(2, n // lanes)
-    rows = min(m, 8 if host.registers >= 32 else 4)
-    return PackedProduct(m, n, k, element, group, sums, accumulator, lanes, vectors, rows)
+    element, group, summed = _instruction(n, k, operands, accumulator, host)
+    lanes = min(n, host.bits // BIT_WIDTHS[summed])
+    # Sums fill half of the registers, so that enough of them are under way at a time; blocks that are wide rather than
+    # high walk along lines of C.
+    sums_at_once = host.registers // 2
+    vectors = min(4 if sums_at_once >= 16 else 2, n // lanes)
+    rows = min(m, sums_at_once // vectors, 8)
+    return PackedProduct(m, n, k, element, group, summed, accumulator, lanes, vectors, rows)
 
 
 def _instruction(
