@@ -33,8 +33,8 @@ SLOWEST_HALF = 1 << 28  # multiplications; PyTorch's product of halves takes sec
 
 @triton.jit
 def product_kernel(  # noqa: ANN201 - Triton reads annotations
-    a, b, c, M, N, K,  # noqa: ANN001, N803
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, B_BY_COLUMNS: tl.constexpr, SUMS: tl.constexpr,  # noqa: N803
+    a, b, c, M, N, K,  # noqa: ANN001
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, B_BY_COLUMNS: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
     """C[M, N] = A[M, K] @ B, where B is [K, N], or [N, K] if it lies by columns."""
     across = tl.cdiv(N, BN)
@@ -46,7 +46,8 @@ def product_kernel(  # noqa: ANN201 - Triton reads annotations
             k = start + tl.arange(0, BK)
             x = tl.load(a + m[:, None] * K + k[None, :], mask=(m[:, None] < M) & (k[None, :] < K), other=0)
             if B_BY_COLUMNS:
-                y = tl.trans(tl.load(b + n[:, None] * K + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0))
+                y = tl.load(b + n[:, None] * K + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0)
+                y = tl.trans(y)
             else:
                 y = tl.load(b + k[:, None] * N + n[None, :], mask=(k[:, None] < K) & (n[None, :] < N), other=0)
             total = tl.dot(x, y, total, input_precision="ieee", out_dtype=SUMS)

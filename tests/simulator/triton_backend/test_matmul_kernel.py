@@ -55,7 +55,7 @@ def converted(x: np.ndarray, element: str, product: PackedProduct) -> np.ndarray
 
 
 def product_of(
-    c: np.ndarray, a: np.ndarray, b: np.ndarray, operands, accumulator: str, host=THIS, panels=False, used=None, **options
+    c: np.ndarray, a: np.ndarray, b: np.ndarray, operands, accumulator, host=THIS, panels=False, used=None, **options
 ) -> np.ndarray:
     """C after one call, over `used`: rows, columns, depth."""
     shape = (a.shape[0], b.shape[1], a.shape[1])

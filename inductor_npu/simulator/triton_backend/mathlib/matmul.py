@@ -264,9 +264,7 @@ class _Writer:
         if product.element == "bf16":
             pairs = f"<{2 * product.lanes} x bfloat>"
             left, right = (self.assign(f"bitcast {self.loaded(product.lanes)} {x} to {pairs}") for x in (left, right))
-            return self.call(
-                vector, "llvm.x86.avx512bf16.dpbf16ps.512", (vector, add), (pairs, left), (pairs, right)
-            )
+            return self.call(vector, "llvm.x86.avx512bf16.dpbf16ps.512", (vector, add), (pairs, left), (pairs, right))
         suffix = product.sums if product.lanes == 1 else f"v{product.lanes}{product.sums}"
         return self.call(vector, f"llvm.fma.{suffix}", (vector, left), (vector, right), (vector, add))
 

@@ -24,7 +24,7 @@ _SUMS = {"f32": "f32", "f16": "f32", "f64": "f64", "i32": "f32"}  # by the accum
 
 @dataclass(frozen=True)
 class HostVectors:
-    """The host's vector unit: bits of a register, how many there are, and whether it has dot products of bf16 and i8."""
+    """The host's vector unit: bits of a register, how many there are, whether it has dot products of bf16 and i8."""
 
     bits: int = 512
     registers: int = 32

@@ -1,5 +1,5 @@
-"""Operands of `tl.dot` as kernels make them: loaded by rows or columns, masked, computed, shared, the same in every round
-of a loop; and products of which a part is never seen.
+"""Operands of `tl.dot` as kernels make them: loaded by rows or columns, masked, computed, shared, the same in every
+round of a loop; and products of which a part is never seen.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ def persistent_kernel(
         for start in range(0, K, BK):
             k = start + tl.arange(0, BK)
             if A_BY_COLUMNS:
-                x = tl.trans(tl.load(a + k[:, None] * M + m[None, :], mask=(k[:, None] < K) & (m[None, :] < M), other=0))
+                x = tl.load(a + k[:, None] * M + m[None, :], mask=(k[:, None] < K) & (m[None, :] < M), other=0)
+                x = tl.trans(x)
             else:
                 x = tl.load(a + m[:, None] * K + k[None, :], mask=(m[:, None] < M) & (k[None, :] < K), other=0)
             if B_BY_COLUMNS:
-                y = tl.trans(tl.load(b + n[:, None] * K + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0))
+                y = tl.load(b + n[:, None] * K + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0)
+                y = tl.trans(y)
             else:
                 y = tl.load(b + k[:, None] * N + n[None, :], mask=(k[:, None] < K) & (n[None, :] < N), other=0)
             total = tl.dot(x, y, total, input_precision="ieee", out_dtype=SUMS)
@@ -81,6 +83,13 @@ def test_operands_lie_by_rows_or_by_columns(device, dtype, transposed):
 @pytest.mark.parametrize("dtype", dtypes(*DOT_DTYPES))
 def test_tiles_of_any_size(device, dtype, blocks, transposed):
     check_persistent(device, dtype, (5, 37, 19), blocks, transposed)
+
+
+@pytest.mark.parametrize("size", [(17, 300, 523), (33, 256, 512)])
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("dtype", dtypes(*DOT_DTYPES))
+def test_wide_tiles_whose_masks_end_inside(device, dtype, transposed, size):
+    check_persistent(device, dtype, size, (32, 256, 256), transposed)
 
 
 @pytest.mark.compiled
@@ -225,3 +234,20 @@ def test_operands_that_are_computed(device, dtype):
     weights = torch.exp(b.float() - b.float().amax(1, keepdim=True)).to(dtype)
     expected = (weights.double().T @ a.double() / math.sqrt(32)).float()
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-2 if dtype is torch.bfloat16 else 1e-3)
+
+
+@triton.jit
+def scaled_kernel(a, b, c, scale, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Keys of attention, scaled: computed, and turned."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x = tl.load(a + m[:, None] * K + k[None, :])
+    y = tl.load(b + n[:, None] * K + k[None, :]) * scale
+    tl.store(c + m[:, None] * N + n[None, :], tl.dot(x, tl.trans(y.to(x.dtype)), input_precision="ieee"))
+
+
+@pytest.mark.parametrize("dtype", dtypes(torch.float16, torch.bfloat16, torch.float32))
+def test_a_right_operand_that_is_computed_along_k(device, dtype):
+    a, b = small_integers(16, 64, dtype=dtype), small_integers(32, 64, dtype=dtype)
+    out = torch.empty(16, 32, device=device)
+    scaled_kernel[(1,)](a.to(device), b.to(device), out, 2.0, M=16, N=32, K=64)
+    assert_same(out, (a.double() @ (2 * b.double()).T).float(), signed_zero=False)

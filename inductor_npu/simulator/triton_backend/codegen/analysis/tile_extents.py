@@ -15,6 +15,8 @@ from ..forms.types import shape_of
 from .operations import is_tensor, is_virtual, moves
 from .patterns import conjuncts, longer_axes, unbroadcast
 
+_PURE = ("tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.get_program_id", "tt.get_num_programs")
+
 
 @dataclass(frozen=True)
 class Extents:
@@ -53,7 +55,9 @@ def _of_dot(op: Op, observations: _Observations) -> Extents:
     def unobserved(conditions: list[tuple[Value, int]], axis: int) -> tuple[tuple[Value, int], ...]:
         if seen is None:
             return ()
-        return tuple((condition, along) for condition, along in conditions if along == axis and seen.only_where(condition))
+        return tuple(
+            (condition, along) for condition, along in conditions if along == axis and seen.only_where(condition)
+        )
 
     rows, columns = unobserved(a, 0), unobserved(b, 1)
     left, right = ([c for c in conditions if c[1] == axis] for conditions, axis in ((a, 1), (b, 0)))
@@ -72,7 +76,7 @@ def _conditions(operand: Value) -> list[tuple[Value, int]]:
     if len(load.operands) > 2 and splat_number(load.operands[2]) != 0:
         return []
     found = []
-    for term in map(unbroadcast, conjuncts_of_broadcasts(load.operands[1])):
+    for term in _terms(load.operands[1]):
         axes, op = longer_axes(term), term.owner
         is_bound = op is not None and op.name == "arith.cmpi" and op.attrs["predicate"] in ("slt", "sle")
         if is_bound and len(axes) == 1 and len(shape_of(term.type)) == 2:
@@ -80,18 +84,16 @@ def _conditions(operand: Value) -> list[tuple[Value, int]]:
     return found
 
 
-def conjuncts_of_broadcasts(condition: Value) -> list[Value]:
-    """`conjuncts`, through broadcasts."""
+def _terms(condition: Value) -> list[Value]:
+    """What has to hold for `condition` to hold, each as long as it is before it is broadcast."""
     parts = conjuncts(unbroadcast(condition))
-    if len(parts) == 1:
-        return parts
-    return [term for part in parts for term in conjuncts_of_broadcasts(part)]
+    return parts if len(parts) == 1 else [term for part in parts for term in _terms(part)]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """The conditions of each store that shows elements of a tile at their own places, maybe `later`: in another round of
-    loops, of which these are the arguments.
+    """The conditions of each store that shows elements of a tile at their own places, maybe `later`: in another round
+    of loops, of which these are the arguments.
     """
 
     masks: list[list[Value]]
@@ -100,7 +102,7 @@ class _Seen:
     def only_where(self, condition: Value) -> bool:
         """Whether elements are seen only where `condition` held when the tile was made."""
         stable = not self.later or not _depends_on(condition, self.later)
-        return stable and all(any(_alike(condition, term) for term in mask) for mask in self.masks)
+        return stable and all(any(_alike(condition, term, set()) for term in mask) for mask in self.masks)
 
 
 class _Observations:
@@ -124,8 +126,7 @@ class _Observations:
                     return None
                 stack += following
                 if op.name == "tt.store":
-                    terms = conjuncts_of_broadcasts(op.operands[2]) if len(op.operands) > 2 else []
-                    found.masks.append([unbroadcast(term) for term in terms])
+                    found.masks.append(_terms(op.operands[2]) if len(op.operands) > 2 else [])
                 elif op.name == "scf.yield" and (loop := self.owners[id(op)]).name == "scf.for":
                     found.later.update(loop.regions[0].arguments)
         return found
@@ -149,28 +150,33 @@ class _Observations:
         return list(op.results) if elementwise and same_shape and op.results else None
 
 
-def _alike(a: Value, b: Value) -> bool:
-    """Whether two values are made the same way, of the same values by operations without effects."""
-    if a is b:
+def _alike(a: Value, b: Value, compared: set[tuple[Value, Value]]) -> bool:
+    """Whether two values are made the same way, of the same values by operations without effects, apart from pairs that
+    were `compared` before.
+    """
+    if a is b or (a, b) in compared:
         return True
+    compared.add((a, b))
     left, right = a.owner, b.owner
     if left is None or right is None or a.index != b.index or a.type != b.type:
         return False
     if left.name != right.name or left.attrs != right.attrs or len(left.operands) != len(right.operands):
         return False
-    return _is_pure(left) and all(_alike(x, y) for x, y in zip(left.operands, right.operands))
+    return _is_pure(left) and all(_alike(x, y, compared) for x, y in zip(left.operands, right.operands))
 
 
 def _depends_on(value: Value, changing: set[Value]) -> bool:
     """Whether `value` may depend on one of `changing`."""
-    op = value.owner
-    if op is None:
-        return value in changing
-    return not _is_pure(op) or any(_depends_on(operand, changing) for operand in op.operands)
+    stack, seen = [value], set()
+    while stack:
+        current = stack.pop()
+        if current in changing or (current.owner is not None and not _is_pure(current.owner)):
+            return True
+        if current not in seen and current.owner is not None:
+            stack += current.owner.operands
+        seen.add(current)
+    return False
 
 
 def _is_pure(op: Op) -> bool:
     return op.name.startswith("arith.") or op.name in _PURE
-
-
-_PURE = ("tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.get_program_id", "tt.get_num_programs")

@@ -58,7 +58,10 @@ class _Packing:
         *_, m, k = shape_of(a.type)
         try:
             product = packed_product(
-                (m, shape_of(b.type)[-1], k), (element_of(a.type), element_of(b.type)), element_of(op.result.type), self.host
+                (m, shape_of(b.type)[-1], k),
+                (element_of(a.type), element_of(b.type)),
+                element_of(op.result.type),
+                self.host,
             )
         except UnknownFunction as error:
             raise UnsupportedOperation(op, str(error)) from error

@@ -19,7 +19,7 @@ from .packed_operands import pack_operands
 _COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
 
 
-def rewrite(function: Function, host: HostVectors = HostVectors(), observed: bool = False) -> None:
+def rewrite(function: Function, host: HostVectors, observed: bool = False) -> None:
     """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `one_hot_scatter.py`,
     `one_hot_gather.py`); functions of elements lose their branches, and maps of them become operations on tiles
     (`element_functions.py`); asserts of tiles become asserts of one truth value; loops carry offsets instead of tiles

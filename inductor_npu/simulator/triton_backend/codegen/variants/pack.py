@@ -1,4 +1,4 @@
-"""Operands of products, packed as `mathlib/products.py` says, read once along the axis in which memory is contiguous."""
+"""Operands of products, packed as `mathlib/products.py` says, read once along the axis that is contiguous in memory."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from ..forms.scratch import Buffer, row_major
 from ..forms.types import element_bytes, element_of, llvm_type, shape_of
 from ..forms.value import Val
 from ..nests.loop_splitting import is_worth_two_loops, whole_chunks
+from ..nests.materialise import keep
 from ..nests.transpose import transposed
 from ..planning.steps import Group, KeptRoot
 from ..planning.vector_axis import vector_axis
 
-import os
-AHEAD = int(os.environ.get("AHEAD", "4"))  # rows of memory between what is read and what is asked for
 FEWEST_TRANSPOSED = 4  # columns of a block that is transposed in registers
+# Rows of memory between what is read and what is asked for meanwhile: a row of a tile is too short for the processor to
+# guess what follows.
+AHEAD = 4
 OFFSET = -128  # added to A's i8: the same bits as 128 added to them as unsigned numbers
 
 
@@ -43,6 +45,8 @@ def emit_pack(context: CodegenContext, op: Op) -> None:
             return
         writer.by_rows()
     elif not writer.is_left and along_k and writer.side >= FEWEST_TRANSPOSED:
+        if home is None and writer.addresses is None:  # computed: not once more for each column of a block
+            keep(context, [KeptRoot(value, shape)])
         writer.transposed()
     else:
         writer.interleaved()
@@ -160,13 +164,9 @@ class _Packing:
         evaluator = ChunkEvaluator(self.context, width)
         coordinates = self._coordinates(batch, across, k, along_k)
         vector = self.context.lanes.vector(evaluator.evaluate(self.value, coordinates), width)
-        if self.addresses is not None and AHEAD:
-            ahead = self._coordinates(
-                batch,
-                self._plus(across, AHEAD if along_k and self.is_left else self.side if along_k else 0),
-                self._plus(k, 0 if along_k else AHEAD),
-                along_k,
-            )
+        if self.addresses is not None:
+            rows, steps = (0, AHEAD) if not along_k else (AHEAD if self.is_left else self.side, 0)
+            ahead = self._coordinates(batch, self._plus(across, rows), self._plus(k, steps), along_k)
             self._prefetch(evaluator.evaluate(self.addresses, tuple(ahead[axis] for axis in self.order)))
         if self.is_left and self.product.a_is_offset:
             vector = self.b.binary("xor", vector, self.b.constant("i8", OFFSET, width))
@@ -217,18 +217,24 @@ class _Packing:
             self._chunks(self.k, width, None, chunk)
 
     def interleaved(self) -> None:
-        """Panels, read across K: the vectors of `group` steps are interleaved."""
+        """Panels, read across K: the vectors of `group` steps are interleaved. A chunk may be several panels of A."""
         self._allocate_panels()
-        width = min(self.lanes, self.panel)
+        chunk = self.context.options.vector_bits // 8 // self.group_bytes if self.is_left else self.panel
+        chunk = min(max(chunk, self.panel), self.size)
+        width = min(self.lanes, chunk)
+
+        def panels(first: Val) -> None:
+            for inner in range(0, chunk, width):
+                at = self._plus(first, inner)
+                rows = [self._read(width, batch, at, self._plus(k, i), False) for i in range(self.group)]
+                vector, part = self._interleaved(rows), min(width, self.panel)
+                for i in range(0, width, part):
+                    groups = range(i * self.group, (i + part) * self.group)
+                    piece = vector if part == width else self.b.shuffle(vector, groups)
+                    self._store(piece, *self._place(batch, first, inner + i, k))
+
         with self._batches() as batch, self._loop(self.k, self.group) as k:
-
-            def panel(first: Val) -> None:
-                for inner in range(0, self.panel, width):
-                    at = self._plus(first, inner)
-                    rows = [self._read(width, batch, at, self._plus(k, i), False) for i in range(self.group)]
-                    self._store(self._interleaved(rows), *self._place(batch, first, inner, k))
-
-            self._chunks(self.size, self.panel, self.used, panel)
+            self._chunks(self.size, chunk, self.used, panels)
 
     def _interleaved(self, rows: list[Val]) -> Val:
         """The first elements of all rows, then the second ones, ..."""
@@ -236,7 +242,10 @@ class _Packing:
         while len(rows) > 1:
             lanes = rows[0].lanes
             order = [
-                part * lanes + block * unit + i for block in range(lanes // unit) for part in (0, 1) for i in range(unit)
+                part * lanes + block * unit + i
+                for block in range(lanes // unit)
+                for part in (0, 1)
+                for i in range(unit)
             ]
             rows = [self.b.shuffle(rows[i], order, rows[i + 1]) for i in range(0, len(rows), 2)]
             unit *= 2
@@ -246,22 +255,33 @@ class _Packing:
         """Panels, read along K: blocks of groups are transposed in registers."""
         self._allocate_panels()
         side, width = self.side, self.side * self.group
-        with self._batches() as batch, self._loop(self.size, self.panel, self.used) as first:
-            for inner in range(0, self.panel, side):
 
-                def block(k: Val, inner: int = inner) -> None:
-                    at = [self._plus(first, inner + i) for i in range(side)]
-                    columns = [self._groups(self._read(width, batch, column, k, along_k=True)) for column in at]
-                    for step, row in enumerate(transposed(self.context, columns)):
-                        self._store(row, *self._place(batch, first, inner, self._plus(k, step * self.group)))
+        def block(k: Val) -> None:
+            at = [self._plus(first, i) for i in range(side)]
+            columns = [self._groups(self._read(width, batch, column, k, along_k=True)) for column in at]
+            for step, row in enumerate(transposed(self.context, columns)):
+                self._store(row, *self._place(batch, first, 0, self._plus(k, step * self.group)))
 
-                self._chunks(self.k, width, None, block)
+        with self._batches() as batch, self._loop(self.size, side, self.used) as first:
+            self._chunks(self.k, width, None, block)
 
     def _place(self, batch: Sequence[Val], first: Val, inner: int, k: Val) -> list[tuple[Val, int]]:
-        """Where the group of step `k` lies of number `inner` of the panel from `first` on."""
+        """Where the group of step `k` lies of the column, or of A the row, `inner` behind `first`."""
         of_line, of_step = self.k // self.group * self.group_bytes, self.panel * self.group_bytes
-        within = (self.b.constant("i64", inner), self.group_bytes)
-        return [*self._batch_terms(batch), (first, of_line), (k, of_step // self.group), within]
+        panel, within = (
+            self.b.constant("i64", inner // self.panel * self.panel),
+            self.b.constant("i64", inner % self.panel),
+        )
+        if first.divisor % self.panel:  # within a panel
+            within = self.context.scalars.remainder(first, self.b.constant("i64", self.panel))
+            first = self.context.scalars.subtract(first, within)
+        return [
+            *self._batch_terms(batch),
+            (first, of_line),
+            (panel, of_line),
+            (k, of_step // self.group),
+            (within, self.group_bytes),
+        ]
 
     def _groups(self, vector: Val) -> Val:
         """A vector of groups, as integers where they are several elements."""
