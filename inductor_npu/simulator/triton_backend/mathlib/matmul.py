@@ -258,15 +258,13 @@ class _Writer:
     def multiply_add(self, left: str, right: str, add: str) -> str:
         """`add` plus, for each column, the products of a group."""
         product, vector = self.product, self.vector
-        if product.element == "i8":
-            operands = [(vector, add), (vector, left), (vector, right)]
-            return self.call(vector, "llvm.x86.avx512.vpdpbusd.512", *operands)
-        if product.element == "bf16":
-            pairs = f"<{2 * product.lanes} x bfloat>"
-            left, right = (self.assign(f"bitcast {self.loaded(product.lanes)} {x} to {pairs}") for x in (left, right))
-            return self.call(vector, "llvm.x86.avx512bf16.dpbf16ps.512", (vector, add), (pairs, left), (pairs, right))
-        suffix = product.sums if product.lanes == 1 else f"v{product.lanes}{product.sums}"
-        return self.call(vector, f"llvm.fma.{suffix}", (vector, left), (vector, right), (vector, add))
+        name, factors = product.instruction
+        if product.group == 1:
+            return self.call(vector, name, (vector, left), (vector, right), (vector, add))
+        groups = self.loaded(product.lanes)
+        if factors != groups:
+            left, right = (self.assign(f"bitcast {groups} {factor} to {factors}") for factor in (left, right))
+        return self.call(vector, name, (vector, add), (factors, left), (factors, right))
 
     def update(self, pointer: str, total: str, before: str | None) -> None:
         """Adds `total` to C at `pointer`, or stores it there. `before`: whether steps of K came before these."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .builder import BIT_WIDTHS
+from .builder import BIT_WIDTHS, llvm_type
 from .library import UnknownFunction
 
 OPERANDS = ("f32", "f64", "f16", "bf16", "i8", "f8E4M3FN", "f8E5M2")
@@ -77,6 +77,18 @@ class PackedProduct:
     @property
     def b_bytes(self) -> int:
         return self.k // self.group * self.n * self.group_bytes
+
+    @property
+    def instruction(self) -> tuple[str, str]:
+        """The intrinsic that multiplies and adds groups, and the type of its factors. Groups of several numbers come
+        behind what they are added to, `fma` takes that last.
+        """
+        if self.element == "i8":
+            return "llvm.x86.avx512.vpdpbusd.512", "<16 x i32>"
+        if self.element == "bf16":
+            return "llvm.x86.avx512bf16.dpbf16ps.512", "<32 x bfloat>"
+        suffix = self.sums if self.lanes == 1 else f"v{self.lanes}{self.sums}"
+        return f"llvm.fma.{suffix}", llvm_type(self.sums, self.lanes)
 
     @property
     def a_is_offset(self) -> bool:

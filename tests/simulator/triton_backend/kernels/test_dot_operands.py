@@ -85,7 +85,7 @@ def test_tiles_of_any_size(device, dtype, blocks, transposed):
     check_persistent(device, dtype, (5, 37, 19), blocks, transposed)
 
 
-@pytest.mark.parametrize("size", [(17, 300, 523), (33, 256, 512)])
+@pytest.mark.parametrize("size", [(17, 300, 523), (33, 256, 512), (1, 300, 523)])
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("dtype", dtypes(*DOT_DTYPES))
 def test_wide_tiles_whose_masks_end_inside(device, dtype, transposed, size):
@@ -103,6 +103,25 @@ def test_hosts_with_vectors_of_any_width(device, dtype, transposed):
 @pytest.mark.parametrize("dtype", dtypes(*DOT_DTYPES))
 def test_the_first_sum_is_a_broadcast_row(device, dtype):
     check_persistent(device, dtype, (17, 33, 65), (16, 32, 16), bias=True)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("b_by_columns", [False, True])
+@pytest.mark.parametrize("dtype", dtypes(*DOT_DTYPES))
+def test_one_row(device, dtype, b_by_columns, bias):
+    check_persistent(device, dtype, (1, 37, 200), (16, 32, 128), (False, b_by_columns), bias)
+
+
+@pytest.mark.parametrize("dtype", dtypes(torch.float16, torch.bfloat16, torch.float32))
+def test_infinity_and_nan_in_one_row(device, dtype):
+    a, b = torch.ones(1, 150).to(dtype), torch.ones(20, 150).to(dtype)
+    a[0, 149], b[3, 0], b[4, 149], b[5, 7] = float("inf"), float("nan"), 0.0, -float("inf")
+    out = torch.empty(1, 20, device=device)
+    persistent_kernel[(1,)](
+        a.to(device), b.to(device), out, out, 1, 20, 150, BM=16, BN=32, BK=64,
+        A_BY_COLUMNS=False, B_BY_COLUMNS=True, BIAS=False, SUMS=tl.float32,
+    )  # fmt: skip
+    assert_same(out, (a.double() @ b.double().T).float())
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -28,9 +28,11 @@ class Extents:
     columns: tuple[tuple[Value, int], ...] = ()
     depth: tuple[tuple[Value, int], ...] = ()
 
-    def of_operand(self, is_left: bool) -> Extents:
-        """What of them is about A's rows or B's columns."""
-        return Extents(rows=self.rows) if is_left else Extents(columns=self.columns)
+    def of_operand(self, is_left: bool, inside: bool) -> Extents:
+        """What of them is known where A or B is packed: of the other operand nothing, unless that is `inside` of the
+        innermost loop around the product.
+        """
+        return Extents(rows=self.rows if is_left or inside else (), columns=() if is_left else self.columns)
 
 
 def dot_extents(function: Function) -> dict[Op, Extents]:

@@ -16,8 +16,9 @@ from .building import make_op
 
 
 def pack_operands(function: Function, host: HostVectors, observed: bool) -> None:
-    """Inserts operations PACK with attributes `product`, `is_left` and `extents`, which are operands of the products
-    from then on; these have the first and the last attribute, too. Operands are converted first to what is computed in.
+    """Inserts operations PACK with attributes `product`, `is_left`, `extents` and `left`, A packed where B then may not
+    have to be. They are operands of the products from then on; these have `product` and `extents`, too. Operands are
+    converted first to what is computed in.
 
     Where what the kernel reads is `observed`, all of each tile is read and multiplied.
 
@@ -40,7 +41,7 @@ class _Place:
 class _Packing:
     def __init__(self, host: HostVectors, extents: dict[Op, Extents]) -> None:
         self.host, self.extents = host, extents
-        self.packed: dict[tuple[Value, bool, PackedProduct, int, Extents], Value] = {}
+        self.packed: dict[tuple[Value, bool, PackedProduct, int, Extents, Value | None], Value] = {}
 
     def block(self, block: Block, outer: tuple[_Place, ...], is_loop: bool = False) -> None:
         place = _Place([], set(block.arguments), is_loop)
@@ -75,11 +76,13 @@ class _Packing:
         while depth and places[depth].is_loop and operand not in places[depth].defined:
             depth -= 1
         place, product = places[depth], dot.attrs["product"]
-        extents = dot.attrs["extents"].of_operand(is_left)
-        key = (operand, is_left, product, id(place), extents)
+        extents = dot.attrs["extents"].of_operand(is_left, inside=depth == len(places) - 1)
+        left = None if is_left or not extents.rows else dot.operands[0]
+        key = (operand, is_left, product, id(place), extents, left)
         if key not in self.packed:
             converted = self._converted(dot, operand, product, place)
             pack = make_op(PACK, [converted], converted.type, dot, product=product, is_left=is_left, extents=extents)
+            pack.attrs["left"] = left
             place.ops.append(pack)
             place.defined.add(pack.result)
             self.packed[key] = pack.result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...mathlib import PackedProduct, matmul
+from ...mathlib import MatmulFunction, PackedProduct, matmul
 from ...ttir.ir import Op, Value, splat_number
 from ..analysis.tile_extents import Extents
 from ..emit.context import CodegenContext
@@ -14,7 +14,9 @@ from ..forms.types import element_bytes, element_of, shape_of
 from ..forms.value import Val
 from ..nests.materialise import keep
 from ..planning.steps import KeptRoot
+from .branches import when
 from .pack import extent
+from .single_row import emit_single_row
 
 
 def emit_dot(context: CodegenContext, op: Op) -> None:
@@ -34,18 +36,37 @@ def emit_dot(context: CodegenContext, op: Op) -> None:
     ]
     product = replace(product, a_in_panels=len(left.shape) > len(batch) + 2)
     function = matmul(context.math.library, product, accumulate=not zero, partial=sizes[0].constant is None)
-    builder = context.b
-    count = math.prod(batch)
-    context.work += count * m * n * product.k // 16 * 8 ** min(context.loop_depth, 2)
+    context.work += math.prod(batch) * m * n * product.k // 16 * 8 ** min(context.loop_depth, 2)
     places = [context.memory.scratch_pointer(buffer.offset) for buffer in (result, left, right)]
+    pack, one = b.owner, context.b.constant("i64", 1)
+    if pack is not None and pack.attrs.get("may_be_left_out"):
+        with when(context, context.b.compare("icmp eq", sizes[0], one)):
+            emit_single_row(context, pack, left, result, sizes[1], accumulate=not zero)
+        with when(context, context.b.compare("icmp sgt", sizes[0], one)):
+            _call(context, function, product, math.prod(batch), places, sizes)
+    else:
+        _call(context, function, product, math.prod(batch), places, sizes)
+    context.places[op.result] = result
+
+
+def _call(
+    context: CodegenContext,
+    function: MatmulFunction,
+    product: PackedProduct,
+    count: int,
+    places: list[Val],
+    sizes: list[Val],
+) -> None:
+    """Calls `function` for `count` products, one behind the other in memory. places: C, A, B."""
+    builder = context.b
     loop = builder.open_loop(0, count, 1) if count > 1 else None
     if loop is not None:
-        tile_bytes = (m * n * element_bytes(result.element), product.a_bytes, product.b_bytes)
+        c_bytes = product.m * product.n * element_bytes(product.accumulator)
+        tile_bytes = (c_bytes, product.a_bytes, product.b_bytes)
         places = [_moved(context, pointer, loop.iv, size) for pointer, size in zip(places, tile_bytes)]
     builder.line(f"call void @{function.symbol}({', '.join(map(str, (*places, *sizes)))})")
     if loop is not None:
         builder.close_loop(loop)
-    context.places[op.result] = result
 
 
 def _packed(context: CodegenContext, operand: Value) -> Buffer:

@@ -23,6 +23,7 @@ from ..nests.materialise import keep
 from ..nests.transpose import transposed
 from ..planning.steps import Group, KeptRoot
 from ..planning.vector_axis import vector_axis
+from .branches import when
 
 FEWEST_TRANSPOSED = 4  # columns of a block that is transposed in registers
 # Rows of memory between what is read and what is asked for meanwhile: a row of a tile is too short for the processor to
@@ -33,7 +34,7 @@ OFFSET = -128  # added to A's i8: the same bits as 128 added to them as unsigned
 
 def emit_pack(context: CodegenContext, op: Op) -> None:
     """Writes the operand of a product into scratch; the shape of its buffer says how it lies."""
-    writer = _Packing(context, op)
+    writer = Packing(context, op)
     value, product = op.operands[0], writer.product
     shape = shape_of(value.type)
     axis = vector_axis(Group([KeptRoot(value, shape)], shape), context.places, context.facts.strides)
@@ -96,11 +97,11 @@ def _addresses(context: CodegenContext, value: Value) -> tuple[Value | None, lis
     return None, order
 
 
-class _Packing:
+class Packing:
     """Writes the loops that pack one operand."""
 
     def __init__(self, context: CodegenContext, op: Op) -> None:
-        self.context, self.b, self.value = context, context.b, op.operands[0]
+        self.context, self.b, self.op, self.value = context, context.b, op, op.operands[0]
         self.product: PackedProduct = op.attrs["product"]
         self.is_left: bool = op.attrs["is_left"]
         extents: Extents = op.attrs["extents"]
@@ -113,6 +114,7 @@ class _Packing:
         self.panel = self.product.rows if self.is_left else self.product.panel
         self.side = min(self.product.lanes, self.k // self.group)
         self.addresses, self.order = _addresses(context, self.value)
+        self.ahead = AHEAD  # rows that are read along K
         self.lanes = context.options.vector_bits // 8 // element_bytes(self.element)
 
     def _allocate(self, *shape: int) -> None:
@@ -159,13 +161,13 @@ class _Packing:
         self.b.close_guarded(loop, end)
 
     # -- chunks --------------------------------------------------------------------------------------------------------
-    def _read(self, width: int, batch: Sequence[Val], across: Val, k: Val, along_k: bool) -> Val:
+    def read(self, width: int, batch: Sequence[Val], across: Val, k: Val, along_k: bool) -> Val:
         """`width` elements from position `across` of the other axis and step `k` on."""
         evaluator = ChunkEvaluator(self.context, width)
         coordinates = self._coordinates(batch, across, k, along_k)
         vector = self.context.lanes.vector(evaluator.evaluate(self.value, coordinates), width)
         if self.addresses is not None:
-            rows, steps = (0, AHEAD) if not along_k else (AHEAD if self.is_left else self.side, 0)
+            rows, steps = (self.ahead, 0) if along_k else (0, AHEAD)
             ahead = self._coordinates(batch, self._plus(across, rows), self._plus(k, steps), along_k)
             self._prefetch(evaluator.evaluate(self.addresses, tuple(ahead[axis] for axis in self.order)))
         if self.is_left and self.product.a_is_offset:
@@ -211,7 +213,7 @@ class _Packing:
         with self._batches() as batch, self._loop(self.size, 1, self.used) as row:
 
             def chunk(k: Val) -> None:
-                vector = self._read(width, batch, row, k, along_k=True)
+                vector = self.read(width, batch, row, k, along_k=True)
                 self._store(vector, *self._batch_terms(batch), (row, self.k * size), (k, size))
 
             self._chunks(self.k, width, None, chunk)
@@ -226,7 +228,7 @@ class _Packing:
         def panels(first: Val) -> None:
             for inner in range(0, chunk, width):
                 at = self._plus(first, inner)
-                rows = [self._read(width, batch, at, self._plus(k, i), False) for i in range(self.group)]
+                rows = [self.read(width, batch, at, self._plus(k, i), False) for i in range(self.group)]
                 vector, part = self._interleaved(rows), min(width, self.panel)
                 for i in range(0, width, part):
                     groups = range(i * self.group, (i + part) * self.group)
@@ -255,10 +257,33 @@ class _Packing:
         """Panels, read along K: blocks of groups are transposed in registers."""
         self._allocate_panels()
         side, width = self.side, self.side * self.group
+        self.ahead = side
+        several = self._several_rows()
+        if several is not None:
+            with when(self.context, several):
+                self._transpose(side, width)
+        else:
+            self._transpose(side, width)
+
+    def _several_rows(self) -> Val | None:
+        """Whether A has more rows than one that matter; else B need not be packed (`single_row.py`). None where it must
+        be anyway.
+        """
+        product, left = self.product, self.context.places.get(self.op.attrs["left"])
+        by_rows = isinstance(left, Buffer) and len(left.shape) == 2
+        if not by_rows or self.addresses is None or self.k < self.lanes or product.accumulator != product.sums:
+            return None
+        rows = extent(self.context, self.op.attrs["extents"].rows, product.m)
+        if rows.constant is not None:
+            return None
+        self.op.attrs["may_be_left_out"] = True
+        return self.b.compare("icmp sgt", rows, self.b.constant("i64", 1))
+
+    def _transpose(self, side: int, width: int) -> None:
 
         def block(k: Val) -> None:
             at = [self._plus(first, i) for i in range(side)]
-            columns = [self._groups(self._read(width, batch, column, k, along_k=True)) for column in at]
+            columns = [self._groups(self.read(width, batch, column, k, along_k=True)) for column in at]
             for step, row in enumerate(transposed(self.context, columns)):
                 self._store(row, *self._place(batch, first, 0, self._plus(k, step * self.group)))
 
