@@ -210,6 +210,19 @@ tt.store %pc, %d : tensor<64x64x!tt.ptr<f32>>"""
     assert (measured.unified_buffer, measured.l0c) == (0, 64 * 64 * 4)
 
 
+def test_an_operand_of_a_dot_that_is_transposed_is_in_l1() -> None:
+    text = """
+%zero = arith.constant dense<0.0> : tensor<64x64xf32>
+%a = tt.load %pa : tensor<64x32x!tt.ptr<f16>>
+%b = tt.load %pa : tensor<64x32x!tt.ptr<f16>>
+%t = tt.trans %b {order = array<i32: 1, 0>} : tensor<64x32xf16> -> tensor<32x64xf16>
+%d = tt.dot %a, %t, %zero : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>
+tt.store %pc, %d : tensor<64x64x!tt.ptr<f32>>"""
+    parameters = "%pa: tensor<64x32x!tt.ptr<f16>>, %pc: tensor<64x64x!tt.ptr<f32>>"
+    measured = measure(text, parameters)
+    assert (measured.unified_buffer, measured.l0c) == (0, 64 * 64 * 4)
+
+
 def test_an_accumulator_that_a_loop_carries_is_one_tile_of_l0c() -> None:
     text = """
 %zero = arith.constant dense<0.0> : tensor<64x64xf32>

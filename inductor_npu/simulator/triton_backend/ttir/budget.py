@@ -432,7 +432,7 @@ class _L0C:
     def __init__(self, kernel: Function, accumulators: set[Value], forms: Forms) -> None:
         self.peak = 0
         self._users = forms.users
-        self._accumulators = {value for value in accumulators if value.owner is None or value.owner.name != "tt.load"}
+        self._accumulators = {v for v in accumulators if v.owner is None or v.owner.name in DOTS | LOOPS}
         dots = [op for op in kernel.body.walk() if op.name in DOTS]
         if dots:
             self._walk(kernel.body, set())
