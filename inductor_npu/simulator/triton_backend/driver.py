@@ -155,6 +155,7 @@ class NpuDriver(DriverBase):
 
     def launcher_cls(self, src: Any, metadata: Any) -> Any:
         """The launcher of a kernel. Raises UnifiedBufferExceededError if the kernel does not fit the target."""
+        from .ascend_options import ascend_options
         from .launcher import make_launcher
         from .observer import observed
 
@@ -164,7 +165,7 @@ class NpuDriver(DriverBase):
             from .checked_launch import checked
 
             launcher = checked(launcher, src, metadata)
-        return observed(launcher, src)
+        return observed(launcher, src, ascend_options(metadata))
 
 
 def check_buffers(metadata: Any, target: NpuTarget) -> None:
