@@ -22,6 +22,10 @@ class NpuTarget:
     `vector_bytes` what one vector instruction takes, a comparison included. Both, and `max_grid`, are what Ascend's
     documentation says of the 910B.
 
+    The cube core multiplies fractals of `fractal_rows` rows of `fractal_bytes` bytes (cube_m_size, cube_n_size and
+    cube_k_size in CANN's platform_config): operands are in whole fractals in L1, accumulators in squares of
+    `fractal_rows`.
+
     The rest are the numbers of the cost model and of the planner, with what they come from (docs/ascend.md, "Cost
     model"): `clock` is cube_freq in CANN's platform_config of the 910B; `scalar_access_cycles` is one element that the
     scalar core reads or writes in memory; `transfer_cycles` and `instruction_cycles` are what it takes to start a
@@ -42,6 +46,8 @@ class NpuTarget:
     burst_bytes: int = 32
     max_grid: int = 65535
     vector_bytes: int = 256
+    fractal_rows: int = 16
+    fractal_bytes: int = 32
     clock: float = 1.8e9
     scalar_access_cycles: int = 64
     transfer_cycles: int = 16
@@ -65,6 +71,11 @@ class NpuTarget:
         if self.memory_bandwidth is None:
             return _DEVICE_BYTES_PER_CYCLE
         return self.memory_bandwidth / (self.vector_cores * self.clock)
+
+    @property
+    def vector_cores_per_cube(self) -> int:
+        """Vector cores that work beside one cube core; 0 without a matrix unit."""
+        return self.vector_cores // self.cube_cores if self.cube_cores else 0
 
     @property
     def indirect_access_cycles(self) -> int:

@@ -129,7 +129,7 @@ class NpuBackend(BaseBackend):
         """ttir (Triton's passes), llir (text of the LLVM module), obj (object code with its header)."""
         if language is not None and getattr(language, "name", "TRITON") != "TRITON":
             raise NotImplementedError(f"{language.name.lower()} kernels are not supported on npu; write them in Triton")
-        stages["ttir"] = lambda module, metadata: _make_ttir(module)
+        stages["ttir"] = lambda module, metadata: make_ttir(module)
 
         def llir(module: Any, metadata: dict[str, Any]) -> str:
             with timed(Phase.LLVM_IR):
@@ -159,7 +159,8 @@ _TTIR_PASSES = (
 )
 
 
-def _make_ttir(module: Any) -> Any:
+def make_ttir(module: Any) -> Any:
+    """Triton's own simplifications of a module, in place."""
     _keep_calls(module)
     manager = ir.pass_manager(module.context)
     manager.enable_debug()
@@ -222,8 +223,12 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
     metadata.update(
         name=name,
         shared=footprint.unified_buffer,
+        l1=footprint.l1,
         l0c=footprint.l0c,
+        rows_shared=footprint.is_shared,
         largest_tiles=[tile_record(tile) for tile in footprint.largest[:LARGEST_TILES]],
+        largest_in_l1=[tile_record(tile) for tile in footprint.largest_in_l1[:LARGEST_TILES]],
+        largest_in_l0c=[tile_record(tile) for tile in footprint.largest_in_l0c[:LARGEST_TILES]],
         entry=kernel.entry,
         scratch_bytes=kernel.scratch_bytes,
         work_per_program=kernel.work_per_program,

@@ -170,15 +170,20 @@ class NpuDriver(DriverBase):
 
 def check_buffers(metadata: Any, target: NpuTarget) -> None:
     """Raises UnifiedBufferExceededError if the kernel of `metadata` needs more on-chip memory than `target` has."""
-    for name, required, limit in (
-        ("the Unified Buffer", metadata.shared, target.unified_buffer),
-        ("the dot accumulator buffer L0C", metadata.l0c, target.l0c),
+    smaller = "Use smaller block sizes."
+    for name, required, limit, largest, advice in (
+        ("the Unified Buffer", metadata.shared, target.unified_buffer, "largest_tiles", smaller),
+        ("L1, the buffer of dot operands,", metadata.l1, target.l1, "largest_in_l1", "Use a smaller block along K."),
+        ("the dot accumulator buffer L0C", metadata.l0c, target.l0c, "largest_in_l0c", smaller),
     ):
         if required > limit:
             from .errors import UnifiedBufferExceededError  # brings the parser of TTIR, which few processes need
 
-            tiles = tuple(tuple(tile) for tile in metadata.largest_tiles)
-            raise UnifiedBufferExceededError(required, limit, f"{name} of {target.name}", metadata.name, tiles)
+            tiles = tuple(tuple(tile) for tile in getattr(metadata, largest))
+            if largest == "largest_tiles" and metadata.rows_shared:
+                advice = f"{advice} Each of the vector cores beside a cube core has its share of the rows below."
+            where = f"{name} of {target.name}"
+            raise UnifiedBufferExceededError(required, limit, where, metadata.name, tiles, advice)
 
 
 @functools.cache
