@@ -79,6 +79,15 @@ def memory_like(source: torch.Tensor) -> torch.Tensor:
     return flat(source).clone()
 
 
+def contraction(left: torch.Tensor, right: torch.Tensor, axes: int, dtype: torch.dtype) -> torch.Tensor:
+    """The sum of `left * right` over the last `axes` axes, which become of length 1, in `dtype`; both have all axes, of
+    length 1 where they do not vary.
+    """
+    every = list(range(left.ndim))
+    total = torch.einsum(left.to(dtype), every, right.to(dtype), every, every[: left.ndim - axes])
+    return total.reshape([*total.shape, *[1] * axes])
+
+
 def fold(combine: Callable[[Values, Values], Values], values: Values, identity_free: int) -> Values:
     """Reduces the last `identity_free` axes of `values` to length 1 with `combine`, pairwise."""
     values = tuple(_merge_last(value, identity_free) for value in values)
@@ -197,7 +206,7 @@ def _extreme(of_tensors: Callable[..., Any], of_numbers: Callable[..., Any], val
 _HELPERS = {
     function.__name__: function
     for function in (
-        argument, as_index, axis, bucket, check, flat, fold, gather, largest, memory_like, scan, scatter, smallest,
-        softmax_parts, sort, welford, welford_step,
+        argument, as_index, axis, bucket, check, contraction, flat, fold, gather, largest, memory_like, scan, scatter,
+        smallest, softmax_parts, sort, welford, welford_step,
     )
 }  # fmt: skip

@@ -135,7 +135,7 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
-    from inductor_npu.lowering import argmax_positions, complex_copies, moved_constants, search_boundaries
+    from inductor_npu.lowering import argmax_positions, complex_copies, contractions, moved_constants, search_boundaries
     from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
@@ -147,4 +147,5 @@ def _register_codegen() -> None:
     complex_copies.register()
     moved_constants.register()
     argmax_positions.register()
+    contractions.register()
     stored.register()

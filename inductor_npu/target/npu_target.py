@@ -31,11 +31,11 @@ class NpuTarget:
     The rest are the numbers of the cost model and of the planner, with what they come from (docs/ascend.md, "Cost
     model"): `clock` is cube_freq in CANN's platform_config of the 910B; `scalar_access_cycles` is one element that the
     scalar core reads or writes in memory; `transfer_cycles` and `instruction_cycles` are what it takes to start a
-    transfer and a vector instruction (chosen: no source says them). `l2_to_memory` is the bandwidth of L2 relative to
-    that of memory (l2BW and hbmBW of Ascend's boost-comm: an assumption); `l1_to_l0a_bytes` and `l1_to_l0b_bytes` are
-    bytes a cycle (l1_to_l0_a_rate and l1_to_l0_b_rate in CANN's platform_config). `few_comparisons` single comparisons
-    cost no more than reading a kernel's argument. `smallest_tile`, in elements, is the least that is worth a program of
-    its own.
+    transfer and a vector instruction, `launch_cycles` a kernel (chosen: no source says them). `l2_to_memory` is the
+    bandwidth of L2 relative to that of memory (l2BW and hbmBW of Ascend's boost-comm: an assumption); `l1_to_l0a_bytes`
+    and `l1_to_l0b_bytes` are bytes a cycle (l1_to_l0_a_rate and l1_to_l0_b_rate in CANN's platform_config of other
+    chips: an assumption). `few_comparisons` single comparisons cost no more than reading a kernel's argument.
+    `smallest_tile`, in elements, is the least that is worth a program of its own.
     """
 
     name: str
@@ -59,6 +59,7 @@ class NpuTarget:
     scalar_access_cycles: int = 64
     transfer_cycles: int = 16
     instruction_cycles: int = 4
+    launch_cycles: int = 5400
     l2_to_memory: float = 5.0
     l1_to_l0a_bytes: int = 512
     l1_to_l0b_bytes: int = 256

@@ -14,12 +14,16 @@ from inductor_npu import config, providers
 from inductor_npu.codegen.analysis import predicates
 from inductor_npu.codegen.analysis.access_forms import AccessForms, Form
 from inductor_npu.codegen.analysis.axes import Axes, Axis
+from inductor_npu.codegen.analysis.contraction import Contraction, plan_contraction
 from inductor_npu.codegen.analysis.kernel_summary import summary_of
 from inductor_npu.codegen.analysis.predicates import PredicateFolding
 from inductor_npu.codegen.analysis.subdomains import SubdomainLoop, subdomain_loops, trace_of_subdomain
 from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
+from inductor_npu.tiling import cube
+from inductor_npu.tiling.candidates import candidates
+from inductor_npu.tiling.cost import cost
 from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint, plan_tile
 
 
@@ -29,7 +33,8 @@ class KernelPlan:
 
     `axes` are its loop variables, `work` is what the planner knows of its loops, `tile` how the axes are tiled. `calls`
     are its loads and stores in the order of its loops; their addresses are int32 if `is_int32`. `overwritten` maps a
-    buffer that gets several values at one address to the axes along which these differ.
+    buffer that gets several values at one address to the axes along which these differ. A kernel of the cube cores has
+    a `contraction`.
     """
 
     axes: Axes
@@ -38,10 +43,44 @@ class KernelPlan:
     calls: tuple[Access, ...]
     is_int32: bool
     overwritten: Mapping[str, Symbols] = field(default_factory=dict)
+    contraction: Contraction | None = None
+
+    @property
+    def cores(self) -> int:
+        """How many of the chip's cores can run programs of the kernel."""
+        chip = providers.current_target()
+        return chip.cube_cores if self.contraction else chip.vector_cores
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of a launch, of the core that takes longest."""
+        chip = providers.current_target()
+        if self.contraction is not None:
+            return cube.cost(self.contraction.work, self.contraction.tile, chip).cycles
+        return cost(self.work, self.tile, chip).cycles
+
+    def with_tile(self, tile: TilePlan) -> KernelPlan:
+        """The same kernel with another tile of the same dimensions."""
+        product = self.contraction and self.contraction.with_blocks(tile.blocks)
+        return replace(self, tile=tile, contraction=product)
+
+    def candidates(self, share: float, most: int) -> list[KernelPlan]:
+        """Returns this plan and up to `most - 1` others, the cheapest first, whose tiles fill at most `share` (0 to 1)
+        of the Unified Buffer.
+        """
+        chip = providers.current_target()
+        if self.contraction is None:
+            tiles = candidates(self.work, self.tile, chip, share, most)
+        else:
+            products = cube.candidates(self.contraction.work, chip, share)[:most]
+            tiles = [replace(self.tile, blocks=self.contraction.blocks(product)) for product in products]
+        return [self, *(self.with_tile(tile) for tile in tiles if tile != self.tile)][:most]
 
     @property
     def filled(self) -> int:
         """Bytes of the Unified Buffer that a tile is estimated to fill."""
+        if self.contraction is not None:
+            return cube.vector_bytes(self.contraction.work, self.contraction.tile)
         return footprint(self.tile.blocks, self.work)
 
     @cached_property
@@ -76,15 +115,25 @@ class TileLoop:
 def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
     """Plans the kernel of `features`, or this `part` of a combo kernel, for the current target.
 
-    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer.
+    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer. Raises NoTileError for loops that are
+    a matrix product and more than a tile of the cube cores covers.
     """
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()
         axes = Axes(nodes, features.numel, features.reduction_numel, features.contains_op("sort"), part)
         has_predicates = predicates.are_in(features)
         traced = trace(nodes, axes, lambda tracer: PredicateFolding(tracer, axes) if has_predicates else tracer)
+        if traced.products:
+            return _plan_of_product(traced, axes, _is_int32(features), share)
         work, tile = _plan(traced, axes, share)
         return KernelPlan(axes, work, tile, tuple(traced.calls), _is_int32(features), traced.overwritten)
+
+
+def _plan_of_product(traced: Trace, axes: Axes, is_int32: bool, share: float) -> KernelPlan:
+    contraction, tile = plan_contraction(traced, axes, providers.current_target(), share)
+    work = summary_of(traced, axes)
+    assert work is not None, "every access of a product is affine"
+    return KernelPlan(axes, work, tile, tuple(traced.calls), is_int32, traced.overwritten, contraction)
 
 
 def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> list[TileLoop]:

@@ -49,7 +49,7 @@ class Value:
     that it depends on, and how many reductions must be finished before it.
 
     `index`: the index or integer that it is, in the axes' symbols. `condition`: the predicate that it is, as far as it
-    is one on indices.
+    is one on indices. `held_size`: bytes of an element in its own dtype, if it was loaded.
     """
 
     axes: Symbols
@@ -60,6 +60,7 @@ class Value:
     depth: int
     index: sympy.Expr | None = None
     condition: Condition | None = None
+    held_size: int = 4
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,15 @@ class Access:
         return min(steps.items(), key=lambda entry: entry[1]) if steps else None
 
 
+@dataclass(frozen=True)
+class Product:
+    """The product of two values that the kernel sums: the axes along which each varies, and bytes of an element."""
+
+    left: Symbols
+    right: Symbols
+    item_size: int
+
+
 @dataclass
 class Trace:
     """What a kernel does. `accesses` has its loads and stores; loads that nothing uses are left out.
@@ -122,6 +132,7 @@ class Trace:
     - `compared`: the axes of values that are compared.
     - `overwritten`: buffers that get several values at one address, and the axes along which these differ: the last
       value stays.
+    - `products`: what is multiplied on the cube cores.
     - `calls`: each load and store in the order in which the loops make them, also those that repeat another.
     """
 
@@ -135,6 +146,7 @@ class Trace:
     scans: bool = False
     sorts: bool = False
     overwritten: dict[str, Symbols] = field(default_factory=dict)
+    products: list[Product] = field(default_factory=list)
 
 
 def trace(nodes: Sequence[Any], axes: Axes, handler: Callable[[Any], Any] = lambda tracer: tracer) -> Trace:
@@ -292,6 +304,11 @@ class _Tracer(DefaultHandler):
             return None
         return Condition(left - right, True) if name == "eq" else Condition(difference_of(name, left, right))
 
+    def dot(self, left: Value, right: Value) -> Value:
+        axes = self._use(left, right)
+        self.result.products.append(Product(left.axes, right.axes, min(left.held_size, right.held_size)))
+        return self._new(axes, of=(left, right))
+
     def frexp(self, x: Value) -> tuple[Value, Value]:
         axes = self._use(x)
         return self._new(axes, of=(x,)), self._new(axes, of=(x,))
@@ -327,6 +344,7 @@ class _Tracer(DefaultHandler):
             number = len(self.result.accesses)
             self._count(access)
             loaded = self._new(access.axes, V.graph.get_dtype(name))
+            loaded.held_size = access.item_size
             if V.graph.get_dtype(name) == torch.bool:
                 self.result.compared.add(access.axes)
             if access.axes & self.reduced:

@@ -14,7 +14,7 @@ from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations import memory_traffic
+from inductor_npu.codegen.annotations import launch_comments, memory_traffic
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.fallback import eager_kernel
@@ -60,6 +60,11 @@ class EmittedKernel(TritonKernel):
     def create_cse_var(self, *args: Any, **kwargs: Any) -> TileValue:
         """A value that carries the facts that are known of it."""
         return TileValue(*args, **kwargs)
+
+    @property
+    def cores(self) -> int:
+        """How many of the chip's cores can run programs of the kernel."""
+        return providers.current_target().vector_cores
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:
@@ -108,7 +113,7 @@ class EmittedKernel(TritonKernel):
             self.source = eager_kernel.source_of(self, str(Placeholder.KERNEL_NAME))
             return self.source
         # torch 2.11 has no hook for one kernel. All versions call the class method for the common metadata.
-        own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled()}
+        own = {"npu_blocks": self.arguments_for_blocks, "npu_tiled": self.tiled(), "npu_cores": self.cores}
         self.__dict__["inductor_meta_common"] = lambda: {**type(self).inductor_meta_common(), **own}
         if not self.range_trees and not self.args.python_argdefs()[0]:
             # An assertion of a constant has no arguments, and Inductor's launch of such a kernel is not valid Python.
@@ -116,6 +121,9 @@ class EmittedKernel(TritonKernel):
         with float_arguments.of_generated_kernel():
             self.source = super().codegen_kernel(name)
         return self.source
+
+    # Estimated cycles of a kernel with a matrix product, and those of the library with separate kernels.
+    cycles_of_product: tuple[float, float] | None = None
 
     def memory_traffic(self) -> str:
         """The bytes that a launch moves, as the text of a comment."""
@@ -126,6 +134,8 @@ class EmittedKernel(TritonKernel):
         """Inductor's launch, below a comment that says what it moves."""
         wrapper = V.graph.wrapper_code
         wrapper.make_comment(f"{wrapper.comment} {self.memory_traffic()}")
+        if self.cycles_of_product is not None:
+            wrapper.make_comment(f"{wrapper.comment} {launch_comments.write_product(*self.cycles_of_product)}")
         super().call_kernel(name, *args, **kwargs)
 
 

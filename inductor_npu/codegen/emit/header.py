@@ -29,6 +29,7 @@ from inductor_npu.codegen.analysis.axes import Axis
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit.statements import Statements
+from inductor_npu.tiling import cube
 from inductor_npu.tiling.plan import AccessSummary
 
 _MOST_OPERATORS = 12
@@ -51,9 +52,21 @@ def with_header(plan: KernelPlan, body: Statements) -> IndentedBuffer:
 
 def header(plan: KernelPlan) -> list[str]:
     """The lines of the header of a kernel with this plan, without `#`."""
-    room = providers.current_target().unified_buffer
-    line = f"about {_kib(plan.filled)} of {_kib(room)} KiB of Unified Buffer; {_moved(plan)}"
-    return [*_tile(plan), line, *_tiles(plan)]
+    return [*_tile(plan), f"{_filled(plan)}; {_moved(plan)}", *_tiles(plan)]
+
+
+def _filled(plan: KernelPlan) -> str:
+    """What a tile takes of the memory on chip."""
+    chip = providers.current_target()
+    unified_buffer = f"about {_kib(plan.filled)} of {_kib(chip.unified_buffer)} KiB of Unified Buffer"
+    if plan.contraction is None:
+        return unified_buffer
+    work, tile = plan.contraction.work, plan.contraction.tile
+    parts = [
+        f"{_kib(cube.l0c_bytes(work, tile))} of {_kib(chip.l0c)} KiB of L0C",
+        f"twice {_kib(cube.l1_bytes(work, tile, chip))} of {_kib(chip.l1)} KiB of L1",
+    ]
+    return ", ".join([*parts, unified_buffer] if work.is_mixed else parts)
 
 
 # -- the tile ---------------------------------------------------------------------------------------------------------
@@ -90,7 +103,7 @@ def _tiles(plan: KernelPlan) -> list[str]:
     """How many tiles there are, and programs for them; empty where that depends on dynamic sizes."""
     if not all(_is_known(axis) for axis in plan.axes.pointwise):
         return []
-    cores = providers.current_target().vector_cores
+    cores = plan.cores
     tiles = math.prod(-(-int(axis.length) // plan.tiled.block(axis.prefix)) for axis in plan.axes.pointwise)
     return [f"{tiles} {'tile' if tiles == 1 else 'tiles'}, on {min(tiles, cores)} of {cores} programs"]
 

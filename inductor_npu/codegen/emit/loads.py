@@ -68,7 +68,8 @@ class Loader:
         raw = self.kernel.cse.generate(buffer, text, dtype=dtype, shape=self.kernel.shape_of(address.axes))
         self.kernel.masked_lanes.loaded(raw)
         value = self._computable(raw, dtype, buffer)
-        value = self._to_tile_order(value, address.axes, buffer)
+        value = self.in_tile_order(value, address.axes, buffer)
+        value.in_memory = (raw, address.axes)
         if self.kernel._load_mask is not None and form.predicate == self.kernel.load_predicate:
             value.limited_to = self.kernel._load_mask
         take_masked_value(value, raw)
@@ -127,7 +128,8 @@ class Loader:
             return self.kernel.cse.generate(buffer, text, dtype=torch.bool, shape=value.shape)
         return value
 
-    def _to_tile_order(self, value: CSEVariable, axes: AxisNames, buffer: IndentedBuffer) -> TritonCSEVariable:
+    def in_tile_order(self, value: CSEVariable, axes: AxisNames, buffer: IndentedBuffer) -> TritonCSEVariable:
+        """`value`, whose dimensions are `axes`, with these in the order of the tile."""
         order = self.kernel.in_tile_order(axes)
         if order == axes:
             return value

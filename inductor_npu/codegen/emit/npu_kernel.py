@@ -25,6 +25,7 @@ from inductor_npu.codegen.analysis.predicates import PredicateFolding
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.contractions import Contractor, Product
 from inductor_npu.codegen.emit.emitted import Tiled
 from inductor_npu.codegen.emit.gather_by_index import IndexedGatherer
 from inductor_npu.codegen.emit.loads import Loader
@@ -55,6 +56,7 @@ class NpuKernel(TileKernel):
         self.gatherer = Gatherer(self, self.addresses, self.positions)
         indexed = IndexedGatherer(self, self.addresses, self.positions)
         self.loader = Loader(self, self.rows, self.addresses, self.positions, self.gatherer, indexed)
+        self.contractor = Contractor(self, self.loader)
         self.storer = Storer(self, self.reducer, self.addresses, self.gatherer)
 
     def __enter__(self) -> NpuKernel:
@@ -80,8 +82,10 @@ class NpuKernel(TileKernel):
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         self.storer.store_reduction(name, index, value)
 
-    def reduction(self, *args: Any, **kwargs: Any) -> Any:
-        return self.reducer.reduction(*args, **kwargs)
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        if isinstance(value, Product):
+            return self.contractor.contraction(dtype, value)
+        return self.reducer.reduction(dtype, src_dtype, reduction_type, value)
 
     def scan(self, *args: Any, **kwargs: Any) -> Any:
         return self.scanner.scan(*args, **kwargs)

@@ -78,6 +78,10 @@ class TileKernel(EmittedKernel):
             setattr(self, buffer, Statements())
 
     @property
+    def cores(self) -> int:
+        return self.plan.cores
+
+    @property
     def known(self) -> Axes:
         """The axes whose lengths decide predicates on indices."""
         return self.axes

@@ -21,6 +21,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.emit.addresses import Addresses
+from inductor_npu.codegen.emit.contractions import Product
 from inductor_npu.codegen.emit.positions import Positions
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.codegen.emit.values import fact
@@ -41,6 +42,10 @@ class TileOps(CSEProxy):
     def __init__(self, kernel: TileKernel, parent: Any, addresses: Addresses, positions: Positions) -> None:
         super().__init__(kernel, parent)
         self.addresses, self.positions = addresses, positions
+
+    def dot(self, left: CSEVariable, right: CSEVariable) -> Product:
+        """The products of two tiles, which the reduction around them sums."""
+        return Product(left, right)
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(self.kernel.without_added(arg) if isinstance(arg, CSEVariable) else arg for arg in args)

@@ -45,6 +45,8 @@ class TileValue(TritonCSEVariable):
     bits. `view_of`: the value that it is a view of, with dimensions of length one added. `truth`: the predicate of
     which an integer is the 0 or 1, or the arguments of a selection between two such integers.
 
+    `in_memory`: the load that it is, in the buffer's dtype, and its axes in the order of memory.
+
     `literal`: the text of a constant that Triton takes for the same number in the same dtype, beside a value of that
     dtype.
 
@@ -59,6 +61,7 @@ class TileValue(TritonCSEVariable):
     narrow: CSEVariable | None = None
     wide: CSEVariable | None = None
     view_of: TileValue | None = None
+    in_memory: tuple[TileValue, tuple[str, ...]] | None = None
     truth: CSEVariable | tuple[Any, Any, Any] | None = None
     literal: str | None = None
     limited_to: CSEVariable | None = None

@@ -69,7 +69,6 @@ _REFUSED = frozenset(
         "load_seed",
         "bucketize",
         "inline_asm_elementwise",
-        "dot",
     }
 )
 
@@ -395,7 +394,14 @@ class _EagerWriter(DefaultHandler):
     def _axes(self) -> str:
         return self._tuple(range(self.rank - self.reduced, self.rank))
 
+    def dot(self, left: str, right: str) -> tuple[str, str]:
+        """The products of two values, which the reduction around them sums."""
+        return left, right
+
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        if reduction_type == "dot":
+            left, right = value
+            return self._assign(f"contraction({left}, {right}, {self.reduced}, {self._compute_type(dtype)})")
         values = value if isinstance(value, tuple) else (value,)
         full = [self._full(part) for part in values]
         if reduction_type in _REDUCTIONS:

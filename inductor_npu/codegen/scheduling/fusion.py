@@ -4,7 +4,8 @@ Inductor fuses loops to save memory traffic, and that pays here too. It does not
 
 - the loops view their elements in shapes that have no common axes: each alone has affine addresses, both together have
   not;
-- so much is alive at once that no tile fits the Unified Buffer whose transfers are worth their start.
+- so much is alive at once that no tile fits the Unified Buffer whose transfers are worth their start;
+- one is a matrix product, and the other is not computed from its result (contraction_fusion.py).
 
 An access that Ascend's compiler makes element by element is no reason to split. The scalar core works beside the
 others, so a separate kernel would only add a launch and the memory traffic of its result (docs/tiling.md has the
@@ -17,8 +18,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
-from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
@@ -26,6 +25,8 @@ from inductor_npu.codegen.analysis.axes import Axes
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.codegen.index.split_points import SplitPoints
+from inductor_npu.codegen.scheduling import contraction_fusion
+from inductor_npu.codegen.scheduling.loops import features_of, numels
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling.plan import FILLED
 
@@ -54,8 +55,14 @@ class Fusions:
         key = _key(nodes)
         if key not in self._reasons:
             with timed(Phase.FUSION):
-                self._reasons[key] = _no_common_axes(nodes) or _no_room(nodes)
+                self._reasons[key] = _no_common_axes(nodes) or self._no_tile(first, second)
         return self._reasons[key]
+
+    @staticmethod
+    def _no_tile(first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
+        if contraction_fusion.is_product(first) or contraction_fusion.is_product(second):
+            return contraction_fusion.reason_against(first, second)
+        return _no_room([*first.get_nodes(), *second.get_nodes()])
 
 
 def _no_common_axes(nodes: Sequence[Any]) -> str | None:
@@ -76,16 +83,11 @@ def _no_room(nodes: Sequence[Any]) -> str | None:
     if (2 * len(tensors) + _VALUES) * _ITEM_BYTES * _FEWEST_ELEMENTS <= room:
         return None  # nearly every pair returns here
     numel, reduction_numel = numels(nodes)
-    tile = plan_kernel(SIMDKernelFeatures(list(nodes), numel, reduction_numel), FILLED).tile
+    tile = plan_kernel(features_of(nodes), FILLED).tile
     elements = math.prod(tile.blocks.values())
     if elements >= min(_FEWEST_ELEMENTS, hint(numel) * hint(reduction_numel)):
         return None
     return f"{len(tensors)} tensors leave room for tiles of {elements} elements"
-
-
-def numels(nodes: Sequence[Any]) -> tuple[sympy.Expr, sympy.Expr]:
-    """Returns how many elements the pointwise loops of a kernel have, and its reductions."""
-    return max(nodes, key=lambda node: int(node.is_reduction())).group[1]
 
 
 def _ranges(node: Any) -> tuple[object, ...]:

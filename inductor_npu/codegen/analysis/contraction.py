@@ -1,0 +1,133 @@
+"""A kernel whose loops are a matrix product, and what is computed from it: the roles of its axes, and its tile.
+
+An axis that the left operand and the result have is one of *rows*; one that the right operand and the result have, of
+*columns*; one that all three have, of the *batch*; and one that only the operands have is *inner*: the product sums
+along it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from inductor_npu.codegen.analysis.axes import Axes, Axis
+from inductor_npu.codegen.analysis.trace import Symbols, Trace
+from inductor_npu.codegen.index.size_terms import hint
+from inductor_npu.target import NpuTarget
+from inductor_npu.tiling.cube import NoTileError, ProductSummary, ProductTile, plan_product
+from inductor_npu.tiling.plan import TilePlan
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The axes of a product by their roles, from the outermost inwards. The tile has several indices along one axis of
+    `rows`, of `columns` and of `inner`, the last of each.
+    """
+
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    batch: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A product, with the roles of its axes and its `tile`."""
+
+    roles: Roles
+    work: ProductSummary
+    tile: ProductTile
+
+    def blocks(self, tile: ProductTile) -> dict[str, int]:
+        """The blocks of `tile` by the prefixes of axes."""
+        rows, columns, inner = self.roles.rows[-1], self.roles.columns[-1], self.roles.inner[-1]
+        return {rows.prefix: tile.rows, inner.prefix: tile.inner, columns.prefix: tile.columns}
+
+    def with_blocks(self, blocks: Mapping[str, int]) -> Contraction:
+        """The same product with other blocks, by the prefixes of axes."""
+        rows, inner, columns = (blocks[axis] for axis in self.blocks(self.tile))
+        return replace(self, tile=ProductTile(rows, columns, inner))
+
+
+def _roles(traced: Trace, axes: Axes) -> Roles:
+    """The roles of the axes of a kernel that is a product."""
+    (product, *others) = traced.products
+    if any((other.left, other.right) != (product.left, product.right) for other in others):
+        raise NoTileError("products along different axes")
+    if any(access.address.nonlinear or access.indirect for access in traced.accesses):
+        raise NoTileError("an access that is not affine")
+
+    def among(symbols: Symbols, every: Sequence[Axis]) -> tuple[Axis, ...]:
+        return tuple(sorted((axis for axis in every if axis.symbol in symbols), key=lambda axis: hint(axis.length)))
+
+    rows = among(product.left - product.right, axes.pointwise)
+    columns = among(product.right - product.left, axes.pointwise)
+    inner = among(product.left & product.right, axes.reduction)
+    if not (rows and columns and inner) or len(inner) < len(axes.reduction):
+        raise NoTileError("an operand without rows or columns of its own")
+    batch = tuple(axis for axis in axes.pointwise if axis not in (*rows, *columns))
+    return Roles(rows, columns, inner, batch)
+
+
+def plan_contraction(traced: Trace, axes: Axes, chip: NpuTarget, share: float) -> tuple[Contraction, TilePlan]:
+    """Plans the tile of a product for `chip`; its vector values fill at most `share` of the Unified Buffer.
+
+    Raises NoTileError for loops that no tile of the cube cores covers, and for those from which the vector cores
+    compute too much: they are not fused (contraction_fusion.py).
+    """
+    roles = _roles(traced, axes)
+    row, column, inner = roles.rows[-1], roles.columns[-1], roles.inner[-1]
+    single = (*roles.rows[:-1], *roles.columns[:-1], *roles.batch)
+    vector = _vector_work(traced, axes)
+    work = ProductSummary(
+        rows=hint(row.length),
+        columns=hint(column.length),
+        inner=hint(math.prod(axis.length for axis in roles.inner)),
+        batch=hint(math.prod(axis.length for axis in single)),
+        item_size=traced.products[0].item_size,
+        result_bytes=sum(access.item_size for access in traced.accesses if access.is_store),
+        accumulators=len(traced.products),
+        vector_bytes=vector.bytes,
+        vector_passes=vector.passes,
+        vector_loads=vector.loads,
+    )
+    contraction = Contraction(roles, work, plan_product(work, chip, share))
+    first, last = (column, row) if _is_turned(traced, row, column) else (row, column)
+    order = (first.prefix, inner.prefix, last.prefix)
+    loops = tuple(axis.prefix for axis in axes.all if axis.is_reduction)
+    return contraction, TilePlan(order, contraction.blocks(contraction.tile), loops)
+
+
+def _is_turned(traced: Trace, row: Axis, column: Axis) -> bool:
+    """Whether the result is stored along its rows' axis: then its transpose is computed, since the accumulator is not
+    turned for nothing.
+    """
+    units = [access.unit_axis() for access in traced.accesses if access.is_store]
+    return units.count(row.symbol) > units.count(column.symbol)
+
+
+@dataclass(frozen=True)
+class _VectorWork:
+    """What the vector cores do for each element of the result: `bytes` that they hold at the worst moment, `passes`
+    over them, and bytes of `loads`. All are 0 where the accumulator is stored as it is, at most in another dtype.
+    """
+
+    bytes: int = 0
+    passes: int = 0
+    loads: int = 0
+
+
+def _vector_work(traced: Trace, axes: Axes) -> _VectorWork:
+    reduced = frozenset(axis.symbol for axis in axes.reduction)
+    every = frozenset(axis.symbol for axis in axes.pointwise)
+    passes = {along: count for (along, _), count in traced.operations.items() if not along & reduced}
+    if not passes:
+        return _VectorWork()
+    computed = max(
+        sum(count * size for (along, size), count in moment.items() if along == every) for moment in traced.live
+    )
+    loads = [access.item_size for access in traced.accesses if not access.is_store and access.axes == every]
+    # A loaded element of fewer bits is there beside the one that it is computed as.
+    narrow = max((size for size in loads if size < 4), default=0)
+    return _VectorWork(computed + narrow, passes.get(every, 0), sum(loads))

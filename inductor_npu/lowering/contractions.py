@@ -1,0 +1,227 @@
+"""Lowers matrix products on `npu` to loops: a contraction, which code generation makes a kernel of the cube cores.
+
+Inductor's IR has a sum of products as two operators: `ops.dot` of two loads, inside a reduction of type "dot"
+(torch/_inductor/kernel/mm.py, "native matmul"). Such loops are scheduled and fused as others are. A vector times a
+matrix is a sum on the vector cores. What the chip's cores do not take, and what `config.templates` leaves to the
+library, keeps Inductor's own lowering, which calls the operator.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import sympy
+import torch
+from torch._inductor import ir, lowering
+from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.virtualized import V, ops
+
+from inductor_npu import config, providers
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.tiling import cube
+
+_DEVICE = "npu"
+_aten = torch.ops.aten
+
+# Loads the element at an index, in each dimension of a tensor.
+_Loader = Callable[[Sequence[sympy.Expr]], Any]
+
+
+def register() -> None:
+    """Takes the place of Inductor's lowerings of matrix products, for tensors on `npu`."""
+    for operator, lower in (
+        (_aten.mm, _mm),
+        (_aten.bmm, _bmm),
+        (_aten.addmm, _addmm),
+        (_aten.baddbmm, _baddbmm),
+        (_aten._int_mm, _int_mm),
+    ):
+        original = lowering.lowerings[operator.default]
+        lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(_or_else(original, lower))
+
+
+def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
+    """`lower`, which returns None for what it does not take; then `original`."""
+
+    @functools.wraps(original)
+    def chosen(*args: Any, **options: Any) -> Any:
+        result = None
+        if any(isinstance(arg, ir.IRNode) and ir.get_device_type(arg) == _DEVICE for arg in args):
+            result = lower(*args, **options)
+        return original(*args, **options) if result is None else result
+
+    return chosen
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+
+
+def _mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
+    return _product(left, right)
+
+
+_bmm = _mm
+
+
+def _int_mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
+    return _product(left, right, torch.int32)
+
+
+def _addmm(
+    added: ir.TensorBox,
+    left: ir.TensorBox,
+    right: ir.TensorBox,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    layout: Any = None,
+) -> ir.TensorBox | None:
+    # The sum is rounded once, as in eager, also where it is a kernel of its own.
+    product = _product(left, right, torch.float32)
+    return None if product is None else _scaled_sum(added, product, left.get_dtype(), beta, alpha)
+
+
+_baddbmm = _addmm
+
+
+def _scaled_sum(
+    added: ir.TensorBox, product: ir.TensorBox, dtype: torch.dtype, beta: float, alpha: float
+) -> ir.TensorBox:
+    """`beta * added + alpha * product` in `dtype`; what is scaled by 0 is not read, as in eager, not even its NaNs."""
+
+    def scaled(value: Any, by: float) -> Any:
+        return value if by == 1 else ops.mul(value, ops.constant(by, torch.float32))
+
+    load_product = product.make_loader()
+    load_added = lowering.expand(added, product.get_size()).make_loader() if beta != 0 else None
+
+    def of(index: Sequence[sympy.Expr]) -> Any:
+        result = scaled(load_product(index), alpha)
+        return result if load_added is None else ops.add(scaled(load_added(index), beta), result)
+
+    return ir.Pointwise.create(device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size())
+
+
+# -- a product --------------------------------------------------------------------------------------------------------
+
+
+def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None = None) -> ir.TensorBox | None:
+    """`left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands; None
+    where the library computes it.
+    """
+    dtypes = (left.get_dtype(), right.get_dtype())
+    if config.templates == "none" or cube.why_library(dtypes, providers.current_target()) is not None:
+        return None
+    result = result or left.get_dtype()
+    sizes = (left.get_size()[-2], left.get_size()[-1], right.get_size()[-1])
+    if V.graph.sizevars.statically_known_equals(sizes[1], 0):
+        shape = [*left.get_size()[:-1], sizes[2]]
+        return lowering.full(shape, 0, dtype=result, device=left.get_device())
+    if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
+        return _reduction(left, right, _products(_loader(left), _loader(right)), "dot", result)
+    return _sum(left, right, result) if left.get_dtype().is_floating_point else None
+
+
+def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:
+    """The products whose sum along the reduced axis is an element of the result."""
+
+    def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
+        *outer, row, column = index
+        return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
+
+    return of
+
+
+def _sum(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> ir.TensorBox:
+    """The product as a sum of products in float32, for an operand of one row or column: each element of the other is
+    read once, which is all the work. What computes that other operand can be fused.
+    """
+    for operand, repeats in ((left, right.get_size()[-1]), (right, left.get_size()[-2])):
+        if not V.graph.sizevars.statically_known_equals(repeats, 1):
+            operand.realize()
+    load_left, load_right = left.make_loader(), right.make_loader()
+
+    def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
+        *outer, row, column = index
+        factors = load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column])
+        return ops.mul(*(ops.to_dtype(factor, torch.float32) for factor in factors))
+
+    return _reduction(left, right, of, "sum", result)
+
+
+def _reduction(
+    left: ir.IRNode, right: ir.IRNode, of: Callable[..., Any], kind: ir.ReductionType, result: torch.dtype
+) -> ir.TensorBox:
+    """`of` the indices of the result and the index of the sum, summed."""
+    *batch, rows, inner = left.get_size()
+    made = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=result,
+        src_dtype=left.get_dtype() if kind == "dot" else torch.float32,
+        inner_fn=of,
+        ranges=[*batch, rows, right.get_size()[-1]],
+        reduction_ranges=[inner],
+        reduction_type=kind,
+    )
+    made.realize()
+    return made
+
+
+# -- operands ---------------------------------------------------------------------------------------------------------
+
+
+def _loader(operand: ir.TensorBox) -> _Loader:
+    """Loads elements of `operand` from memory: where it is, if the cube cores can read it there, else from a copy."""
+    loader = operand.make_loader()
+    if _is_readable(loader, operand.get_size()):
+        return loader
+    placed = ir.ExternKernel.realize_input(operand)
+    ir.as_storage_and_layout(placed, freeze=True)
+    is_whole = placed.get_dtype() == V.graph.get_dtype(placed.get_name())
+    if is_whole and _is_readable(_from_memory(placed), placed.get_size()):
+        return _from_memory(placed)
+    copy = ir.ExternKernel.copy_input(placed)
+    ir.as_storage_and_layout(copy, freeze=True)
+    return _from_memory(copy)
+
+
+def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
+    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps."""
+    indices = [sympy.Symbol(f"i{place}", integer=True, nonnegative=True) for place in range(len(size))]
+    taken = _Address()
+    with V.set_ops_handler(taken), patch.object(ir.FlexibleLayout, "allow_indexing", True):
+        loader(indices)
+    if taken.index is None or taken.computes:
+        return False
+    ranges = dict(zip(indices, size, strict=True))
+    address = affine(V.graph.sizevars.simplify_with_ranges(taken.index, ranges), indices[-2:])
+    strides = [address.strides.get(index, sympy.S.Zero) for index in indices[-2:]]
+    known = V.graph.sizevars.statically_known_equals
+    return (
+        not address.nonlinear
+        and any(known(stride, 1) for stride in strides)
+        and not any(known(stride, 0) for stride in strides)
+    )
+
+
+class _Address(DefaultHandler):
+    """Takes down at which index a function loads an element, and whether it `computes` something."""
+
+    index: sympy.Expr | None = None
+    computes = False
+
+    def load(self, name: str, index: sympy.Expr) -> None:
+        self.computes = self.computes or self.index is not None
+        self.index = sympy.sympify(index)
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.computes = True
+
+
+def _from_memory(operand: ir.IRNode) -> _Loader:
+    """Loads elements of `operand`, which is in memory; Inductor's own loader may compute them again instead."""
+    name, address = operand.get_name(), operand.get_layout().make_indexer()
+    return lambda index: ops.load(name, address(index))
