@@ -100,7 +100,7 @@ def _scaled_sum(
 
     def of(index: Sequence[sympy.Expr]) -> Any:
         result = scaled(load_product(index), alpha)
-        return result if load_added is None else ops.add(scaled(load_added(index), beta), result)
+        return result if load_added is None else scaled(load_added(index), beta) + result
 
     return ir.Pointwise.create(device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size())
 

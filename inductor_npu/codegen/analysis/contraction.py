@@ -39,6 +39,13 @@ class Contraction:
     work: ProductSummary
     tile: ProductTile
 
+    @property
+    def shared_rows(self) -> str | None:
+        """The prefix of the axis along which the two vector cores share a tile; None if they have nothing to do.
+        Ascend's compiler lets both compute the whole tile where a store has no mask along it.
+        """
+        return self.roles.rows[-1].prefix if self.work.is_mixed else None
+
     def blocks(self, tile: ProductTile) -> dict[str, int]:
         """The blocks of `tile` by the prefixes of axes."""
         rows, columns, inner = self.roles.rows[-1], self.roles.columns[-1], self.roles.inner[-1]
