@@ -36,7 +36,7 @@ def product(rows: int, columns: int, inner: int, item_size: int = 2, **more: int
 def test_large_products_fill_l0c_and_l1_twice(item_size: int, tile: ProductTile) -> None:
     work = product(2048, 2048, 2048, item_size)
     assert plan_product(work, CHIP, 0.8) == tile
-    assert cube.l0c_bytes(work, tile) == CHIP.l0c
+    assert cube.l0c_bytes(work, tile, CHIP) == CHIP.l0c
     assert cube.l1_bytes(work, tile, CHIP) == 192 * 1024
 
 
@@ -50,7 +50,7 @@ def test_small_products_are_cut_for_all_cores() -> None:
 
 
 def test_vector_values_make_the_tile_smaller() -> None:
-    large, small = (plan_product(product(2048, 2048, 2048, vector_bytes=size), CHIP, 0.8) for size in (8, 24))
+    large, small = (plan_product(product(2048, 2048, 2048, vector_bytes=size), CHIP, 0.8) for size in (4, 24))
     assert small.rows * small.columns < large.rows * large.columns
 
 
@@ -68,26 +68,32 @@ def test_every_candidate_fits(
 ) -> None:
     work = product(rows, columns, inner, item_size, vector_bytes=vector_bytes, accumulators=accumulators)
     for tile in candidates(work, CHIP, 0.8):
-        assert cube.l0c_bytes(work, tile) <= CHIP.l0c
+        assert cube.l0c_bytes(work, tile, CHIP) <= CHIP.l0c
         assert 2 * cube.l1_bytes(work, tile, CHIP) <= CHIP.l1
-        assert cube.vector_bytes(work, tile) <= 0.8 * CHIP.unified_buffer
+        assert cube.vector_bytes(work, tile, CHIP) <= 0.8 * CHIP.unified_buffer
         assert tile.inner * item_size >= CHIP.burst_bytes
 
 
 @given(sizes, sizes, sizes)
-def test_the_default_takes_the_fewest_cycles(rows: int, columns: int, inner: int) -> None:
+def test_the_default_takes_about_the_fewest_cycles_and_then_moves_the_fewest_bytes(
+    rows: int, columns: int, inner: int
+) -> None:
     work = product(rows, columns, inner)
-    best, *others = candidates(work, CHIP, 0.8)
-    assert all(cost(work, best, CHIP).cycles <= cost(work, other, CHIP).cycles for other in others)
+    best, *others = (cost(work, tile, CHIP) for tile in candidates(work, CHIP, 0.8))
+    for other in others:
+        assert best.cycles <= 1.15 * other.cycles
+        assert best.bytes_moved <= other.bytes_moved or other.cycles > best.cycles / 1.15
 
 
 def test_cycles_are_those_of_ascends_compiler() -> None:
-    """2048 cubed in float16, as its final code was counted: operands bound, the cube has half of that to do."""
+    """2048 cubed in float16, as its final code was counted; the operands are in L2 when they are read again."""
     work = product(2048, 2048, 2048)
-    estimated = cost(work, ProductTile(128, 256, 256), CHIP)
-    assert estimated.mte2 == pytest.approx(248_000, rel=0.02)
+    tile = ProductTile(128, 256, 256)
+    estimated = cost(work, tile, CHIP)
     assert estimated.cube == pytest.approx(115_000, rel=0.02)
     assert estimated.fixpipe == pytest.approx(10_000, rel=0.05)
+    assert estimated.cycles == pytest.approx(134_000, rel=0.1)
+    assert cost(work, tile, replace(CHIP, l2=0)).mte2 == pytest.approx(248_000, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class KernelPlan:
     def filled(self) -> int:
         """Bytes of the Unified Buffer that a tile is estimated to fill."""
         if self.contraction is not None:
-            return cube.vector_bytes(self.contraction.work, self.contraction.tile)
+            return cube.vector_bytes(self.contraction.work, self.contraction.tile, providers.current_target())
         return footprint(self.tile.blocks, self.work)
 
     @cached_property
