@@ -239,8 +239,10 @@ def summarise(console: Console, kernels: Sequence[Kernel]) -> None:
         for name in sorted({key(kernel) for kernel in kernels if kernel.trials}):
             own = [kernel for kernel in kernels if key(kernel) == name and kernel.trials]
             ratios = sorted(ratio for kernel in own if (ratio := _ratio(kernel)) is not None)
-            spread = [ratios[int(0.05 * len(ratios))], statistics.median(ratios), ratios[int(0.95 * len(ratios))]]
-            numbers = [f"{ratio:.2f}" for ratio in spread] if ratios else ["", "", ""]
+            numbers = ["", "", ""]
+            if ratios:
+                spread = [ratios[int(0.05 * len(ratios))], statistics.median(ratios), ratios[int(0.95 * len(ratios))]]
+                numbers = [f"{ratio:.2f}" for ratio in spread]
             table.add_row(name, str(len(own)), str(sum(len(k.trials) for k in own)), f"{agreement(own):.1%}", *numbers)
         console.print(table)
     worst = sorted(

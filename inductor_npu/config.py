@@ -31,8 +31,8 @@ tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")
 # their own order. What a graph does not compile without runs in any case.
 graph_passes: str = Config(default="all", env_name_default="INDUCTOR_NPU_GRAPH_PASSES")
 
-# Which matrix products are kernels of the cube cores, and which call the library (docs/cube.md): auto, where a kernel is
-# estimated, or on the embedded NPU known, to be faster; all; or none.
+# Which matrix products are kernels of ours, and which call the library (docs/cube.md): auto, where a kernel is faster,
+# by the cost model or on the embedded NPU by measured times; all; or none.
 templates: str = Config(default="auto", env_name_default="INDUCTOR_NPU_TEMPLATES")
 
 # Accuracy mode (docs/accuracy-mode.md): each kernel runs beside its operators in eager, and the first that differs is

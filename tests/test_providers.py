@@ -89,7 +89,7 @@ def test_on_ascend_no_mode_changes_kernels_and_nobody_observes() -> None:
 
 def test_launches_are_observed_while_somebody_does() -> None:
     assert not providers.is_observed()
-    with observer.observe(lambda source, grid, arguments, launch: launch()):
+    with observer.observe(lambda source, options, grid, arguments, launch: launch()):
         assert providers.is_observed()
 
 

@@ -41,6 +41,10 @@ accurate ones. Values beyond the range of fp8:
 | e4m3fn | the largest number | the largest number (NaN before torch 2.13) |
 | fnuz types | refused | NaN; eager operators run these loops |
 
+Products of tiles (`tl.dot`) sum in float32, int8 ones in int32, exactly. Products of two 16-bit or 8-bit floats are
+exact. Of bf16 on hosts with AVX512-BF16, denormal operands count as zero and denormal sums become zero, as in PyTorch's
+products on such a CPU, which use the same instruction; elsewhere, and for other types, denormals are kept.
+
 | function | f32, ulp | how | f64, ulp | how |
 |---|---|---|---|---|
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ class KernelSource:
     `text` is a Python module on its own: imports, the helper functions that the kernel calls, the `@triton.jit`
     function called `name`. `signature` gives each run-time argument, in the kernel's order, its Triton type (`*fp32`,
     `i32`); `constants` each `tl.constexpr` argument, and each argument specialised on a value, that value (a
-    `tl.dtype` as its name, "tl.float32"); `divisible` the arguments that are known multiples of 16.
+    `tl.dtype` as its name, "tl.float32"); `divisible` the arguments that are known multiples of 16; `options` what its
+    launch asks of Ascend's compiler (fields of triton-ascend's `NPUOptions`).
     """
 
     name: str
@@ -30,11 +31,15 @@ class KernelSource:
     signature: dict[str, str]
     constants: dict[str, Constant]
     divisible: tuple[str, ...] = ()
+    options: dict[str, Constant] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """Hash of all that decides the compiled kernel, the compiler itself excepted."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
+        data = asdict(self)
+        if not self.options:  # so that a kernel without options has the key that it had before there were any
+            del data["options"]
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

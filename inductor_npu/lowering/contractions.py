@@ -1,9 +1,9 @@
 """Lowers matrix products on `npu` to loops: a contraction, which code generation makes a kernel of the cube cores.
 
 Inductor's IR has a sum of products as two operators: `ops.dot` of two loads, inside a reduction of type "dot"
-(torch/_inductor/kernel/mm.py, "native matmul"). Such loops are scheduled and fused as others are. What the chip's cube
-cores do not take, and what `config.templates` leaves to the library, keeps Inductor's own lowering, which calls the
-operator.
+(torch/_inductor/kernel/mm.py, "native matmul"). Such loops are scheduled and fused as others are. A vector times a
+matrix is a sum on the vector cores. What the chip's cores do not take, and what `config.templates` leaves to the
+library, keeps Inductor's own lowering, which calls the operator.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import sympy
 import torch
 from torch._inductor import ir, lowering
+from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu import config, providers
-from inductor_npu.target import NpuTarget
+from inductor_npu.codegen.index.affine import affine
+from inductor_npu.tiling import cube
 
 _DEVICE = "npu"
 _aten = torch.ops.aten
 
-# Operands of products, by what a chip's `float_types` call them.
-_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+# Loads the element at an index, in each dimension of a tensor.
+_Loader = Callable[[Sequence[sympy.Expr]], Any]
 
 
 def register() -> None:
@@ -97,11 +100,9 @@ def _scaled_sum(
 
     def of(index: Sequence[sympy.Expr]) -> Any:
         result = scaled(load_product(index), alpha)
-        return result if load_added is None else ops.add(scaled(load_added(index), beta), result)
+        return result if load_added is None else scaled(load_added(index), beta) + result
 
-    return ir.Pointwise.create(
-        device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size()
-    )
+    return ir.Pointwise.create(device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size())
 
 
 # -- a product --------------------------------------------------------------------------------------------------------
@@ -111,58 +112,116 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
     """`left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands; None
     where the library computes it.
     """
-    if not _takes(left, right, providers.current_target()):
+    dtypes = (left.get_dtype(), right.get_dtype())
+    if config.templates == "none" or cube.why_library(dtypes, providers.current_target()) is not None:
         return None
-    left, right = _readable(left), _readable(right)
-    *batch, rows, inner = left.get_size()
-    columns = right.get_size()[-1]
-    load_left, load_right = _loader(left), _loader(right)
+    result = result or left.get_dtype()
+    sizes = (left.get_size()[-2], left.get_size()[-1], right.get_size()[-1])
+    if V.graph.sizevars.statically_known_equals(sizes[1], 0):
+        shape = [*left.get_size()[:-1], sizes[2]]
+        return lowering.full(shape, 0, dtype=result, device=left.get_device())
+    if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
+        return _reduction(left, right, _products(_loader(left), _loader(right)), "dot", result)
+    return _sum(left, right, result) if left.get_dtype().is_floating_point else None
+
+
+def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:
+    """The products whose sum along the reduced axis is an element of the result."""
 
     def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
         *outer, row, column = index
         return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
 
+    return of
+
+
+def _sum(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> ir.TensorBox:
+    """The product as a sum of products in float32, for an operand of one row or column: each element of the other is
+    read once, which is all the work. What computes that other operand can be fused.
+    """
+    for operand, repeats in ((left, right.get_size()[-1]), (right, left.get_size()[-2])):
+        if not V.graph.sizevars.statically_known_equals(repeats, 1):
+            operand.realize()
+    load_left, load_right = left.make_loader(), right.make_loader()
+
+    def of(index: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]) -> Any:
+        *outer, row, column = index
+        factors = load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column])
+        return ops.mul(*(ops.to_dtype(factor, torch.float32) for factor in factors))
+
+    return _reduction(left, right, of, "sum", result)
+
+
+def _reduction(
+    left: ir.IRNode, right: ir.IRNode, of: Callable[..., Any], kind: ir.ReductionType, result: torch.dtype
+) -> ir.TensorBox:
+    """`of` the indices of the result and the index of the sum, summed."""
+    *batch, rows, inner = left.get_size()
     made = ir.Reduction.create(
         device=left.get_device(),
-        dst_dtype=result or left.get_dtype(),
-        src_dtype=left.get_dtype(),
+        dst_dtype=result,
+        src_dtype=left.get_dtype() if kind == "dot" else torch.float32,
         inner_fn=of,
-        ranges=[*batch, rows, columns],
+        ranges=[*batch, rows, right.get_size()[-1]],
         reduction_ranges=[inner],
-        reduction_type="dot",
+        reduction_type=kind,
     )
     made.realize()
     return made
 
 
-def _takes(left: ir.TensorBox, right: ir.TensorBox, chip: NpuTarget) -> bool:
-    """Whether a kernel of ours computes the product of these operands on `chip`."""
-    if config.templates == "none" or not chip.cube_cores or left.get_dtype() != right.get_dtype():
-        return False
-    dtype = left.get_dtype()
-    if dtype != torch.int8 and _FLOATS.get(dtype) not in chip.float_types:
-        return False
-    sizes = [left.get_size()[-2], left.get_size()[-1], right.get_size()[-1]]
-    # A product with one row or column reads each element of a matrix once: a sum on the vector cores, or the library.
-    return not any(V.graph.sizevars.statically_known_leq(size, 1) for size in sizes)
+# -- operands ---------------------------------------------------------------------------------------------------------
 
 
-def _readable(operand: ir.IRNode) -> ir.IRNode:
-    """`operand` in memory, contiguous along its rows or its columns: the cube cores read nothing else."""
-    operand = ir.ExternKernel.realize_input(operand)
-    ir.as_storage_and_layout(operand, freeze=True)
-    *_, row, column = operand.get_stride()
-    known = V.graph.sizevars.statically_known_equals
-    is_contiguous = any(known(stride, 1) for stride in (row, column))
-    is_in_memory = operand.get_dtype() == V.graph.get_dtype(operand.get_name())
-    if is_contiguous and is_in_memory and not any(known(stride, 0) for stride in (row, column)):
-        return operand
-    copy = ir.ExternKernel.copy_input(operand)
+def _loader(operand: ir.TensorBox) -> _Loader:
+    """Loads elements of `operand` from memory: where it is, if the cube cores can read it there, else from a copy."""
+    loader = operand.make_loader()
+    if _is_readable(loader, operand.get_size()):
+        return loader
+    placed = ir.ExternKernel.realize_input(operand)
+    ir.as_storage_and_layout(placed, freeze=True)
+    is_whole = placed.get_dtype() == V.graph.get_dtype(placed.get_name())
+    if is_whole and _is_readable(_from_memory(placed), placed.get_size()):
+        return _from_memory(placed)
+    copy = ir.ExternKernel.copy_input(placed)
     ir.as_storage_and_layout(copy, freeze=True)
-    return copy
+    return _from_memory(copy)
 
 
-def _loader(operand: ir.IRNode) -> Callable[[Sequence[sympy.Expr]], Any]:
+def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
+    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps."""
+    indices = [sympy.Symbol(f"i{place}", integer=True, nonnegative=True) for place in range(len(size))]
+    taken = _Address()
+    with V.set_ops_handler(taken), patch.object(ir.FlexibleLayout, "allow_indexing", True):
+        loader(indices)
+    if taken.index is None or taken.computes:
+        return False
+    ranges = dict(zip(indices, size, strict=True))
+    address = affine(V.graph.sizevars.simplify_with_ranges(taken.index, ranges), indices[-2:])
+    strides = [address.strides.get(index, sympy.S.Zero) for index in indices[-2:]]
+    known = V.graph.sizevars.statically_known_equals
+    return (
+        not address.nonlinear
+        and any(known(stride, 1) for stride in strides)
+        and not any(known(stride, 0) for stride in strides)
+    )
+
+
+class _Address(DefaultHandler):
+    """Takes down at which index a function loads an element, and whether it `computes` something."""
+
+    index: sympy.Expr | None = None
+    computes = False
+
+    def load(self, name: str, index: sympy.Expr) -> None:
+        self.computes = self.computes or self.index is not None
+        self.index = sympy.sympify(index)
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.computes = True
+
+
+def _from_memory(operand: ir.IRNode) -> _Loader:
     """Loads elements of `operand`, which is in memory; Inductor's own loader may compute them again instead."""
     name, address = operand.get_name(), operand.get_layout().make_indexer()
     return lambda index: ops.load(name, address(index))

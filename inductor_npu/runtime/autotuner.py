@@ -50,12 +50,24 @@ class NpuAutotuner(stock.CachingAutotuner):
         if self.fn.fn is None:
             self.fn = self._reload_kernel().fn
 
-    def _create_compile_options(self, cfg: Config, compile_meta: dict[str, Any]) -> dict[str, Any]:
-        """Adds what Inductor promises of its own kernels: a tensor that is written is one argument, unless it is
-        named as mutated through others; kernels that write to it run one after the other. Torch versions without this
-        method compile without the promise.
+    def _create_compile_meta(self, cfg: Config) -> dict[str, Any]:
+        """Leaves out the keywords of a configuration that are no arguments of the kernel: options of the compiler.
+        Torch versions without this method refuse such keywords.
         """
-        options = super()._create_compile_options(cfg, compile_meta)
+        meta = super()._create_compile_meta(cfg)
+        options = self._options_of(cfg)
+        meta["constants"] = {name: value for name, value in meta["constants"].items() if name not in options}
+        return meta
+
+    def _options_of(self, cfg: Config) -> dict[str, Any]:
+        return {name: value for name, value in cfg.kwargs.items() if name not in self.fn.arg_names}
+
+    def _create_compile_options(self, cfg: Config, compile_meta: dict[str, Any]) -> dict[str, Any]:
+        """Adds what a configuration asks of the compiler, and what Inductor promises of its own kernels: a tensor that
+        is written is one argument, unless it is named as mutated through others; kernels that write to it run one
+        after the other. Torch versions without this method compile without the promise.
+        """
+        options = {**super()._create_compile_options(cfg, compile_meta), **self._options_of(cfg)}
         mutated = self.inductor_meta.get("mutated_arg_names", ())
         options["distinct_arguments"] = not self.custom_kernel and all(n.startswith("in_out_ptr") for n in mutated)
         options["exclusive"] = not self.custom_kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KIB = 1024
+MIB = 1024**2
 GIB = 1024**3
 
 # Of the 910B3: 1.6e12 bytes a second, by 40 vector cores of 1.8 GHz.
@@ -22,11 +23,19 @@ class NpuTarget:
     `vector_bytes` what one vector instruction takes, a comparison included. Both, and `max_grid`, are what Ascend's
     documentation says of the 910B.
 
+    The cube core multiplies fractals of `fractal_rows` rows of `fractal_bytes` bytes (cube_m_size, cube_n_size and
+    cube_k_size in CANN's platform_config): operands are in whole fractals in L1, accumulators in squares of
+    `fractal_rows`. `bias_table`, the bytes of a row of bias that a product may start from, and `l2`, the cache between
+    memory and all cores, are those of the Atlas A2 in Ascend's catlass (arch.hpp).
+
     The rest are the numbers of the cost model and of the planner, with what they come from (docs/ascend.md, "Cost
     model"): `clock` is cube_freq in CANN's platform_config of the 910B; `scalar_access_cycles` is one element that the
     scalar core reads or writes in memory; `transfer_cycles` and `instruction_cycles` are what it takes to start a
-    transfer and a vector instruction, `launch_cycles` a kernel (chosen: no source says them). `few_comparisons` single comparisons cost no more
-    than reading a kernel's argument. `smallest_tile`, in elements, is the least that is worth a program of its own.
+    transfer and a vector instruction, `launch_cycles` a kernel (chosen: no source says them). `l2_to_memory` is the
+    bandwidth of L2 relative to that of memory (l2BW and hbmBW of Ascend's boost-comm: an assumption); `l1_to_l0a_bytes`
+    and `l1_to_l0b_bytes` are bytes a cycle (l1_to_l0_a_rate and l1_to_l0_b_rate in CANN's platform_config of other
+    chips: an assumption). `few_comparisons` single comparisons cost no more than reading a kernel's argument.
+    `smallest_tile`, in elements, is the least that is worth a program of its own.
     """
 
     name: str
@@ -37,16 +46,23 @@ class NpuTarget:
     l0a: int
     l0b: int
     l0c: int
+    l2: int = 192 * MIB
+    bias_table: int = 1024
     memory: int | None = None
     memory_bandwidth: float | None = None
     burst_bytes: int = 32
     max_grid: int = 65535
     vector_bytes: int = 256
+    fractal_rows: int = 16
+    fractal_bytes: int = 32
     clock: float = 1.8e9
     scalar_access_cycles: int = 64
     transfer_cycles: int = 16
     instruction_cycles: int = 4
     launch_cycles: int = 5400
+    l2_to_memory: float = 5.0
+    l1_to_l0a_bytes: int = 512
+    l1_to_l0b_bytes: int = 256
     few_comparisons: int = 8
     smallest_tile: int = 1024
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")
@@ -66,6 +82,11 @@ class NpuTarget:
         if self.memory_bandwidth is None:
             return _DEVICE_BYTES_PER_CYCLE
         return self.memory_bandwidth / (self.vector_cores * self.clock)
+
+    @property
+    def vector_cores_per_cube(self) -> int:
+        """Vector cores that work beside one cube core; 0 without a matrix unit."""
+        return self.vector_cores // self.cube_cores if self.cube_cores else 0
 
     @property
     def indirect_access_cycles(self) -> int:

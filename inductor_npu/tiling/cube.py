@@ -9,17 +9,36 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import torch
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
 
-# The side of the smallest square that the matrix unit multiplies; blocks on chip are padded to it.
-_SIDE = 16
 _ACCUMULATOR_BYTES = 4
 _LONGEST_SIDE = 512
+
+# Estimates that differ by less count as equal: the bandwidth of L2 is an assumption.
+_ABOUT = 1.15
+
+
+# Operands of products, by what a chip's `float_types` call them.
+_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+
+
+def why_library(dtypes: Iterable[torch.dtype], chip: NpuTarget) -> str | None:
+    """Returns why no kernel for `chip` multiplies matrices of these `dtypes`; None if one does."""
+    if not chip.cube_cores:
+        return f"{chip.name} has no cube cores"
+    different = sorted({*dtypes}, key=str)
+    if len(different) > 1:
+        return f"operands of {' and '.join(map(str, different))}"
+    (dtype,) = different
+    if dtype == torch.int8 or _FLOATS.get(dtype) in chip.float_types:
+        return None
+    return f"the cube cores do not multiply {dtype}"
 
 
 class NoTileError(Exception):
@@ -67,47 +86,50 @@ def _up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 
 
-def l0c_bytes(work: ProductSummary, tile: ProductTile) -> int:
+def l0c_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """Bytes of L0C that the accumulators of a tile take."""
-    return work.accumulators * _up(tile.rows, _SIDE) * _up(tile.columns, _SIDE) * _ACCUMULATOR_BYTES
+    side = chip.fractal_rows
+    return work.accumulators * _up(tile.rows, side) * _up(tile.columns, side) * _ACCUMULATOR_BYTES
 
 
 def l1_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """Bytes of L1 that the operands of one step take, in one buffer each."""
-    items = chip.burst_bytes // work.item_size
-    left = _up(tile.rows, _SIDE) * _up(tile.inner, items)
-    right = _up(tile.inner, _SIDE) * _up(tile.columns, items) * work.accumulators
+    side, items = chip.fractal_rows, chip.fractal_bytes // work.item_size
+    left = _up(tile.rows, side) * _up(tile.inner, items)
+    right = _up(tile.inner, side) * _up(tile.columns, items) * work.accumulators
     return (left + right) * work.item_size
 
 
-def vector_bytes(work: ProductSummary, tile: ProductTile) -> int:
-    """Bytes of the Unified Buffer of each of the two vector cores that finish a tile: each takes half of its rows."""
-    return -(-tile.rows // 2) * tile.columns * work.vector_bytes
+def vector_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
+    """Bytes of the Unified Buffer of each of the vector cores that finish a tile: they share its rows."""
+    return -(-tile.rows // chip.vector_cores_per_cube) * tile.columns * work.vector_bytes
 
 
 def parts(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """In how many parts one step moves from L1 to L0: while one is multiplied, the next moves."""
-    in_l0 = chip.l0a // 2 // (max(tile.rows, tile.columns) * work.item_size) // _SIDE * _SIDE
-    return -(-tile.inner // max(in_l0, _SIDE))
+    side = chip.fractal_rows
+    in_l0 = chip.l0a // 2 // (max(tile.rows, tile.columns) * work.item_size) // side * side
+    return -(-tile.inner // max(in_l0, side))
 
 
 def fits(work: ProductSummary, tile: ProductTile, chip: NpuTarget, share: float) -> bool:
-    """Whether a tile fits the chip, with two buffers in L1; its vector values may fill `share` of the Unified Buffer."""
+    """Whether a tile fits, with two buffers in L1; its vector values may fill `share` of the Unified Buffer."""
     return (
-        l0c_bytes(work, tile) <= chip.l0c
+        l0c_bytes(work, tile, chip) <= chip.l0c
         and 2 * l1_bytes(work, tile, chip) <= chip.l1
-        and vector_bytes(work, tile) <= chip.unified_buffer * share
+        and vector_bytes(work, tile, chip) <= chip.unified_buffer * share
     )
 
 
 @dataclass(frozen=True)
 class ProductCost:
-    """Cycles of the busiest cube core and of each of its vector cores: `mte2` loads operands, `cube` multiplies,
-    `fixpipe` stores accumulators; `vector` computes from them, and `transfers` loads and stores there. `fill`: the first
-    load and what follows the last product. `bytes_moved` is in bytes, over all cores.
+    """Cycles of the busiest cube core and of each of its vector cores: `mte2` loads operands to L1, `mte1` to L0,
+    `cube` multiplies, `fixpipe` stores accumulators; `vector` computes from them, and `transfers` loads and stores
+    there. `fill`: the first load and what follows the last product. `bytes_moved` is in bytes, over all cores.
     """
 
     mte2: float
+    mte1: float
     cube: float
     fixpipe: float
     vector: float
@@ -118,43 +140,52 @@ class ProductCost:
     @property
     def cycles(self) -> float:
         """Cycles from the first load to the last store. While the vector cores finish a tile, their cube core has begun
-        the next.
+        the next; it does not multiply while it stores its only accumulator.
         """
-        return max(self.mte2, self.cube + self.fixpipe, self.vector, self.transfers) + self.fill
+        return max(self.mte2, self.mte1, self.cube + self.fixpipe, self.vector, self.transfers) + self.fill
 
 
 def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCost:
-    """Returns the estimated cost of the product with this tile. The accumulator is not doubled: its core does not
-    multiply while it is stored.
-    """
+    """Returns the estimated cost of the product with this tile."""
     tiles = -(-work.rows // tile.rows) * -(-work.columns // tile.columns) * work.batch
     waves = -(-tiles // chip.cube_cores)
     rows, columns = min(tile.rows, work.rows), min(tile.columns, work.columns)
-    rate = 2 * chip.device_bytes_per_cycle  # of a cube core: there are half as many
-    moved = (rows + columns * work.accumulators) * work.inner * work.item_size
-    inner = _up(work.inner, chip.burst_bytes // work.item_size)
-    squares = _up(rows, _SIDE) // _SIDE * (_up(columns, _SIDE) // _SIDE)
-    cube = work.accumulators * squares * inner * work.item_size / chip.burst_bytes
-    if parts(work, tile, chip) < 2:
-        cube *= 2  # what moves to L0 moves before it is multiplied
+    left, right = (side * work.inner * work.item_size for side in (rows, columns * work.accumulators))
     elements = rows * columns
     stored = elements * (work.accumulators * _ACCUMULATOR_BYTES if work.is_mixed else work.result_bytes)
     steps = -(-work.inner // tile.inner)
-    mte2 = moved / rate + 2 * steps * chip.transfer_cycles
+    rate = chip.vector_cores_per_cube * chip.device_bytes_per_cycle
+    moved = tiles * (left + right)
+    mte2 = (left + right) * _from_memory(work, moved, chip) / rate + 2 * steps * chip.transfer_cycles
+    mte1 = left / chip.l1_to_l0a_bytes + right / chip.l1_to_l0b_bytes
+    cube = _fractals(work, rows, columns, chip)
+    if parts(work, tile, chip) < 2:
+        cube += mte1  # what moves to L0 moves before it is multiplied
     vector = transferred = 0.0
     if work.is_mixed:
-        vector = work.vector_passes * (elements / 2 * 4 / chip.vector_bytes + chip.instruction_cycles)
+        shared = elements / chip.vector_cores_per_cube
+        vector = work.vector_passes * (shared * _ACCUMULATOR_BYTES / chip.vector_bytes + chip.instruction_cycles)
         transferred = elements * (work.accumulators * _ACCUMULATOR_BYTES + work.vector_loads + work.result_bytes)
     fill = mte2 / steps + stored / rate + vector + transferred / rate
-    return ProductCost(
-        mte2=waves * mte2,
-        cube=waves * cube,
-        fixpipe=waves * stored / rate,
-        vector=waves * vector,
-        transfers=waves * transferred / rate,
-        fill=fill,
-        bytes_moved=tiles * (moved + stored + transferred),
-    )
+    of_core = (waves * cycles for cycles in (mte2, mte1, cube, stored / rate, vector, transferred / rate))
+    return ProductCost(*of_core, fill=fill, bytes_moved=moved + tiles * (stored + transferred))
+
+
+def _fractals(work: ProductSummary, rows: int, columns: int, chip: NpuTarget) -> float:
+    """Cycles that the cube core multiplies for a tile: one for each pair of fractals."""
+    pairs = -(-rows // chip.fractal_rows) * -(-columns // chip.fractal_rows)
+    return work.accumulators * pairs * -(-work.inner * work.item_size // chip.fractal_bytes)
+
+
+def _from_memory(work: ProductSummary, moved: int, chip: NpuTarget) -> float:
+    """The time of moving the operands' bytes, `moved` in all, by that from memory: what L2 holds comes from there when
+    it is read again.
+    """
+    operands = (work.rows + work.columns * work.accumulators) * work.inner * work.batch * work.item_size
+    if operands > chip.l2:
+        return 1.0
+    least = min(operands / moved, 1.0)
+    return least + (1 - least) / chip.l2_to_memory
 
 
 def _candidates(work: ProductSummary, chip: NpuTarget, share: float) -> Iterator[ProductTile]:
@@ -162,11 +193,13 @@ def _candidates(work: ProductSummary, chip: NpuTarget, share: float) -> Iterator
     allows.
     """
 
-    def sides(length: int) -> list[int]:
-        longest = min(_LONGEST_SIDE, max(_SIDE, next_power_of_2(length)))
-        return [1 << bits for bits in range(_SIDE.bit_length() - 1, longest.bit_length())]
+    side = chip.fractal_rows
 
-    shortest = max(_SIDE, chip.burst_bytes // work.item_size)
+    def sides(length: int) -> list[int]:
+        longest = min(_LONGEST_SIDE, max(side, next_power_of_2(length)))
+        return [1 << bits for bits in range(side.bit_length() - 1, longest.bit_length())]
+
+    shortest = max(side, chip.fractal_bytes // work.item_size)
     for rows, columns in itertools.product(sides(work.rows), sides(work.columns)):
         inner = max(shortest, next_power_of_2(work.inner))
         while inner > shortest and not fits(work, ProductTile(rows, columns, inner), chip, math.inf):
@@ -177,20 +210,21 @@ def _candidates(work: ProductSummary, chip: NpuTarget, share: float) -> Iterator
 
 
 def candidates(work: ProductSummary, chip: NpuTarget, share: float) -> list[ProductTile]:
-    """Returns all tiles that fit `chip`, the one with the least estimated cycles first. Values of the vector cores may
-    fill `share` (0 to 1) of the Unified Buffer.
+    """Returns all tiles that fit `chip`, the best one first: of those with about the least estimated cycles the one
+    that moves the fewest bytes. The others are in the order of their cycles. Values of the vector cores may fill
+    `share` (0 to 1) of the Unified Buffer.
 
     Raises NoTileError if there is none.
     """
-    found = sorted(
-        _candidates(work, chip, share),
-        key=lambda tile: (cost(work, tile, chip).cycles, -tile.inner, -tile.columns, -tile.rows),
-    )
-    if not found:
-        raise NoTileError(f"what is computed from the product takes {work.vector_bytes} bytes for each of its elements")
-    return found
+    costs = {tile: cost(work, tile, chip) for tile in _candidates(work, chip, share)}
+    if not costs:
+        raise NoTileError(f"what follows the product takes {work.vector_bytes} bytes for each of its elements")
+    found = sorted(costs, key=lambda tile: (costs[tile].cycles, -tile.inner, -tile.columns))
+    about = (tile for tile in found if costs[tile].cycles <= _ABOUT * costs[found[0]].cycles)
+    best = min(about, key=lambda tile: costs[tile].bytes_moved)
+    return [best, *(tile for tile in found if tile != best)]
 
 
 def plan_product(work: ProductSummary, chip: NpuTarget, share: float) -> ProductTile:
-    """Returns the first of `candidates`, with blocks no longer than the product is."""
+    """Returns the first of `candidates`."""
     return candidates(work, chip, share)[0]

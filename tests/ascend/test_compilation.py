@@ -18,6 +18,8 @@ from inductor_npu.ascend.compilation import Compilation, Stage, compile_kernels
 from inductor_npu.ascend.environment import AscendEnvironment
 from inductor_npu.ascend.kernel import KernelSource
 from inductor_npu.ascend.toolchain import bishengir
+from inductor_npu.ascend.toolchain.families import family_of
+from inductor_npu.ascend.toolchain.options import switches
 from inductor_npu.errors import BrokenAscendEnvironmentError, UnknownAscendTargetError
 from tests.ascend import kernels
 from tests.ascend.kernels import ADD, CRASH, MISSING_FUNCTION, SOFTMAX, TOO_LARGE, kernel
@@ -374,3 +376,29 @@ def test_an_interrupted_run_leaves_no_process(own_cache: Path, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt):
         compile_kernels(kernels.ACCEPTED, TARGET, jobs=1, on_done=stop)
     assert started and all(process.returncode is not None for process in started)
+
+
+MIXED = kernel(
+    """
+    def mixed(a, b, y, n, B: tl.constexpr):
+        i = tl.arange(0, B)
+        for t in range(tl.program_id(0), n, tl.num_programs(0)):
+            at = t * B * B + i[:, None] * B + i[None, :]
+            c = tl.dot(tl.load(a + at), tl.load(b + at))
+            tl.store(y + at, tl.exp(c))
+    """,
+    {"a": "*fp16", "b": "*fp16", "y": "*fp32", "n": "i32"},
+    {"B": 64},
+)
+
+
+@pytest.mark.parametrize(("options", "depth"), [({}, 4), ({"set_workspace_multibuffer": 2}, 2)])
+def test_options_of_a_kernel_reach_the_compiler(options: dict[str, int], depth: int, compile_one) -> None:
+    hivm = compile_one(replace(MIXED, options=options)).hivm
+    assert re.search(rf"_infer_workspace_shape_function.*\n.*constant {depth * 64 * 64 * 4} ", hivm)
+
+
+def test_a_kernels_switch_takes_the_place_of_its_familys() -> None:
+    given = switches(TARGET, {"multibuffer": False, "num_warps": 4, "unit_flag": None})
+    assert [flag for flag in given if "multi-buffer" in flag] == ["--enable-auto-multi-buffer=False"]
+    assert set(given) - set(family_of(TARGET).flags) == {"--enable-auto-multi-buffer=False"}

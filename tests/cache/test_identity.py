@@ -126,6 +126,7 @@ KNOBS: dict[str, object] = {
     "toolchain": "another",
     "graph_passes": "none",
     "accuracy": True,
+    "templates": "none",
 }
 
 

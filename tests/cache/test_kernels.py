@@ -146,9 +146,11 @@ def test_a_kernel_that_is_the_second_of_another_graph_is_found(own_caches: Cache
             run(function, X, torch.eye(33))
         return [launch.name for launch in launches]
 
-    (name,) = names(only)
+    with config.patch(templates="none"):
+        (name,) = names(only)
+        others = names(second)
     assert name.endswith("_0")
-    assert names(second) == ["triton_poi_fused_sin_0", f"{name[:-1]}1"]
+    assert others == ["triton_poi_fused_sin_0", f"{name[:-1]}1"]
     assert counters[kernels.COUNTERS] == {"miss": 1, "hit": 1}
 
 

@@ -120,3 +120,11 @@ def test_a_tile_without_a_kernel_is_not_taken_and_the_default_is_where_there_is_
     assert tuning.nearest(among, [2.0, None]) == among[0]
     assert tuning.nearest(among, [None, 2.0]) == among[1]
     assert tuning.nearest(among, [None, None]) == among[0]
+
+
+def test_products_are_tuned(tried: list[int]) -> None:
+    for _ in range(2):
+        check(lambda x, w: torch.relu(x @ w), torch.rand(130, 200), torch.rand(200, 96), mode=MODE)
+        again()
+    assert len(tried) == 1
+    assert tried[0] > 2

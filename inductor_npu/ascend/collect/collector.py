@@ -42,7 +42,14 @@ class Collector:
         self._lock = threading.Lock()
         self._saved = time.monotonic()
 
-    def __call__(self, source: Any, grid: Grid, arguments: dict[str, Any], launch: Callable[[], None]) -> None:
+    def __call__(
+        self,
+        source: Any,
+        options: dict[str, Any],
+        grid: Grid,
+        arguments: dict[str, Any],
+        launch: Callable[[], None],
+    ) -> None:
         """Launches the kernel, and counts it or keeps it if it is the program's and not a candidate that is timed."""
         from inductor_npu.device_interface.benchmarker import is_benchmarking  # needs torch, which is there by now
 
@@ -51,7 +58,7 @@ class Collector:
             return
         known = self._known.get(id(source))
         if known is None:
-            self._collect(source, grid, arguments, launch)
+            self._collect(source, options, grid, arguments, launch)
             return
         with self._lock:
             self._launches[known[1]] += 1
@@ -72,10 +79,17 @@ class Collector:
         self.collection().save(self._folder)
         self._saved = time.monotonic()
 
-    def _collect(self, source: Any, grid: Grid, arguments: dict[str, Any], launch: Callable[[], None]) -> None:
+    def _collect(
+        self,
+        source: Any,
+        options: dict[str, Any],
+        grid: Grid,
+        arguments: dict[str, Any],
+        launch: Callable[[], None],
+    ) -> None:
         origin = self._origin(source)
         try:
-            kernel = kernel_source(source)
+            kernel = kernel_source(source, options)
             described = describe(kernel, arguments)
         except UncollectableKernelError as error:
             name = getattr(source, "name", "?")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from inductor_npu.ascend.collect.text import module_text
@@ -14,8 +15,8 @@ from inductor_npu.errors import UncollectableKernelError
 _DIVISIBILITY = "tt.divisibility"
 
 
-def kernel_source(source: Any) -> KernelSource:
-    """The kernel of `source` as plain data.
+def kernel_source(source: Any, options: Mapping[str, Constant] | None = None) -> KernelSource:
+    """The kernel of `source` as plain data; `options` are those of Ascend's compiler that its launch gave.
 
     Raises UncollectableKernelError if it has an argument or a constant that is none: a tensor descriptor, a tuple, a
     function.
@@ -31,7 +32,7 @@ def kernel_source(source: Any) -> KernelSource:
             what = "a tensor descriptor" if isinstance(kind, str) else "a tuple"
             raise _uncollectable(source, f"its argument {name!r} is {what}; pass pointers, sizes and strides")
     divisible = tuple(name for name in _divisible(source.attrs, names) if name in signature)
-    return KernelSource(function.__name__, module_text(function), signature, constants, divisible)
+    return KernelSource(function.__name__, module_text(function), signature, constants, divisible, dict(options or {}))
 
 
 def without_name(source: KernelSource) -> str:

@@ -5,48 +5,74 @@ Pure Python: nothing of torch, of Triton or of Ascend's environment is imported.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from enum import Enum
 
-from inductor_npu.ascend.kernel import Launch
+from inductor_npu.ascend.kernel import Launch, TensorArgument
 from inductor_npu.target import NpuTarget
 
 from .cost import LaunchCost, launch_cost
+from .cube import CubeFacts, cube_facts, cube_findings
 from .ir import Function
 from .memory import plan
 from .parser import parse
+from .timing import Touched
 from .verdict import Finding, Walk, arguments_environment
+from .work import PIPES
 
-__all__ = ["Analysis", "Cycles", "Finding", "Verdict", "analyse"]
+__all__ = ["Analysis", "CubeFacts", "Cycles", "Finding", "Verdict", "analyse"]
 
 
 class Verdict(str, Enum):
-    """What became of a kernel, from good to bad."""
+    """What became of a kernel, from good to bad. Vector code, `cube` (the cube core alone) and `mixed` (cube core and
+    vector cores) are as good.
+    """
 
     VECTOR = "vector"
+    CUBE = "cube"
+    MIXED = "mixed"
     ELEMENT_DMA = "element DMA"
     SCALAR = "scalar"
     REFUSED = "refused"
+    WRONG = "wrong code"
 
 
-_VERDICT_OF = {"S1": Verdict.VECTOR, "EL": Verdict.ELEMENT_DMA, "HL": Verdict.SCALAR, "SL": Verdict.SCALAR}
+# Of findings that are worse than what the kernel is without them.
+_VERDICT_OF = {"EL": Verdict.ELEMENT_DMA, "HL": Verdict.SCALAR, "SL": Verdict.SCALAR, "WC": Verdict.WRONG}
 _ORDER = list(Verdict)
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """Estimated cycles of each pipe on the busiest core of a launch, at the core's clock. Pipes run side by side."""
+    """Estimated cycles of each pipe on the busiest core of a launch, at the core's clock. Pipes run side by side.
+    `mte1` moves from L1 to L0, `fix` from L0C to memory. `launch` is the whole of a kernel with dots, with the waits of
+    the two sides for each other.
+    """
 
     mte2: int
     vector: int
     mte3: int
     scalar: int
     cube: int
+    mte1: int = 0
+    fix: int = 0
+    launch: int | None = None
 
     @property
     def bound(self) -> str:
         """The name of the pipe that takes longest."""
-        return max(("mte2", "vector", "mte3", "scalar", "cube"), key=lambda name: int(getattr(self, name)))
+        return max(PIPES, key=lambda name: int(getattr(self, name)))
+
+    @property
+    def longest(self) -> int:
+        """Cycles of a launch: of that pipe, unless more is known of how the pipes wait for each other."""
+        return int(getattr(self, self.bound)) if self.launch is None else self.launch
+
+    def share(self, pipe: str) -> float:
+        """How much of a launch `pipe` is at work."""
+        return getattr(self, pipe) / self.longest if self.longest else 0.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +80,8 @@ class Analysis:
     """Everything a report prints of a kernel that the compiler accepted.
 
     Bytes are of device memory, for the whole launch; None where they depend on data or no launch was given. `reads` and
-    `writes` are positions among the kernel's run-time arguments. `assumptions` says in words what had to be guessed.
+    `writes` are positions among the kernel's run-time arguments. `cube` is there for a kernel with dots.
+    `assumptions` says in words what had to be guessed.
     """
 
     verdict: Verdict
@@ -63,6 +90,7 @@ class Analysis:
     ub_share: float
     l1_bytes: int
     l0c_bytes: int
+    cube: CubeFacts | None
     buffers_doubled: int
     loops_over_tiles: bool
     reads: tuple[int, ...]
@@ -84,26 +112,39 @@ def analyse(hivm: str, target: NpuTarget, launch: Launch | None = None) -> Analy
     assumptions: list[str] = []
     reads: set[int] = set()
     writes: set[int] = set()
+    touched: dict[str, Walk] = {}
     for function in module.functions:
         walk = Walk(function, arguments_environment(function, scalars(function, launch))).run()
+        touched[function.name] = walk
         findings += walk.findings
         assumptions += walk.assumptions
         positions = kernel_arguments(function)
         reads |= {positions[index] for index in walk.reads if index in positions}
         writes |= {positions[index] for index in walk.writes if index in positions}
+    cube = cube_facts(module, hivm)
+    if cube is not None:
+        findings += cube_findings(module, cube)
     plans = [plan(function) for function in module.functions]
     ub_bytes = max(entry.bytes.get("ub", 0) for entry in plans)
     cost = None
     if launch is not None:
-        cost = launch_cost(module.functions, target, launch.grid, lambda function: scalars(function, launch))
+        cost = launch_cost(
+            module.functions,
+            target,
+            launch.grid,
+            lambda function: scalars(function, launch),
+            cube,
+            lambda function: _touched(function, touched[function.name], launch),
+        )
         assumptions += cost.assumptions
     return Analysis(
-        verdict=max((_VERDICT_OF[finding.kind] for finding in findings), key=_ORDER.index, default=Verdict.VECTOR),
+        verdict=_verdict(findings, cube),
         findings=tuple(dict.fromkeys(findings)),
         ub_bytes=ub_bytes,
         ub_share=ub_bytes / target.unified_buffer,
         l1_bytes=max(entry.bytes.get("cbuf", 0) for entry in plans),
         l0c_bytes=max(entry.bytes.get("cc", 0) for entry in plans),
+        cube=cube,
         buffers_doubled=sum(entry.doubled for entry in plans),
         loops_over_tiles=any(entry.loops_over_tiles for entry in plans),
         reads=tuple(sorted(reads)),
@@ -116,8 +157,31 @@ def analyse(hivm: str, target: NpuTarget, launch: Launch | None = None) -> Analy
     )
 
 
+def _verdict(findings: list[Finding], cube: CubeFacts | None) -> Verdict:
+    kind = Verdict.VECTOR if cube is None else Verdict.MIXED if cube.vectors else Verdict.CUBE
+    return max([kind, *(_VERDICT_OF.get(finding.kind, kind) for finding in findings)], key=_ORDER.index)
+
+
 def _cycles(cost: LaunchCost) -> Cycles:
-    return Cycles(**{pipe: round(cycles) for pipe, cycles in cost.busiest.items()})
+    launch = None if cost.time is None else round(cost.time)
+    return Cycles(**{pipe: round(cycles) for pipe, cycles in cost.busiest.items()}, launch=launch)
+
+
+def _touched(function: Function, walk: Walk, launch: Launch) -> Touched:
+    """Bytes of the tensors of `launch` that a function reads and writes."""
+    positions, arguments = kernel_arguments(function), list(launch.arguments.values())
+
+    def size(indices: set[int]) -> int:
+        tensors = (arguments[positions[index]] for index in indices if index in positions)
+        return sum(math.prod(one.shape) * _item_bytes(one) for one in tensors if isinstance(one, TensorArgument))
+
+    return Touched(size(walk.reads), size(walk.writes))
+
+
+def _item_bytes(tensor: TensorArgument) -> int:
+    """Bytes of an element, from the name of its dtype."""
+    digits = re.search(r"\d+", tensor.dtype.partition("_")[0])
+    return max(1, int(digits[0]) // 8) if digits else 1
 
 
 def kernel_arguments(function: Function) -> dict[int, int]:

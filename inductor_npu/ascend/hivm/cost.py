@@ -15,16 +15,17 @@ from itertools import product
 from inductor_npu.target import NpuTarget
 
 from .callees import find
+from .cube import CubeFacts
 from .ir import Function, Operation, Region
 from .machine import Buffer, Environment, Known, execute, merge, number
+from .timing import Side, Touched, launch_time
 from .verdict import arguments_environment
-from .work import NOTHING, Rates, Work, of_access, of_call, rates
+from .work import NOTHING, PIPES, VALUES, Rates, Work, of_access, of_call, rates
 
 FEW_PROGRAMS = 64  # that are executed one by one
 FEW_ITERATIONS = 6
 MOST_SAMPLES = 64  # of one loop
 MOST_WHILE = 4096  # iterations of a while loop
-PIPES = ("mte2", "vector", "mte3", "scalar", "cube")
 
 Vector = tuple[float, ...]  # as Work.values
 _ZERO: Vector = NOTHING.values()
@@ -33,11 +34,12 @@ _IDLE = ("hivm.hir.set_flag", "hivm.hir.wait_flag", "hivm.hir.pipe_barrier", "hi
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """Totals of a launch; `busiest` are the cycles of each pipe on the core that takes longest. `exact` is False where
-    bytes depend on data.
+    """Totals of a launch; `busiest` are the cycles of each pipe on the core that takes longest, `time` what a kernel
+    with dots takes in all. `exact` is False where bytes depend on data.
     """
 
     busiest: dict[str, float]
+    time: float | None
     read: int
     written: int
     instructions: int
@@ -50,9 +52,11 @@ def launch_cost(
     target: NpuTarget,
     grid: tuple[int, int, int],
     scalars: Callable[[Function], dict[int, int | float]],
+    cube: CubeFacts | None = None,
+    touched: Callable[[Function], Touched] | None = None,
 ) -> LaunchCost:
     """The cost of one launch of `functions`: one function, or the cube's and the vector cores' part of a mixed
-    kernel.
+    kernel, which `cube` describes; `touched` says how many bytes of arguments a function reads and writes.
     """
     cubes = any(function.core == "AIC" for function in functions)
     cores = target.cube_cores if cubes else target.vector_cores
@@ -60,6 +64,7 @@ def launch_cost(
     busiest = dict.fromkeys(PIPES, 0.0)
     totals = list(_ZERO)
     exact = True
+    sides: dict[str, Side] = {}
     for function in functions:
         sharing = target.cube_cores if function.core == "AIC" else target.vector_cores
         machine = _Machine(function, rates(target, sharing), scalars(function))
@@ -67,8 +72,13 @@ def launch_cost(
         parts = [_over_grid(machine, grid, cores, half) for half in range(halves)]
         for total, _ in parts:
             totals = [a + b for a, b in zip(totals, total)]
-        heaviest = max((heavy for _, heavy in parts), key=lambda heavy: max(heavy[:5]))
-        busiest = {pipe: max(busiest[pipe], heaviest[index]) for index, pipe in enumerate(PIPES)}
+        heaviest = max((heavy for _, heavy in parts), key=lambda heavy: max(heavy[: len(PIPES)]))
+        work = dict(zip(VALUES, heaviest))
+        if cube is not None and touched is not None:
+            own = {name: float(sum(values)) for name, values in zip(VALUES, zip(*(total for total, _ in parts)))}
+            sides[function.core] = Side(work, own, touched(function))
+        else:
+            busiest = {pipe: max(busiest[pipe], work[pipe]) for pipe in PIPES}
         assumptions.update(dict.fromkeys(machine.assumptions))
         exact = exact and machine.exact
     if target.memory_bandwidth is None:
@@ -77,7 +87,13 @@ def launch_cost(
         assumptions[
             "a mixed kernel: each pipe's cycles are those of the core, cube or vector, that has more of them"
         ] = None
-    return LaunchCost(busiest, int(totals[5]), int(totals[6]), round(totals[7]), exact, tuple(assumptions))
+    time = None
+    if cube is not None and sides:
+        time = launch_time(sides, cube, target, assumptions)
+        busiest = {pipe: max(side.work[pipe] for side in sides.values()) for pipe in PIPES}
+    sums = dict(zip(VALUES, totals))
+    instructions = round(sums["instructions"])
+    return LaunchCost(busiest, time, int(sums["read"]), int(sums["written"]), instructions, exact, tuple(assumptions))
 
 
 def _over_grid(machine: _Machine, grid: tuple[int, int, int], cores: int, half: int) -> tuple[Vector, Vector]:
@@ -106,7 +122,7 @@ def _over_grid(machine: _Machine, grid: tuple[int, int, int], cores: int, half: 
         for position, value in enumerate(values):
             core[position] += value
             total[position] += value
-    heaviest = max(loads.values(), key=lambda load: max(load[:5]), default=list(_ZERO))
+    heaviest = max(loads.values(), key=lambda load: max(load[: len(PIPES)]), default=list(_ZERO))
     return tuple(total), tuple(heaviest)
 
 

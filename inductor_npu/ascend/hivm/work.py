@@ -17,14 +17,18 @@ from .guards import buffers
 from .ir import ELEMENT_BITS
 from .machine import Buffer, Known
 
-CUBE_TILE = 16  # cube_m_size, cube_n_size: the cube multiplies 16 x 32 bytes by 32 bytes x 16 a cycle
 MAX_REPEATS = 255  # of one vector instruction with rows of its own
 SCALAR_ON_CHIP = 8  # cycles of one scalar access; chosen, no source
 
 
+PIPES = ("mte2", "vector", "mte3", "scalar", "cube", "mte1", "fix")
+VALUES = (*PIPES, "product", "drained", "read", "written", "instructions")
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Cycles of each pipe, bytes of device memory, vector instructions. `exact` is False where a size had to be
+    """Cycles of each pipe, bytes of device memory, vector instructions. `product` are the cycles of products with the
+    waits between L0 and the cube, `drained` counts accumulators that leave L0C. `exact` is False where a size had to be
     assumed.
     """
 
@@ -33,15 +37,17 @@ class Work:
     mte3: float = 0
     scalar: float = 0
     cube: float = 0
+    mte1: float = 0
+    fix: float = 0
+    product: float = 0
+    drained: float = 0
     read: int = 0
     written: int = 0
     instructions: float = 0
     exact: bool = True
 
     def values(self) -> tuple[float, ...]:
-        return (
-            self.mte2, self.vector, self.mte3, self.scalar, self.cube, self.read, self.written, self.instructions,
-        )  # fmt: skip
+        return tuple(getattr(self, name) for name in VALUES)
 
 
 NOTHING = Work()
@@ -50,18 +56,19 @@ NOTHING = Work()
 @dataclass(frozen=True, slots=True)
 class Rates:
     """A chip's rates: `device_bytes` of device memory for each cycle of a core, and the cycles of one scalar access to
-    device memory, past the scalar cache.
+    device memory, past the scalar cache. `target` has those of the cube core.
     """
 
     device_bytes: float
     scalar_access: int
+    target: NpuTarget
 
 
 def rates(target: NpuTarget, cores: int) -> Rates:
     """The rates of a core of `cores` that share device memory evenly; infinite where the bandwidth is not known."""
     bandwidth = target.memory_bandwidth
     device_bytes = inf if bandwidth is None else bandwidth / (cores * target.clock)
-    return Rates(device_bytes, target.scalar_access_cycles)
+    return Rates(device_bytes, target.scalar_access_cycles, target)
 
 
 def of_call(callee: Callee, name: str, operands: list[Known], rates: Rates) -> Work:
@@ -70,7 +77,7 @@ def of_call(callee: Callee, name: str, operands: list[Known], rates: Rates) -> W
     if not views:
         return NOTHING
     if callee.pipe is Pipe.MATRIX:
-        return _matrix(operands)
+        return _matrix(operands, rates.target)
     hidden = callee.hidden(name, operands) if callee.hidden is not None else None
     moved = 0 if hidden is None else hidden[0] or 0
     scalar = moved * len(views[:3]) * SCALAR_ON_CHIP
@@ -107,6 +114,8 @@ def _transfer(callee: Callee, operands: list[Known], rates: Rates, moved: int, s
         cycles = 0
     if callee.pipe is Pipe.MTE2:
         return Work(mte2=cycles, read=size, scalar=scalar, exact=gm.exact)
+    if callee.pipe is Pipe.FIX:
+        return Work(fix=cycles, drained=1, written=size, scalar=scalar, exact=gm.exact)
     return Work(mte3=cycles, written=size, scalar=scalar, exact=gm.exact)
 
 
@@ -132,15 +141,25 @@ def _vector(callee: Callee, views: list[Buffer], scalar: float) -> Work:
     )
 
 
-def _matrix(operands: list[Known]) -> Work:
-    """`mma_tile_*(a, b, first, m, k, n, c, ...)`."""
+def _matrix(operands: list[Known], target: NpuTarget) -> Work:
+    """`mma_tile_*(a, b, first, m, k, n, c, ...)`.
+
+    The function brings operands to L0A and L0B in parts of k, each of half of them, so that one part is loaded while
+    another is multiplied. It waits for both halves at its end: a product of one part does not overlap at all.
+    """
     left = buffers(operands)[0]
     numbers = [operand for operand in operands[3:6] if isinstance(operand, int)]
     if len(numbers) < 3:
         return Work(exact=False)
     m, k, n = numbers
-    depth = BLOCK * 8 // ELEMENT_BITS[left.element]
-    return Work(cube=-(-m // CUBE_TILE) * -(-k // depth) * -(-n // CUBE_TILE))
+    bits = ELEMENT_BITS[left.element]
+    rows = target.fractal_rows
+    cube = -(-m // rows) * -(-k * bits // (8 * target.fractal_bytes)) * -(-n // rows)
+    mte1 = k * bits / 8 * (m / target.l1_to_l0a_bytes + n / target.l1_to_l0b_bytes)
+    longest = target.l0a // 2 * 8 // (bits * max(m, n, 1)) // rows * rows
+    parts = max(1, -(-k // max(longest, rows)))
+    between = (parts - 1) / parts * max(cube, mte1)
+    return Work(cube=cube, mte1=mte1, product=(cube + mte1) / parts + between)
 
 
 def _bytes(view: Buffer) -> int:

@@ -109,6 +109,53 @@ _ALL = [
             "libdevice.expm1(x)",
             "tl.where(tl.abs(x) < 1e-3, x + 0.5 * x * x, tl.exp(x) - 1.0)",
         ),
+        (
+            "N109",
+            "atomic addition of a product",
+            (
+                "What is added was never written: the product goes elsewhere. With arithmetic between, both "
+                "vector cores add it"
+            ),
+            "tl.atomic_add(c, tl.dot(a, b))",
+            (
+                "each part of K to a matrix of its own in memory, `tl.store(c + part * M * N + ..., acc)`, "
+                "and a kernel that sums them"
+            ),
+        ),
+        (
+            "N110",
+            "int32 product stored as int8",
+            "It is requantised by the chip, not truncated",
+            "tl.store(c, acc.to(tl.int8))  # acc: int32",
+            "`tl.store(c, acc)` as int32, or with a scale: `(acc.to(tl.float32) * s).to(tl.int8)`",
+        ),
+        (
+            "N111",
+            "lower bound on K or on columns of an operand",
+            (
+                "As many steps are multiplied as the bounds leave, from the tile's start on: the last ones "
+                "are lost. Rows of the left operand may have one"
+            ),
+            "tl.load(b + ..., mask=(k[:, None] >= lo) & (k[:, None] < hi))",
+            "a loop that begins at `lo`: `for k0 in range(lo, hi, BK)`",
+        ),
+        (
+            "N112",
+            "tensor descriptor beside a product",
+            "It has no bounds: tiles at the end are read and written beyond the tensor",
+            "d.load([m, k])",
+            (
+                "`tl.load(a + rm[:, None] * K + k[None, :], mask=..., other=0.0)`, or a block pointer with "
+                "`boundary_check`"
+            ),
+        ),
+        (
+            "N113",
+            "bias wider than the bias table",
+            "The bias table has 1 KiB, which the compiler does not check",
+            "tl.dot(a, b, tl.broadcast_to(bias[None, :], (64, 512)))",
+            "at most 256 columns a tile, or `acc + bias[None, :]` behind the loop",
+        ),
     ),
     *_rules(
         Severity.REFUSED,
@@ -161,6 +208,16 @@ _ALL = [
             "The accumulator of `tl.dot` has 128 KiB",
             "tl.dot(a, b)  # 256 x 256",
             "tl.dot(a, b)  # 128 x 256",
+        ),
+        (
+            "N209",
+            "loop over K that begins with a bias",
+            "The accumulator cannot move from L1 to L0C",
+            "acc = tl.broadcast_to(bias[None, :], (BM, BN)); for k0 in range(0, K, BK): acc = tl.dot(a, b, acc)",
+            (
+                "a first step before the loop, `acc = tl.dot(a, b, tl.broadcast_to(bias[None, :], (BM, "
+                "BN)))`, or `acc + bias[None, :]` behind it"
+            ),
         ),
     ),
     *_rules(
@@ -271,6 +328,20 @@ _ALL = [
             "tl.inline_asm_elementwise(...)",
             "functions of `tl`",
         ),
+        (
+            "N317",
+            "remainder in the address of an operand",
+            "Single elements go through the Unified Buffer and memory into L1, or the adapter crashes",
+            "a + (rm % M)[:, None] * K + k[None, :]",
+            "`a + rm[:, None] * K + k[None, :]` with `mask=rm[:, None] < M`",
+        ),
+        (
+            "N318",
+            "operand of a product by transposed pointers",
+            "Single elements go through the Unified Buffer and memory into L1",
+            "tl.dot(a, tl.load(b + rn[None, :] * K + k[:, None]))",
+            "tl.dot(a, tl.trans(tl.load(b + rn[:, None] * K + k[None, :])))",
+        ),
     ),
     *_rules(
         Severity.ELEMENT_DMA,
@@ -353,6 +424,76 @@ _ALL = [
             "It takes 16 KiB besides",
             "tl.trans(v)",
             "tl.trans(v.to(tl.float32)).to(tl.bfloat16)",
+        ),
+        (
+            "N508",
+            "operand of a product with an inner stride known at run time",
+            "It goes through the Unified Buffer and memory into L1, unless the launch passes 1",
+            "a + rm[:, None] * stride_am + k[None, :] * stride_ak",
+            "a + rm[:, None] * stride_am + k[None, :]",
+        ),
+        (
+            "N509",
+            "while around a product",
+            "The sum leaves L0C in each turn, and operands have one buffer",
+            "while k0 < K: acc = tl.dot(a, b, acc); k0 += BK",
+            "for k0 in range(0, K, BK): acc = tl.dot(a, b, acc)",
+        ),
+        (
+            "N510",
+            "loop over K that begins with a loaded tile",
+            "The vector cores add in each turn",
+            "acc = tl.load(r); for k0 in range(0, K, BK): acc = tl.dot(a, b, acc)",
+            "`acc + tl.load(r)` behind the loop, or `tl.dot(identity, tl.load(r), acc)`",
+        ),
+        (
+            "N511",
+            "arithmetic on an operand in the loop over K",
+            "The operand goes to L1 by way of memory, in each turn of each tile",
+            "for k0 in range(0, K, BK): acc = tl.dot(a, b.to(tl.float16) * s, acc)",
+            "a kernel of its own that prepares the operand once; a scale of rows or columns behind the loop",
+        ),
+        (
+            "N512",
+            "hf32",
+            "It is ignored: the product is computed in fp32",
+            'tl.dot(a, b, input_precision="hf32")',
+            "`tl.dot(a, b)`, or operands in bf16",
+        ),
+        (
+            "N513",
+            "vector work on a product with an odd number of rows",
+            "Each of the two vector cores does all of it, with twice the Unified Buffer",
+            "tl.exp(tl.dot(a, b))  # 127 rows",
+            "an even number of rows, and a mask",
+        ),
+        (
+            "N514",
+            "where that clips a product",
+            "12 bytes an element instead of 4",
+            "tl.where(acc > 0, acc, 0.0)",
+            "tl.maximum(acc, 0.0, propagate_nan=tl.PropagateNan.ALL)",
+        ),
+        (
+            "N515",
+            "operand with rows 65536 elements apart or more",
+            "One transfer for each row instead of one for the tile",
+            "a + rm[:, None] * 65536 + k[None, :]",
+            "a copy with shorter rows, if it is read often",
+        ),
+        (
+            "N516",
+            "accumulator that goes through a branch",
+            "The sum leaves L0C in each turn; where no loop is around the branch, bishengir crashes",
+            "if k0 < n: acc = tl.dot(a, b, acc)",
+            "bounds of the loop instead: `for k0 in range(0, n, BK)`",
+        ),
+        (
+            "N517",
+            "store without a mask behind vector work on a product",
+            "The two vector cores do not share the rows: each does all of the work",
+            "tl.store(c + at, tl.exp(acc))",
+            "`tl.store(c + at, tl.exp(acc), mask=rm[:, None] < M)`, also where all rows are there",
         ),
     ),
 ]

@@ -80,6 +80,15 @@ _FOR_FINDINGS = (
     ("HL", r"int64", "use int32: cast right after the load, `.to(tl.int32)`"),
     ("HL", r"row", "reduce in fp32 (exact for integers below 2^24), or along axis 0"),
 )
+_FOR_CUBE = (
+    ("WC", r"atomic|goes to L1", "each part of K to a matrix of its own, `tl.store`, and a kernel that sums them"),
+    ("WC", r"requantised", "store int32, or scale in float32 before the cast to int8"),
+    ("WC", r"lower bound", "a loop that begins at the lower bound, in place of a mask"),
+    ("WC", r"descriptor", "`tl.load` and `tl.store` with masks, or block pointers with `boundary_check`"),
+    ("NS", r"", "an even number of rows, a mask on each store, and no column of data that is loaded before a loop"),
+    ("NB", r"", "smaller blocks, so that operands fit in L1 twice; above all a smaller block along K"),
+    ("NW", r"", "masks made of scalars and of tiles from before the loop, so that cube and vector cores overlap"),
+)
 _FOR_REFUSALS = (
     (r"\bub overflow", "smaller tiles: halve the largest block, or keep fewer values alive at once"),
     (r"\b(cc|cbuf) overflow", "smaller blocks of the matrix product"),
@@ -91,7 +100,7 @@ _FOR_REFUSALS = (
 
 def for_finding(finding: Finding) -> str | None:
     """What to write instead of what `finding` names; None for a single element, which costs little."""
-    for kind, pattern, advice in _FOR_FINDINGS:
+    for kind, pattern, advice in (*_FOR_FINDINGS, *_FOR_CUBE):
         if finding.kind == kind and re.search(pattern, finding.what):
             return advice
     return None

@@ -8,6 +8,7 @@ from inductor_npu.ascend.compilation import Compilation
 from inductor_npu.ascend.hivm import Verdict, analyse
 from inductor_npu.ascend.kernel import CollectedKernel, Launch
 from inductor_npu.ascend.lint import lint_ttir
+from inductor_npu.ascend.report.descriptors import tails_without_bounds
 from inductor_npu.ascend.report.least import least_bytes
 from inductor_npu.ascend.report.model import UNKNOWN, Refusal, Row
 from inductor_npu.errors import HivmSyntaxError
@@ -42,6 +43,9 @@ def make_row(kernel: CollectedKernel, compilation: Compilation, target: NpuTarge
         findings=analysis.findings,
         ub_bytes=analysis.ub_bytes,
         ub_share=analysis.ub_share,
+        l1_bytes=analysis.l1_bytes if analysis.cube else None,
+        l0c_bytes=analysis.l0c_bytes if analysis.cube else None,
+        cube=analysis.cube,
         buffers_doubled=analysis.buffers_doubled,
         loops_over_tiles=analysis.loops_over_tiles,
         bytes_read=analysis.bytes_read,
@@ -50,7 +54,16 @@ def make_row(kernel: CollectedKernel, compilation: Compilation, target: NpuTarge
         cycles=analysis.cycles,
         assumptions=(*row.assumptions, *analysis.assumptions),
     )
+    row = _with_descriptors(row, compilation, kernel.launch)
     return _with_least(row, compilation, kernel.launch)
+
+
+def _with_descriptors(row: Row, compilation: Compilation, launch: Launch) -> Row:
+    """`row` as wrong code where tensor descriptors go beyond the end of a tensor, which the final IR does not show."""
+    if compilation.ttir is None or not any(finding.rule == "N112" for finding in row.lint):
+        return row
+    found = tails_without_bounds(compilation.ttir, launch)
+    return replace(row, verdict=Verdict.WRONG.value, findings=(*found, *row.findings)) if found else row
 
 
 def _with_lint(row: Row, compilation: Compilation) -> Row:

@@ -17,6 +17,9 @@ _LOOKS = {
     "scalar": ("v-scalar", "▲"),
     "element DMA": ("v-element", "◆"),
     "vector": ("v-vector", "✓"),
+    "cube": ("v-vector", "✓"),
+    "mixed": ("v-vector", "✓"),
+    "wrong code": ("v-refused", "✕"),
 }
 _STAGES = {
     "front end": "Ascend's Triton front end",
@@ -179,8 +182,21 @@ def _numbers(row: Row, unified_buffer: int) -> str:
         f'<div><div class="label">Unified Buffer</div><div class="value">{bytes_text(row.ub_bytes)} '
         f"<small>{share_text(row.ub_share)} of {bytes_text(unified_buffer)}, {double}</small></div>"
         f"{_bar(row.ub_share or 0.0)}</div>\n"
-        f"{_memory(row)}{_pipes(row)}</div>\n"
+        f"{_cube(row)}{_memory(row)}{_pipes(row)}</div>\n"
     )
+
+
+def _cube(row: Row) -> str:
+    """Of a kernel with dots: the cube core's buffers, and the workspace between it and the vector cores."""
+    if row.cube is None:
+        return ""
+    double = f"{plural(row.cube.l1_doubled, 'tile')} double-buffered" if row.cube.l1_doubled else "one buffer each"
+    words = f"{bytes_text(row.l1_bytes or 0)} <small>L1, {double}; L0C {bytes_text(row.l0c_bytes or 0)}"
+    if row.cube.workspace_bytes:
+        words += (
+            f"; workspace {bytes_text(row.cube.workspace_bytes)} a core, {plural(row.cube.workspace_depth, 'tile')}"
+        )
+    return f'<div><div class="label">Cube core</div><div class="value">{words}</small></div></div>\n'
 
 
 def _memory(row: Row) -> str:
@@ -200,8 +216,16 @@ def _pipes(row: Row) -> str:
     label, pipes = "Cycles, a launch", '<div class="none">no estimate</div>'
     if row.cycles is not None:
         label = f"Estimated cycles, a launch: bound by {PIPES[row.cycles.bound]}"
-        used = [name for name in PIPES if getattr(row.cycles, name) or name != "cube"]
-        pipes = "".join(_pipe(name, int(getattr(row.cycles, name)), row.longest or 1) for name in used)
+        used = [name for name in PIPES if getattr(row.cycles, name) or name not in ("cube", "mte1", "fix")]
+        longest = int(getattr(row.cycles, row.cycles.bound)) or 1
+        pipes = "".join(_pipe(name, int(getattr(row.cycles, name)), longest) for name in used)
+        if row.cycles.launch is not None:
+            label += f"; {count_text(row.cycles.launch)} in all"
+            label += "".join(
+                f", {share_text(row.cycles.share(name))} {name}"
+                for name in ("cube", "vector")
+                if row.cycles.share(name)
+            )
     if row.vector_instructions is not None:
         label += f"; {count_text(row.vector_instructions)} vector instructions"
     return f'<div class="wide"><div class="label">{label}</div>{pipes}</div>\n'

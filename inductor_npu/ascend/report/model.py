@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inductor_npu.ascend.collect.collection import Omission
-from inductor_npu.ascend.hivm import Cycles, Finding, Verdict
+from inductor_npu.ascend.hivm import CubeFacts, Cycles, Finding, Verdict
 from inductor_npu.ascend.report.least import Repeat
 
 if TYPE_CHECKING:
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 # The verdict of a kernel that was compiled, and whose final IR the reader does not understand.
 UNKNOWN = "unknown"
 # Verdicts, from bad to good.
-VERDICTS = (Verdict.REFUSED.value, UNKNOWN, Verdict.SCALAR.value, Verdict.ELEMENT_DMA.value, Verdict.VECTOR.value)
+VERDICTS = (
+    Verdict.WRONG.value,
+    Verdict.REFUSED.value,
+    UNKNOWN,
+    Verdict.SCALAR.value,
+    Verdict.ELEMENT_DMA.value,
+    Verdict.MIXED.value,
+    Verdict.CUBE.value,
+    Verdict.VECTOR.value,
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Row:
     Bytes are of device memory in one launch, `bytes_least` what it would take to read each element that is read once
     and to write each that is written once, `repeats` what is accessed more than once. `ub_share` is the share of the
     Unified Buffer that is planned, `buffers_doubled` counts tiles with two buffers, so that transfer and arithmetic
-    overlap; a kernel without a loop over tiles has none.
+    overlap; a kernel without a loop over tiles has none. `cube`, `l1_bytes` and `l0c_bytes` are of kernels with dots.
     `cycles` are estimates from the compiled kernel, for the busiest core. `launches` counts those of the program.
     `agreement` is there where the kernel was run as Ascend's compiler understood it. `lint` has what the rules find in
     its TTIR.
@@ -58,6 +67,9 @@ class Row:
     refusal: Refusal | None = None
     ub_bytes: int | None = None
     ub_share: float | None = None
+    l1_bytes: int | None = None
+    l0c_bytes: int | None = None
+    cube: CubeFacts | None = None
     buffers_doubled: int | None = None
     loops_over_tiles: bool | None = None
     bytes_read: int | None = None
@@ -72,8 +84,11 @@ class Row:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether what Ascend's compiler understood of it does something else than the kernel on the embedded NPU."""
-        return self.agreement is not None and self.agreement.verdict.value in ("differs", "out of bounds")
+        """Whether the compiled kernel does something else than the kernel on the embedded NPU: its final IR shows it,
+        or what Ascend's compiler understood of it was run.
+        """
+        ran = self.agreement is not None and self.agreement.verdict.value in ("differs", "out of bounds")
+        return ran or self.verdict == Verdict.WRONG.value
 
     @property
     def warnings(self) -> tuple[LintFinding, ...]:
@@ -95,12 +110,12 @@ class Row:
 
     @property
     def longest(self) -> int | None:
-        """Cycles of that pipe in one launch."""
-        return None if self.cycles is None else int(getattr(self.cycles, self.cycles.bound))
+        """Cycles of one launch: of that pipe, or of a kernel with dots as a whole."""
+        return None if self.cycles is None else self.cycles.longest
 
     @property
     def cost(self) -> int | None:
-        """Cycles of that pipe in all launches of the program."""
+        """Those cycles in all launches of the program."""
         return None if self.longest is None else self.longest * self.launches
 
 

@@ -20,10 +20,25 @@ if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement
     from inductor_npu.ascend.lint import LintFinding
 
-COLOURS = {"vector": "green", "element DMA": "yellow", "scalar": "red", "refused": "bold red", UNKNOWN: "magenta"}
+COLOURS = {
+    **dict.fromkeys(("vector", "cube", "mixed"), "green"),
+    "element DMA": "yellow",
+    "scalar": "red",
+    "refused": "bold red",
+    "wrong code": "bold red",
+    UNKNOWN: "magenta",
+}
 MOST_LINES = 2  # source lines and findings of one kernel; JSON and HTML have all
 _PLACE = re.compile(r"kernel\.py:(\d+): ")  # what the toolchain calls the file of a kernel's text
-PIPES = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar", "cube": "cube"}
+PIPES = {
+    "mte2": "MTE2",
+    "vector": "vector",
+    "mte3": "MTE3",
+    "scalar": "scalar",
+    "cube": "cube",
+    "mte1": "MTE1",
+    "fix": "fixpipe",
+}
 
 
 def render(report: CheckedProgram) -> RenderableType:
@@ -149,7 +164,12 @@ def _buffer(row: Row) -> str:
     if row.ub_bytes is None:
         return "-"
     double = f"{row.buffers_doubled} doubled" if row.buffers_doubled else "not doubled" if row.loops_over_tiles else ""
-    return f"{bytes_text(row.ub_bytes)}\n{share_text(row.ub_share)}\n{double}".rstrip()
+    lines = [bytes_text(row.ub_bytes), share_text(row.ub_share), double]
+    if row.cube is not None:
+        lines += [f"L1 {bytes_text(row.l1_bytes or 0)}", f"L0C {bytes_text(row.l0c_bytes or 0)}"]
+    if row.cube is not None and row.cube.workspace_bytes:
+        lines.append(f"ws {bytes_text(row.cube.workspace_bytes)}")
+    return "\n".join(line for line in lines if line)
 
 
 def _memory(row: Row) -> str:
@@ -164,12 +184,20 @@ def _memory(row: Row) -> str:
 def _cycles(row: Row) -> Text:
     if row.cycles is None:
         return Text("-")
-    text = Text(f"{count_text(row.longest)} {PIPES[row.bound or '']}", "bold")
+    bound = row.bound or ""
+    text = Text(f"{count_text(getattr(row.cycles, bound))} {PIPES[bound]}", "bold")
+    if row.cycles.launch is not None:
+        uses = [f"{share_text(row.cycles.share(name))} {name}" for name in ("cube", "vector") if _is_used(row, name)]
+        text = Text(f"{count_text(row.longest)} in all\n{', '.join(uses)}\n", "bold") + text
     for name, label in PIPES.items():
         cycles = getattr(row.cycles, name)
-        if cycles and name != row.bound:
+        if cycles and name != bound:
             text.append(f"\n{count_text(cycles)} {label}", "dim")
     return text
+
+
+def _is_used(row: Row, pipe: str) -> bool:
+    return row.cycles is not None and bool(getattr(row.cycles, pipe))
 
 
 def _legend() -> Text:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from inductor_npu.ascend.kernel import Constant
 from inductor_npu.ascend.toolchain.failures import CompileFailure, Stage, failure_of_program
-from inductor_npu.ascend.toolchain.families import family_of
+from inductor_npu.ascend.toolchain.options import switches
 
 SECONDS = 120
 # Saved by --save-temps: the module after all passes, memory planned, as hivmc gets it.
@@ -47,13 +48,15 @@ class BishengIR:
         # For a 950 the program calls bishengir-compile-a5, which it looks for on PATH.
         self._environment = {**os.environ, "PATH": os.pathsep.join([str(stand_ins), str(programs), "/usr/bin", "/bin"])}
 
-    def compile(self, folder: Path, target: str, seconds: float = SECONDS) -> str:
-        """The final HIVM, for the chip `target`, of the Linalg module in `folder`/kernel.mlir. What was run is
-        written to command.txt there.
+    def compile(
+        self, folder: Path, target: str, options: Mapping[str, Constant] | None = None, seconds: float = SECONDS
+    ) -> str:
+        """The final HIVM, for the chip `target`, of the Linalg module in `folder`/kernel.mlir, with the kernel's own
+        `options`. What was run is written to command.txt there.
 
         Raises CompileFailure if the compiler refuses the kernel, crashes or does not end within `seconds`.
         """
-        flags = [f"--target={target}", *family_of(target).flags, _UNTHREADED, _LOCATED]
+        flags = [f"--target={target}", *switches(target, options or {}), _UNTHREADED, _LOCATED]
         arguments = ["kernel.mlir", *flags, "--save-temps=.", "-o", "kernel"]
         (folder / "command.txt").write_text(f"{shlex.join([self._program.name, *arguments])}\n")
         status, output = self._run([str(self._program), *arguments], folder, seconds)

@@ -33,7 +33,7 @@ class Compiler:
             ttir = frontend.to_ttir(source, target, folder)
             made["ttir"] = ttir.text
             made["linalg"] = frontend.to_linalg(ttir, folder)
-            made["hivm"] = self._bishengir.compile(folder, target)
+            made["hivm"] = self._bishengir.compile(folder, target, source.options)
         except CompileFailure as error:
             failure = error
         return {

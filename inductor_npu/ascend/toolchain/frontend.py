@@ -54,7 +54,7 @@ def to_ttir(source: KernelSource, target: str, folder: Path) -> TritonIR:
     Raises CompileFailure if the kernel's module does not load or Triton does not accept the kernel.
     """
     backend = ascend.AscendBackend(GPUTarget("npu", target, 0))
-    options = backend.parse_options(family_of(target).options)
+    options = backend.parse_options({**family_of(target).options, **source.options})
     metadata = {**options.__dict__, "target": backend.target, "hash": source.key}
     dump = folder / "kernel.ttir"
     with _loaded(source, folder / "kernel.py") as function:

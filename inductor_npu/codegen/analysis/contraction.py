@@ -8,8 +8,8 @@ along it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from inductor_npu.codegen.analysis.axes import Axes, Axis
 from inductor_npu.codegen.analysis.trace import Symbols, Trace
@@ -38,6 +38,23 @@ class Contraction:
     roles: Roles
     work: ProductSummary
     tile: ProductTile
+
+    @property
+    def shared_rows(self) -> str | None:
+        """The prefix of the axis along which the two vector cores share a tile; None if they have nothing to do.
+        Ascend's compiler lets both compute the whole tile where a store has no mask along it.
+        """
+        return self.roles.rows[-1].prefix if self.work.is_mixed else None
+
+    def blocks(self, tile: ProductTile) -> dict[str, int]:
+        """The blocks of `tile` by the prefixes of axes."""
+        rows, columns, inner = self.roles.rows[-1], self.roles.columns[-1], self.roles.inner[-1]
+        return {rows.prefix: tile.rows, inner.prefix: tile.inner, columns.prefix: tile.columns}
+
+    def with_blocks(self, blocks: Mapping[str, int]) -> Contraction:
+        """The same product with other blocks, by the prefixes of axes."""
+        rows, inner, columns = (blocks[axis] for axis in self.blocks(self.tile))
+        return replace(self, tile=ProductTile(rows, columns, inner))
 
 
 def _roles(traced: Trace, axes: Axes) -> Roles:
@@ -82,12 +99,11 @@ def plan_contraction(traced: Trace, axes: Axes, chip: NpuTarget, share: float) -
         vector_passes=vector.passes,
         vector_loads=vector.loads,
     )
-    tile = plan_product(work, chip, share)
-    blocks = {row.prefix: tile.rows, inner.prefix: tile.inner, column.prefix: tile.columns}
+    contraction = Contraction(roles, work, plan_product(work, chip, share))
     first, last = (column, row) if _is_turned(traced, row, column) else (row, column)
     order = (first.prefix, inner.prefix, last.prefix)
     loops = tuple(axis.prefix for axis in axes.all if axis.is_reduction)
-    return Contraction(roles, work, tile), TilePlan(order, blocks, loops)
+    return contraction, TilePlan(order, contraction.blocks(contraction.tile), loops)
 
 
 def _is_turned(traced: Trace, row: Axis, column: Axis) -> bool:

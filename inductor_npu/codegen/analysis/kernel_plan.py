@@ -22,6 +22,7 @@ from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.candidates import candidates
 from inductor_npu.tiling.cost import cost
 from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint, plan_tile
 
@@ -58,11 +59,28 @@ class KernelPlan:
             return cube.cost(self.contraction.work, self.contraction.tile, chip).cycles
         return cost(self.work, self.tile, chip).cycles
 
+    def with_tile(self, tile: TilePlan) -> KernelPlan:
+        """The same kernel with another tile of the same dimensions."""
+        product = self.contraction and self.contraction.with_blocks(tile.blocks)
+        return replace(self, tile=tile, contraction=product)
+
+    def candidates(self, share: float, most: int) -> list[KernelPlan]:
+        """Returns this plan and up to `most - 1` others, the cheapest first, whose tiles fill at most `share` (0 to 1)
+        of the Unified Buffer.
+        """
+        chip = providers.current_target()
+        if self.contraction is None:
+            tiles = candidates(self.work, self.tile, chip, share, most)
+        else:
+            products = cube.candidates(self.contraction.work, chip, share)[:most]
+            tiles = [replace(self.tile, blocks=self.contraction.blocks(product)) for product in products]
+        return [self, *(self.with_tile(tile) for tile in tiles if tile != self.tile)][:most]
+
     @property
     def filled(self) -> int:
         """Bytes of the Unified Buffer that a tile is estimated to fill."""
         if self.contraction is not None:
-            return cube.vector_bytes(self.contraction.work, self.contraction.tile)
+            return cube.vector_bytes(self.contraction.work, self.contraction.tile, providers.current_target())
         return footprint(self.tile.blocks, self.work)
 
     @cached_property
@@ -97,8 +115,8 @@ class TileLoop:
 def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
     """Plans the kernel of `features`, or this `part` of a combo kernel, for the current target.
 
-    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer. Raises NoTileError for loops that are a
-    matrix product and more than a tile of the cube cores covers.
+    The tile is estimated to fill at most `share` (0 to 1) of the Unified Buffer. Raises NoTileError for loops that are
+    a matrix product and more than a tile of the cube cores covers.
     """
     with timed(Phase.TILING):
         nodes = features.scheduler_nodes()

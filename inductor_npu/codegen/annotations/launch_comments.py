@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 
 _IN_EAGER = "in eager: "
+_LIBRARY = "library: "
+_PRODUCT = "product: "
 _TRAFFIC = re.compile(r"reads (?P<read>.+?) bytes, writes (?P<written>.+?) bytes(?: \((?P<sizes>.*)\))?$")
 
 
@@ -40,6 +42,28 @@ def read_traffic(comment: str) -> Traffic | None:
     if read.isdecimal() and written.isdecimal():
         return Traffic(int(read), int(written), match["sizes"] or "")
     return Traffic(None, None, f"{read} and {written}")
+
+
+def write_product(cycles: float, apart: float) -> str:
+    """Returns the comment for a matrix product in a kernel that takes so many estimated `cycles`, where a call of the
+    library and separate kernels for what is fused take `apart`.
+    """
+    return f"{_PRODUCT}about {cycles:.0f} cycles; a library call and separate kernels about {apart:.0f}"
+
+
+def read_product(comment: str) -> str | None:
+    """Returns what `comment` states about a matrix product; None for any other comment."""
+    return comment.removeprefix(_PRODUCT) if comment.startswith(_PRODUCT) else None
+
+
+def write_library(reason: str) -> str:
+    """Returns the comment for a matrix product that the library computes because of `reason`."""
+    return _LIBRARY + reason
+
+
+def read_library(comment: str) -> str | None:
+    """Returns the reason that `comment` states for a call of the library; None for any other comment."""
+    return comment.removeprefix(_LIBRARY) if comment.startswith(_LIBRARY) else None
 
 
 def write_in_eager(reason: str) -> str:

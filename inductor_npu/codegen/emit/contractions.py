@@ -8,8 +8,8 @@
         _acc = tl.dot(left, right, _acc)
     ... what is computed from the product
 
-Each operand is loaded as it lies in memory, the contiguous axis last, and turned where the product wants it so: Ascend's
-compiler makes both a part of the transfer.
+Each operand is loaded as it lies in memory, the contiguous axis last, and turned where the product wants it so:
+Ascend's compiler makes both a part of the transfer.
 """
 
 from __future__ import annotations

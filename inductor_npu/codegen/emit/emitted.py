@@ -14,7 +14,7 @@ from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations import memory_traffic
+from inductor_npu.codegen.annotations import launch_comments, memory_traffic
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.fallback import eager_kernel
@@ -122,6 +122,9 @@ class EmittedKernel(TritonKernel):
             self.source = super().codegen_kernel(name)
         return self.source
 
+    # Estimated cycles of a kernel with a matrix product, and those of the library with separate kernels.
+    cycles_of_product: tuple[float, float] | None = None
+
     def memory_traffic(self) -> str:
         """The bytes that a launch moves, as the text of a comment."""
         dropped = (*self.removed_buffers, *self.inplaced_to_remove)
@@ -131,6 +134,8 @@ class EmittedKernel(TritonKernel):
         """Inductor's launch, below a comment that says what it moves."""
         wrapper = V.graph.wrapper_code
         wrapper.make_comment(f"{wrapper.comment} {self.memory_traffic()}")
+        if self.cycles_of_product is not None:
+            wrapper.make_comment(f"{wrapper.comment} {launch_comments.write_product(*self.cycles_of_product)}")
         super().call_kernel(name, *args, **kwargs)
 
 

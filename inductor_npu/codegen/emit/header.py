@@ -63,7 +63,7 @@ def _filled(plan: KernelPlan) -> str:
         return unified_buffer
     work, tile = plan.contraction.work, plan.contraction.tile
     parts = [
-        f"{_kib(cube.l0c_bytes(work, tile))} of {_kib(chip.l0c)} KiB of L0C",
+        f"{_kib(cube.l0c_bytes(work, tile, chip))} of {_kib(chip.l0c)} KiB of L0C",
         f"twice {_kib(cube.l1_bytes(work, tile, chip))} of {_kib(chip.l1)} KiB of L1",
     ]
     return ", ".join([*parts, unified_buffer] if work.is_mixed else parts)

@@ -61,7 +61,7 @@ class TileKernel(EmittedKernel):
         self.plan = plan
         self.axes, self.tile = plan.axes, plan.tile
         self.axis_of = plan.tiled.axis_of
-        self.is_whole, self.needs_mask = plan.tiled.is_whole, plan.tiled.needs_mask
+        self.is_whole = plan.tiled.is_whole
         self.limit_of_loaded: dict[sympy.Symbol, sympy.Expr] = {}
         self.masked_lanes = MaskedLanes()
         self._accesses = itertools.count()
@@ -192,6 +192,11 @@ class TileKernel(EmittedKernel):
         whole = f"{value}{subscript(self.axes_of(value.shape), axes)}"
         text = f"tl.broadcast_to({whole}, [{', '.join(shape)}])"
         return self.cse.generate(buffer, text, dtype=value.dtype, shape=shape)
+
+    def needs_mask(self, prefix: str) -> bool:
+        """Whether accesses have a mask along the axis: some tile extends beyond its end, or vector cores share it."""
+        product = self.plan.contraction
+        return self.plan.tiled.needs_mask(prefix) or (product is not None and prefix == product.shared_rows)
 
     def tile_symbols(self) -> list[sympy.Symbol]:
         """The symbols of the tile's dimensions."""

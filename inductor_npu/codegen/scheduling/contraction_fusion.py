@@ -1,4 +1,5 @@
-"""Which loops join a matrix product in its kernel: those that compute from its result, where that takes fewer cycles.
+"""Which loops join a matrix product in its kernel, where that takes fewer cycles: those that compute from its result,
+and products that share an operand.
 
 What comes before a product stays a kernel of its own: in the product's it would be computed again for each tile that
 reads it. What is computed from its result passes through the vector cores while the cube core has begun the next tile;
@@ -7,7 +8,10 @@ that is worth it unless it needs so much of the Unified Buffer that the product'
 
 from __future__ import annotations
 
-from torch._inductor.scheduler import BaseSchedulerNode
+from collections.abc import Sequence
+
+from torch._inductor.dependencies import MemoryDep
+from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
 from inductor_npu.codegen.analysis.contraction import Contraction
@@ -26,30 +30,63 @@ def reason_against(first: BaseSchedulerNode, second: BaseSchedulerNode) -> str |
     """Returns why the loops of `first` and `second`, of which some are a product, stay separate; None if one kernel is
     better. Inductor asks in either order.
     """
-    if is_product(first) and is_product(second):
-        return "two matrix products"
     product, other = (first, second) if is_product(first) else (second, first)
-    if other.is_reduction():
+    reason = _against_two_products(product, other) if is_product(other) else _against_rest(product, other)
+    return reason or _against_cycles(product, other)
+
+
+def _against_two_products(product: BaseSchedulerNode, other: BaseSchedulerNode) -> str | None:
+    """Products side by side read the operand that they share once."""
+    if _reads_from(product, other) or _reads_from(other, product):
+        return "a product of another's result"
+    if product.read_writes.reads.isdisjoint(other.read_writes.reads):
+        return "products without a common operand"
+    return None
+
+
+def _against_rest(product: BaseSchedulerNode, rest: BaseSchedulerNode) -> str | None:
+    if rest.is_reduction():
         return "not computed from the product element by element"
-    if product.get_buffer_names().isdisjoint(dependency.name for dependency in other.read_writes.reads):
+    if not _reads_from(rest, product):
         return "not computed from the product"
-    if any(dependency.mode is not None for part in other.get_nodes() for dependency in _writes(part)):
-        return "an atomic store of the product"
+    return "an atomic store of the product" if _is_scattered(rest) else None
+
+
+def _against_cycles(product: BaseSchedulerNode, other: BaseSchedulerNode) -> str | None:
     try:
         both = plan_kernel(features_of([*product.get_nodes(), *other.get_nodes()]), FILLED)
     except NoTileError as reason:
         return str(reason)
-    alone, rest = (plan_kernel(features_of(node.get_nodes()), FILLED) for node in (product, other))
+    alone = plan_kernel(features_of(product.get_nodes()), FILLED)
     if _shape(both.contraction) != _shape(alone.contraction):
         return "the product seen in another shape"
+    separate = alone.cycles + _cycles_of_rest(other.get_nodes())
+    return f"{both.cycles:.0f} cycles, separate {separate:.0f}" if both.cycles > separate else None
+
+
+def _reads_from(node: BaseSchedulerNode, before: BaseSchedulerNode) -> bool:
+    return not before.get_buffer_names().isdisjoint(dependency.name for dependency in node.read_writes.reads)
+
+
+def cycles_apart(nodes: Sequence[SchedulerNode]) -> float:
+    """Returns the estimated cycles of the products among `nodes` as calls of the library, which are taken to be as good
+    as a kernel of the product alone, and of one kernel for the other nodes.
+    """
+    products = (plan_kernel(features_of([node]), FILLED).cycles for node in nodes if is_product(node))
     launch = providers.current_target().launch_cycles
-    if both.cycles > alone.cycles + launch + rest.cycles:
-        return f"{both.cycles:.0f} cycles instead of {alone.cycles:.0f}, {launch} and {rest.cycles:.0f}"
-    return None
+    rest = [node for node in nodes if not is_product(node)]
+    return sum(cycles + launch for cycles in products) - launch + (_cycles_of_rest(rest) if rest else 0)
 
 
-def _writes(node: BaseSchedulerNode) -> list[object]:
-    return [dependency for dependency in node.read_writes.writes if hasattr(dependency, "mode")]
+def _cycles_of_rest(nodes: Sequence[SchedulerNode]) -> float:
+    """Cycles of a kernel of `nodes`, with its launch."""
+    return plan_kernel(features_of(nodes), FILLED).cycles + providers.current_target().launch_cycles
+
+
+def _is_scattered(node: BaseSchedulerNode) -> bool:
+    """Whether some element that the loops store is added to what another one stores."""
+    stores = (store for part in node.get_nodes() for store in part.read_writes.writes)
+    return any(isinstance(store, MemoryDep) and store.mode is not None for store in stores)
 
 
 def _shape(contraction: Contraction | None) -> tuple[int, int]:

@@ -58,7 +58,6 @@ class Fusions:
                 self._reasons[key] = _no_common_axes(nodes) or self._no_tile(first, second)
         return self._reasons[key]
 
-
     @staticmethod
     def _no_tile(first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
         if contraction_fusion.is_product(first) or contraction_fusion.is_product(second):

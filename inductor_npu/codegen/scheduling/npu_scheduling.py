@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import config, providers
-from inductor_npu.codegen.analysis.kernel_plan import plan_kernel, tile_loops
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.attention.buffer import AttentionBuffer
 from inductor_npu.codegen.emit import header
@@ -33,7 +32,7 @@ from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
-from inductor_npu.codegen.scheduling import attention, tuning
+from inductor_npu.codegen.scheduling import attention, contraction_fusion, tuning
 from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers, CompilesAhead
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
@@ -41,7 +40,7 @@ from inductor_npu.codegen.scheduling.loops import numels
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process
-from inductor_npu.tiling.plan import FILLED, TilePlan
+from inductor_npu.tiling.plan import FILLED
 
 log = logging.getLogger(__name__)
 
@@ -217,13 +216,15 @@ class NpuScheduling(CompilesAhead):
         if loops:
             return KernelOfSubdomains(lengths, features=features, plan=plan, loops=loops, tiling_scores=tiling_scores)
 
-        def kernel_with(tile: TilePlan) -> NpuKernel:
-            return NpuKernel(lengths, features=features, plan=replace(plan, tile=tile), tiling_scores=tiling_scores)
+        def kernel_with(plan: KernelPlan) -> NpuKernel:
+            return NpuKernel(lengths, features=features, plan=plan, tiling_scores=tiling_scores)
 
-        tile = plan.tile
         if tuning.is_wanted():
-            tile = tuning.tuned(plan.work, tile, self._share, lambda tile: self._timeable(features, kernel_with(tile)))
-        return kernel_with(tile)
+            plan = tuning.tuned(plan, self._share, lambda plan: self._timeable(features, kernel_with(plan)))
+        kernel = kernel_with(plan)
+        if plan.contraction is not None:
+            kernel.cycles_of_product = plan.cycles, contraction_fusion.cycles_apart(features.scheduler_nodes())
+        return kernel
 
     def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
         """As Inductor's, unless the kernel is written already. A kernel with subdomains writes each of them."""

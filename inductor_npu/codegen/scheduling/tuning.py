@@ -18,13 +18,11 @@ from torch._inductor.utils import Placeholder
 
 from inductor_npu import config, providers
 from inductor_npu.cache import tiles
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.index.vector_text import CannotEmit
 from inductor_npu.device_interface.benchmarker import benchmark_npu, benchmarking
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError, SettingError
-from inductor_npu.tiling.candidates import candidates
-from inductor_npu.tiling.cost import cost
-from inductor_npu.tiling.plan import KernelSummary, TilePlan
 
 log = logging.getLogger(__name__)
 
@@ -50,44 +48,43 @@ def is_wanted() -> bool:
     return bool(inductor_config.max_autotune or inductor_config.max_autotune_pointwise)
 
 
-def tuned(work: KernelSummary, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
-    """Returns the best tile of a kernel: `default` or one near it.
+def tuned(default: KernelPlan, share: float, source_of: Callable[[KernelPlan], str]) -> KernelPlan:
+    """Returns the plan of a kernel with the best tile: `default` or one near it.
 
-    Candidates fill at most `share` (0 to 1) of the Unified Buffer. `source_of` writes the kernel with a tile, with
+    Candidates fill at most `share` (0 to 1) of the Unified Buffer. `source_of` writes the kernel of a plan, with
     functions that make example inputs and launch it. Raises SettingError if config.tune_by has an unknown value.
     """
     with timed(Phase.TUNING):
-        return _tuned(work, default, share, source_of)
+        return _tuned(default, share, source_of)
 
 
-def _tuned(work: KernelSummary, default: TilePlan, share: float, source_of: Callable[[TilePlan], str]) -> TilePlan:
+def _tuned(default: KernelPlan, share: float, source_of: Callable[[KernelPlan], str]) -> KernelPlan:
     if config.tune_by not in (_TIME, _MODEL):
         raise SettingError(variable="INDUCTOR_NPU_TUNE_BY", value=config.tune_by, expected=f"{_TIME} or {_MODEL}")
     source = source_of(default)
     is_timed = config.tune_by == _TIME and torch.npu.is_available()
     fields = _fields(source, is_timed)
     if not inductor_config.force_disable_caches and (kept := tiles.read(fields)) is not None:
-        return kept
-    chip = providers.current_target()
-    among = candidates(work, default, chip, share, _MOST_CANDIDATES)
-    scores = _times(among, source, source_of) if is_timed else [cost(work, tile, chip).cycles for tile in among]
+        return default.with_tile(kept)
+    among = default.candidates(share, _MOST_CANDIDATES)
+    scores = _times(among, source, source_of) if is_timed else [plan.cycles for plan in among]
     best = nearest(among, scores)
-    log.debug("tile %s of %s", best, list(zip(among, scores, strict=True)))
+    log.debug("tile %s of %s", best.tile, [(plan.tile, score) for plan, score in zip(among, scores, strict=True)])
     if not inductor_config.force_disable_caches:
-        tiles.write(fields, best)
+        tiles.write(fields, best.tile)
     return best
 
 
-def nearest(among: Sequence[TilePlan], scores: Sequence[float | None]) -> TilePlan:
-    """Returns the first tile whose score is the least, or nearly so; a score of None stands for a tile without a
+def nearest(among: Sequence[KernelPlan], scores: Sequence[float | None]) -> KernelPlan:
+    """Returns the first plan whose score is the least, or nearly so; a score of None stands for a tile without a
     kernel.
 
     The default, which is first, is returned if no tile has a kernel.
     """
     least = min((score for score in scores if score is not None), default=0.0)
-    for tile, score in zip(among, scores, strict=True):
+    for plan, score in zip(among, scores, strict=True):
         if score is not None and score <= least * (1 + _TOLERANCE):
-            return tile
+            return plan
     return among[0]
 
 
@@ -103,11 +100,11 @@ def _fields(source: str, is_timed: bool) -> dict[str, str]:
     }
 
 
-def _times(among: Sequence[TilePlan], source: str, source_of: Callable[[TilePlan], str]) -> list[float | None]:
+def _times(among: Sequence[KernelPlan], source: str, source_of: Callable[[KernelPlan], str]) -> list[float | None]:
     """Milliseconds of a launch with each tile, the least of several rounds, so that other load of the machine affects
     all tiles alike; None where the tile has no kernel, or does not fit after all.
     """
-    launches = [_launch_of(tile, source if tile is among[0] else None, source_of) for tile in among]
+    launches = [_launch_of(plan, source if plan is among[0] else None, source_of) for plan in among]
     times: list[float | None] = [None] * len(among)
     for _ in range(_ROUNDS):
         for number, launch in enumerate(launches):
@@ -117,18 +114,20 @@ def _times(among: Sequence[TilePlan], source: str, source_of: Callable[[TilePlan
     return times
 
 
-def _launch_of(tile: TilePlan, source: str | None, source_of: Callable[[TilePlan], str]) -> Callable[[], object] | None:
-    """A launch of the kernel with `tile` on example inputs; None where that is not possible."""
+def _launch_of(
+    plan: KernelPlan, source: str | None, source_of: Callable[[KernelPlan], str]
+) -> Callable[[], object] | None:
+    """A launch of the kernel of `plan` on example inputs; None where that is not possible."""
     try:
-        module = PyCodeCache.load((source or source_of(tile)).replace(str(Placeholder.KERNEL_NAME), _NAME))
+        module = PyCodeCache.load((source or source_of(plan)).replace(str(Placeholder.KERNEL_NAME), _NAME))
         arguments = module.get_args()
         with benchmarking():
             module.call(arguments)
     except (CannotEmit, KernelTooLargeError) as error:
-        log.debug("no kernel with tile %s: %s", tile, error)
+        log.debug("no kernel with tile %s: %s", plan.tile, error)
         return None
     used = getattr(module, _NAME).launchers[0].config.kwargs
-    if any(used.get(f"{axis.upper()}BLOCK", block) != block for axis, block in tile.blocks.items()):
-        log.debug("tile %s does not fit: %s was taken", tile, used)
+    if any(used.get(f"{axis.upper()}BLOCK", block) != block for axis, block in plan.tile.blocks.items()):
+        log.debug("tile %s does not fit: %s was taken", plan.tile, used)
         return None
     return lambda: module.call(arguments)

@@ -14,8 +14,20 @@ from torch._inductor import ir, lowering
 from torch._library.utils import is_builtin
 from torch.utils import _pytree as pytree
 
-from inductor_npu.codegen.annotations.launch_comments import write_in_eager
+from inductor_npu import config, providers
+from inductor_npu.codegen.annotations.launch_comments import write_in_eager, write_library
 from inductor_npu.codegen.emit import header
+from inductor_npu.tiling import cube
+
+_aten = torch.ops.aten
+# What lowering/contractions.py makes kernels of.
+_PRODUCTS = (
+    _aten.mm.default,
+    _aten.bmm.default,
+    _aten.addmm.default,
+    _aten.baddbmm.default,
+    _aten._int_mm.default,
+)
 
 # How the names of operators begin whose backward passes and variants Inductor leaves to libraries, beside those that
 # it calls as extern_kernels.
@@ -39,8 +51,23 @@ _NAMESPACES_OF_LIBRARIES = ("_c10d_functional", "c10d", "c10d_functional", "symm
 
 def comments(node: Any) -> list[str]:
     """Returns the comments above the call of Inductor's ExternKernel `node`."""
-    reason = why_in_eager(node)
-    return [*header.source_lines_of_call(node), *([] if reason is None else [write_in_eager(reason)])]
+    lines = header.source_lines_of_call(node)
+    if (reason := why_in_eager(node)) is not None:
+        lines.append(write_in_eager(reason))
+    elif (reason := _why_library(node)) is not None:
+        lines.append(write_library(reason))
+    return lines
+
+
+def _why_library(node: Any) -> str | None:
+    """Returns why the matrix product `node` is no kernel of ours; None for any other operator."""
+    origin = node.get_origin_node()
+    if origin is None or origin.target not in _PRODUCTS:
+        return None
+    if config.templates == "none":
+        return "INDUCTOR_NPU_TEMPLATES=none"
+    dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])
+    return cube.why_library(dtypes, providers.current_target())
 
 
 def why_in_eager(node: Any) -> str | None:

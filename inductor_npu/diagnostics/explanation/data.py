@@ -33,6 +33,7 @@ class Kernel:
     sizes: what the bytes depend on, such as `8*s77 and 4*s77 where s77 = 1024`; "" if all sizes are constants.
     written_by_user: a Triton kernel of the program's own, which the graph launches.
     on_cpu: one that Inductor generates in C++ for tensors on the CPU.
+    product: for one that multiplies matrices, its estimated cycles and those of the library with separate kernels.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Kernel:
     sizes: str = ""
     written_by_user: bool = False
     on_cpu: bool = False
+    product: str = ""
 
     @property
     def moves_unknown(self) -> bool:
@@ -53,11 +55,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """An operator that is a library's on every device, such as a matrix product: `extern_kernels.mm`."""
+    """An operator that is a library's on every device, such as a convolution: `extern_kernels.convolution`.
+
+    reason: why it is no kernel, for those that may be one.
+    """
 
     operator: str
     calls: int
     lines: tuple[Line, ...]
+    reason: str = ""
 
 
 @dataclass(frozen=True)

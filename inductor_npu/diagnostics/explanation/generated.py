@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inductor_npu.codegen.annotations.launch_comments import Traffic, read_in_eager, read_traffic
+from inductor_npu.codegen.annotations.launch_comments import (
+    Traffic,
+    read_in_eager,
+    read_library,
+    read_product,
+    read_traffic,
+)
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.explanation.data import Kernel, LeftToEager, LibraryCall, Pass, grouped
 from inductor_npu.support.comments import comments_above
@@ -61,6 +67,8 @@ class _Call:
     operators: tuple[str, ...]
     traffic: Traffic | None
     in_eager: str | None
+    product: str
+    library: str
 
 
 def read(text: str) -> GeneratedModule:
@@ -70,12 +78,14 @@ def read(text: str) -> GeneratedModule:
     calls = list(_calls(tree, lines, definitions))
     launches = grouped([call for call in calls if call.name in definitions], lambda call: call.name)
     operators = grouped(
-        [call for call in calls if call.name not in definitions], lambda call: (call.name, call.in_eager)
+        [call for call in calls if call.name not in definitions], lambda call: (call.name, call.in_eager, call.library)
     )
     return GeneratedModule(
         _pass_of(text),
         tuple(_kernel(definitions[of[0].name], of) for of in launches if not definitions[of[0].name].failure),
-        tuple(LibraryCall(of[0].name, len(of), _lines(of)) for of in operators if of[0].in_eager is None),
+        tuple(
+            LibraryCall(of[0].name, len(of), _lines(of), of[0].library) for of in operators if of[0].in_eager is None
+        ),
         (
             *(_stand_in(definitions[of[0].name], of) for of in launches if definitions[of[0].name].failure),
             *(
@@ -106,6 +116,7 @@ def _kernel(definition: _Definition, launches: Sequence[_Call]) -> Kernel:
         "; ".join(dict.fromkeys(each.sizes for each in moved if each and each.sizes)),
         bool(definition.defined),
         definition.on_cpu,
+        "; ".join(dict.fromkeys(each.product for each in launches if each.product)),
     )
 
 
@@ -206,13 +217,18 @@ def _comments_above(lines: Sequence[str], line: int, before: int) -> list[str]:
 
 def _commented(name: str, comments: Sequence[str]) -> _Call:
     lines, operators, moved, in_eager = [], [], None, None
+    product = library = ""
     for comment in comments:
         if (reason := read_in_eager(comment)) is not None:
             in_eager = reason
+        elif (cycles := read_product(comment)) is not None:
+            product = cycles
+        elif (reason := read_library(comment)) is not None:
+            library = reason
         elif (each := read_traffic(comment)) is not None:
             moved = each
         elif match := _ATEN.match(comment):
             operators += [operator for operator in match["operators"].split(", ") if operator]
         elif match := _USERS_LINE.match(comment):
             lines.append(Line(match["file"], int(match["line"]), match["text"]))
-    return _Call(name, tuple(lines), tuple(operators), moved, in_eager)
+    return _Call(name, tuple(lines), tuple(operators), moved, in_eager, product, library)

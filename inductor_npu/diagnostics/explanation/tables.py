@@ -197,7 +197,7 @@ def _kernel(graph: Graph, kernel: Kernel) -> tuple[str | RenderableType, ...]:
     moved = (_ON_CPU, _ON_CPU) if kernel.on_cpu else (_size(kernel.bytes_read), _size(kernel.bytes_written))
     return (
         graph.compile_id,
-        _indented(kernel.name, [computes]),
+        _indented(kernel.name, [computes, kernel.product]),
         _places(kernel.lines),
         str(kernel.launches),
         *moved,
@@ -207,9 +207,9 @@ def _kernel(graph: Graph, kernel: Kernel) -> tuple[str | RenderableType, ...]:
 def _library_calls(observed: Observed) -> Table | None:
     return _table(
         "Library calls",
-        ("Graph", "Operator", "Source", ">Calls"),
+        ("Graph", "Operator, and why it is no kernel", "Source", ">Calls"),
         (
-            (graph.compile_id, call.operator, _lines(call.lines), str(call.calls))
+            (graph.compile_id, _indented(call.operator, [call.reason]), _lines(call.lines), str(call.calls))
             for graph in observed.graphs
             for call in graph.library_calls
         ),

@@ -21,7 +21,7 @@ from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
 from inductor_npu.lowering.graph_passes.indexing import diagonals, short_gathers, short_scatters
 from inductor_npu.lowering.graph_passes.materialisation import materialise
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
-from inductor_npu.lowering.graph_passes.products import batch_products, vector_products
+from inductor_npu.lowering.graph_passes.products import batch_products, operand_copies, vector_products
 from inductor_npu.lowering.graph_passes.required import (
     donated_results,
     narrow_accumulation,
@@ -64,6 +64,11 @@ PASSES: tuple[GraphPass, ...] = (
         name="vector_products",
         reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
         apply=vector_products.apply,
+    ),
+    GraphPass(
+        name="operand_copies",
+        reason="matrices that are multiplied are read where they are, instead of copied in the order of a batch first",
+        apply=operand_copies.apply,
     ),
     GraphPass(
         name="diagonals",

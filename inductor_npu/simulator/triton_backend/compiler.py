@@ -17,43 +17,11 @@ from ...diagnostics.compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
 from ..memory_check import is_checked
 from . import launch_record
+from .ascend_options import AscendOptions
 from .host_functions import sort_of
 
 BACKEND = "npu"
 LARGEST_TILES = 5  # that many are kept for the message of a kernel that does not fit
-
-
-@dataclass(frozen=True)
-class AscendOptions:
-    """What kernels and autotune configurations written for Ascend's Triton pass to its compiler. Accepted, so that they
-    run here too; they change nothing.
-    """
-
-    num_buffers_warp_spec: int = 0
-    num_consumer_groups: int = 0
-    reg_dec_producer: int = 0
-    reg_inc_consumer: int = 0
-    multibuffer: bool | None = None
-    sync_solver: bool | None = None
-    unit_flag: bool | None = None
-    inject_barrier_all: bool | None = None
-    inject_block_all: bool | None = None
-    disable_auto_inject_block_sync: bool | None = None
-    limit_auto_multi_buffer_only_for_local_buffer: bool | None = None
-    limit_auto_multi_buffer_of_local_buffer: str | None = None
-    set_workspace_multibuffer: int | None = None
-    tile_mix_vector_loop: int | None = None
-    tile_mix_cube_loop: int | None = None
-    enable_auto_bind_sub_block: bool | None = None
-    enable_hivm_auto_cv_balance: bool | None = None
-    enable_linearize: bool | None = None
-    enable_nd2nz_on_vector: bool | None = None
-    enable_select_analysis: bool | None = None
-    force_simt_only: bool | None = None
-    force_simt_template: bool | None = None
-    compile_mode: str | None = None
-    parallel_mode: str | None = None
-    stream: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +129,7 @@ class NpuBackend(BaseBackend):
         """ttir (Triton's passes), llir (text of the LLVM module), obj (object code with its header)."""
         if language is not None and getattr(language, "name", "TRITON") != "TRITON":
             raise NotImplementedError(f"{language.name.lower()} kernels are not supported on npu; write them in Triton")
-        stages["ttir"] = lambda module, metadata: _make_ttir(module)
+        stages["ttir"] = lambda module, metadata: make_ttir(module)
 
         def llir(module: Any, metadata: dict[str, Any]) -> str:
             with timed(Phase.LLVM_IR):
@@ -191,7 +159,8 @@ _TTIR_PASSES = (
 )
 
 
-def _make_ttir(module: Any) -> Any:
+def make_ttir(module: Any) -> Any:
+    """Triton's own simplifications of a module, in place."""
     _keep_calls(module)
     manager = ir.pass_manager(module.context)
     manager.enable_debug()
@@ -254,8 +223,12 @@ def _make_llir(module: Any, metadata: dict[str, Any], options: NpuOptions, targe
     metadata.update(
         name=name,
         shared=footprint.unified_buffer,
+        l1=footprint.l1,
         l0c=footprint.l0c,
+        rows_shared=footprint.is_shared,
         largest_tiles=[tile_record(tile) for tile in footprint.largest[:LARGEST_TILES]],
+        largest_in_l1=[tile_record(tile) for tile in footprint.largest_in_l1[:LARGEST_TILES]],
+        largest_in_l0c=[tile_record(tile) for tile in footprint.largest_in_l0c[:LARGEST_TILES]],
         entry=kernel.entry,
         scratch_bytes=kernel.scratch_bytes,
         work_per_program=kernel.work_per_program,

@@ -155,6 +155,7 @@ class NpuDriver(DriverBase):
 
     def launcher_cls(self, src: Any, metadata: Any) -> Any:
         """The launcher of a kernel. Raises UnifiedBufferExceededError if the kernel does not fit the target."""
+        from .ascend_options import ascend_options
         from .launcher import make_launcher
         from .observer import observed
 
@@ -164,20 +165,25 @@ class NpuDriver(DriverBase):
             from .checked_launch import checked
 
             launcher = checked(launcher, src, metadata)
-        return observed(launcher, src)
+        return observed(launcher, src, ascend_options(metadata))
 
 
 def check_buffers(metadata: Any, target: NpuTarget) -> None:
     """Raises UnifiedBufferExceededError if the kernel of `metadata` needs more on-chip memory than `target` has."""
-    for name, required, limit in (
-        ("the Unified Buffer", metadata.shared, target.unified_buffer),
-        ("the dot accumulator buffer L0C", metadata.l0c, target.l0c),
+    smaller = "Use smaller block sizes."
+    for name, required, limit, largest, advice in (
+        ("the Unified Buffer", metadata.shared, target.unified_buffer, "largest_tiles", smaller),
+        ("L1, the buffer of dot operands,", metadata.l1, target.l1, "largest_in_l1", "Use a smaller block along K."),
+        ("the dot accumulator buffer L0C", metadata.l0c, target.l0c, "largest_in_l0c", smaller),
     ):
         if required > limit:
             from .errors import UnifiedBufferExceededError  # brings the parser of TTIR, which few processes need
 
-            tiles = tuple(tuple(tile) for tile in metadata.largest_tiles)
-            raise UnifiedBufferExceededError(required, limit, f"{name} of {target.name}", metadata.name, tiles)
+            tiles = tuple(tuple(tile) for tile in getattr(metadata, largest))
+            if largest == "largest_tiles" and metadata.rows_shared:
+                advice = f"{advice} Each of the vector cores beside a cube core has its share of the rows below."
+            where = f"{name} of {target.name}"
+            raise UnifiedBufferExceededError(required, limit, where, metadata.name, tiles, advice)
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from triton.runtime.errors import OutOfResources
 
 from inductor_npu.support.comments import comments_above
 
-from .ttir.budget import LiveTile
 from .ttir.ir import SourceLine
+from .ttir.unified_buffer import LiveTile
 
 
 class UnsupportedOperationError(CompilationError):
@@ -46,20 +46,27 @@ def comment_above(line: SourceLine | None) -> str:
 class UnifiedBufferExceededError(OutOfResources):
     """A kernel whose live tiles do not fit an on-chip buffer of the target. Sizes are in bytes.
 
-    `tiles` are the largest tiles that are live at the peak, as (bytes, type, source line) each.
+    `tiles` are the largest tiles that are live at the peak, as (bytes, type, source line) each; `advice` is what to do.
     """
 
     def __init__(
-        self, required: int, limit: int, name: str, kernel: str = "", tiles: tuple[tuple[int, str, str], ...] = ()
+        self,
+        required: int,
+        limit: int,
+        name: str,
+        kernel: str = "",
+        tiles: tuple[tuple[int, str, str], ...] = (),
+        advice: str = "Use smaller block sizes.",
     ) -> None:
         super().__init__(required, limit, name)
         self.kernel = kernel
         self.tiles = tiles
+        self.advice = advice
 
     def __str__(self) -> str:
         summary = (
             f"kernel {self.kernel} does not fit: {self.required} bytes of tiles are live at once, {self.name} has "
-            f"{self.limit} bytes. Use smaller block sizes."
+            f"{self.limit} bytes. {self.advice}"
         )
         lines = [summary]
         if self.tiles:
@@ -68,7 +75,7 @@ class UnifiedBufferExceededError(OutOfResources):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.required, self.limit, self.name, self.kernel, self.tiles)
+        return type(self), (self.required, self.limit, self.name, self.kernel, self.tiles, self.advice)
 
 
 def tile_record(tile: LiveTile) -> tuple[int, str, str]:

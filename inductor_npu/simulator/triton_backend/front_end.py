@@ -1,4 +1,4 @@
-"""What the installed Triton's front end makes of a kernel, before any pass."""
+"""What the installed Triton's front end makes of a kernel."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 
-from .compiler import NpuBackend
+from .compiler import NpuBackend, make_ttir
 
 
-def ttir_of(source: Any, chip: str, **options: Any) -> str:
-    """Returns the text of the TTIR of an `ASTSource` for the target `npu` as `chip`, with these options of the backend.
+def ttir_of(source: Any, chip: str, simplified: bool = False, **options: Any) -> str:
+    """Returns the text of the TTIR of an `ASTSource` for the target `npu` as `chip`, with these options of the backend:
+    before any pass, or `simplified` by those that compiling begins with.
 
     Raises what Triton's front end raises, which may be anything.
     """
@@ -29,4 +30,5 @@ def ttir_of(source: Any, chip: str, **options: Any) -> str:
         "context": context,
     }
     wanted = inspect.signature(source.make_ir).parameters
-    return str(source.make_ir(**{name: value for name, value in given.items() if name in wanted}))
+    module = source.make_ir(**{name: value for name, value in given.items() if name in wanted})
+    return str(make_ttir(module) if simplified else module)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Grid = tuple[int, int, int]
-# Called as (source, grid, arguments, launch): Triton's ASTSource or IRSource of the kernel; each run-time argument by
-# its name in the source's signature (constants included where this Triton passes them); the launch, which the observer
-# calls once. A launch is asynchronous: `torch.npu.synchronize()` waits for what it writes.
-Observer = Callable[[Any, Grid, dict[str, Any], Callable[[], None]], None]
+# Called as (source, options, grid, arguments, launch): Triton's ASTSource or IRSource of the kernel; what it asks of
+# Ascend's compiler; each run-time argument by its name in the source's signature (constants included where this Triton
+# passes them); the launch, which the observer calls once. A launch is asynchronous: `torch.npu.synchronize()` waits for
+# what it writes.
+Observer = Callable[[Any, dict[str, Any], Grid, dict[str, Any], Callable[[], None]], None]
 
 GRID_AXES = 3
 FIXED_ARGUMENTS = 9  # grid x, y, z, stream, function, packed metadata, launch metadata, enter hook, exit hook
@@ -46,8 +47,10 @@ def is_observing() -> bool:
     return _observer is not None
 
 
-def observed(launcher: Any, source: Any) -> Any:
-    """`launcher`, or where someone observes a function in front of it that tells the observer."""
+def observed(launcher: Any, source: Any, options: dict[str, Any]) -> Any:
+    """`launcher`, or where someone observes a function in front of it that tells the observer. `options` are those
+    that the kernel passes to Ascend's compiler.
+    """
     if _observer is None:
         return launcher
     names = tuple(source.signature)
@@ -58,7 +61,7 @@ def observed(launcher: Any, source: Any) -> Any:
             return
         grid: Grid = args[:GRID_AXES]
         arguments = dict(zip(names, args[FIXED_ARGUMENTS:], strict=True))
-        _observer(source, grid, arguments, functools.partial(launcher, *args))
+        _observer(source, options, grid, arguments, functools.partial(launcher, *args))
 
     return launch_observed
 

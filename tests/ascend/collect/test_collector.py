@@ -169,3 +169,33 @@ def test_sources_of_triton_32_have_names_and_attributes_of_its_own():
     assert found.signature == {"source": "*fp32", "target": "*fp32", "factor": "fp32"}
     assert found.constants == {"count": 1, "BLOCK": 64, "TYPE": "tl.float32"}
     assert found.divisible == ("source", "target")
+
+
+NO_LIMIT = {"limit_auto_multi_buffer_of_local_buffer": "no-limit", "set_workspace_multibuffer": 2}
+
+
+def tuned_kernel():
+    return triton.autotune([triton.Config({"BLOCK": 64, **NO_LIMIT})], key=[])(scale_kernel())
+
+
+@pytest.mark.parametrize("form", ["keywords of a launch", "configuration", "configuration, compiled"])
+def test_what_a_launch_asks_of_ascends_compiler(form: str, tmp_path: Path):
+    """Inductor drops the keywords of a launch that are no arguments; those of a configuration it has."""
+    tuned = form != "keywords of a launch"
+    scale = tuned_kernel() if tuned else scale_kernel()
+    keywords = {"TYPE": tl.float32} if tuned else {"TYPE": tl.float32, "BLOCK": 64, **NO_LIMIT}
+
+    def run(source):
+        target = torch.empty_like(source)
+        scale[(2,)](source, target, 100, 0.5, **keywords)
+        return target
+
+    run = torch.compile(run) if "compiled" in form else run
+    (found,) = collect(lambda: run(torch.ones(100, device="npu")), tmp_path).kernels
+    assert found.source.options == NO_LIMIT
+
+
+def test_a_kernel_without_options_has_the_key_of_before():
+    plain = kernel.KernelSource("k", "text", {}, {})
+    assert plain.key == "abd3c1cdf18d0bcba41dcbd58145f26d"
+    assert kernel.KernelSource("k", "text", {}, {}, (), NO_LIMIT).key != plain.key

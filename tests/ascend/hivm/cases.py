@@ -16,6 +16,7 @@ from inductor_npu.ascend.hivm import Verdict
 from inductor_npu.ascend.kernel import KernelSource
 
 VECTOR, ELEMENT_DMA, SCALAR = Verdict.VECTOR, Verdict.ELEMENT_DMA, Verdict.SCALAR
+CUBE, MIXED = Verdict.CUBE, Verdict.MIXED
 F32, F16, BF16 = "*fp32", "*fp16", "*bf16"
 I64, I32, I16, I8, I1 = "*i64", "*i32", "*i16", "*i8", "*i1"
 INT, LONG = "i32", "i64"
@@ -249,20 +250,20 @@ CASES = {
     "interleave": Case("interleave", {"x": F32, "z": F32, "y": F32}, {"B": 1024}, VECTOR),
     "split_pairs": Case("split_pairs", {"x": F32, "y": F32, "z": F32}, {"B": 1024}, VECTOR),
     "matmul": Case(
-        "matmul", {"a": F16, "b": F16, "c": F16, "M": INT, "N": INT, "K": INT}, {"BM": 128, "BN": 128, "BK": 64}, VECTOR
+        "matmul", {"a": F16, "b": F16, "c": F16, "M": INT, "N": INT, "K": INT}, {"BM": 128, "BN": 128, "BK": 64}, CUBE
     ),
     "matmul_relu": Case(
         "matmul_relu",
         {"a": F16, "b": F16, "c": F16, "M": INT, "N": INT, "K": INT},
         {"BM": 128, "BN": 128, "BK": 64},
-        VECTOR,
+        MIXED,
     ),
     "matmul_transposed_pointers": Case(
         "matmul_transposed_pointers",
         {"a": F16, "b": F16, "c": F16, "M": INT, "N": INT, "K": INT},
         {"BM": 128, "BN": 128, "BK": 64},
         SCALAR,
-        {"HL"},
+        {"HL", "NS"},
     ),
     "where_on_data_1000": Case("where_on_data", {"x": F32, "z": F32, "y": F32, "n": INT}, {"B": 1000}, SCALAR, {"HL"}),
     "inner_size_one_add": Case(

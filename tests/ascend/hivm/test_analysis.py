@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
 
 from inductor_npu.ascend.hivm import Verdict, analyse
+from inductor_npu.ascend.hivm.machine import Buffer
+from inductor_npu.ascend.hivm.work import _matrix
+from inductor_npu.ascend.kernel import Launch
 from tests.ascend.hivm.cases import CASES
 from tests.ascend.hivm.golden import DATA, TARGET, analysis, tensor, text
 
@@ -165,3 +169,47 @@ def test_a_launch_of_65535_programs_is_quick():
     memory = tensor(8)
     analysis("tile_copy", (65535, 1, 1), x=memory, y=memory, M=65535 * 16 - 3, N=256, S=256)
     assert time.perf_counter() - begin < 2
+
+
+# ---- products: what L2 and L0 make of them
+
+
+def product_cost(size: int, target=TARGET):
+    memory = tensor(size * size, "fp16")
+    arguments = {"a": memory, "b": memory, "c": memory, "M": size, "N": size, "K": size}
+    grid = (size // 128, size // 128, 1)
+    return analyse(text("matmul_relu"), target, Launch(grid, arguments)).cycles
+
+
+def test_what_fits_in_l2_comes_from_memory_once():
+    through_l2 = product_cost(2048)
+    without = product_cost(2048, dataclasses.replace(TARGET, l2=0))
+    assert through_l2.mte2 < without.mte2 / 3
+    assert through_l2.mte2 >= without.mte2 / TARGET.l2_to_memory - 1
+
+
+def test_a_product_of_one_part_waits_for_its_operands():
+    """128 x 128 x 64 in fp16 is one part of k: L1 to L0 and the cube take turns."""
+    cycles = product_cost(2048)
+    assert cycles.mte1 > 0 and cycles.fix > 0
+    assert cycles.launch >= cycles.cube + cycles.mte1
+    assert 0 < cycles.share("cube") < 0.8
+
+
+def test_longer_k_overlaps_parts():
+    one = _matrix([*_operands(), True, 128, 128, 128], TARGET)
+    four = _matrix([*_operands(), True, 128, 512, 128], TARGET)
+    assert one.product == one.cube + one.mte1
+    assert four.product == pytest.approx((four.cube + four.mte1) / 4 + 3 / 4 * max(four.cube, four.mte1))
+
+
+def _operands():
+    return [Buffer(-1, "cbuf", "f16", (128, 128), (128, 128), (128, 1), 0, 0) for _ in range(2)]
+
+
+def test_vector_kernels_have_no_time_of_a_launch():
+    memory = tensor(100_000)
+    cycles = analysis("add_grid_stride", (40, 1, 1), x=memory, z=memory, y=memory, n=100_000).cycles
+    assert cycles.launch is None
+    assert cycles.longest == getattr(cycles, cycles.bound)
+    assert (cycles.mte1, cycles.fix) == (0, 0)

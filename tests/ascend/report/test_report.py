@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from inductor_npu.ascend.compilation import Compilation, Stage
-from inductor_npu.ascend.hivm import Finding
+from inductor_npu.ascend.compilation import Compilation, Stage, compile_kernels
+from inductor_npu.ascend.hivm import CubeFacts, Cycles, Finding
 from inductor_npu.ascend.kernel import CollectedKernel, KernelSource, Launch, Origin, TensorArgument
 from inductor_npu.ascend.lint import LintFinding
 from inductor_npu.ascend.report import Refusal, advice
 from inductor_npu.ascend.report.build import make_row
 from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
 from inductor_npu.target import get_target
+from tests.ascend.lint.product_cases import PRODUCT_PAIRS
 from tests.ascend.report.examples import ALL, COMPILED, CRASHED, ELEMENT, REFUSED, SCALAR, UNREAD, VECTOR, report, row
 
 
@@ -57,7 +58,8 @@ def test_what_costs_most_comes_first():
 def test_totals_count_launches_and_say_when_one_is_not_known():
     assert report(VECTOR, SCALAR, REFUSED).total("bytes_moved") == 4 * 6000
     assert report(VECTOR, ELEMENT).total("bytes_moved") is None
-    assert ALL.counts == {"refused": 2, "unknown": 1, "scalar": 1, "element DMA": 1, "vector": 1}
+    counts = {verdict: count for verdict, count in ALL.counts.items() if count}
+    assert counts == {"refused": 2, "unknown": 1, "scalar": 1, "element DMA": 1, "vector": 1}
 
 
 def test_numbers_have_units():
@@ -166,3 +168,48 @@ def test_says_what_a_refused_kernel_is_refused_for():
     found = LintFinding("N201", "`other` is a tile", "kernel.py", 1)
     assert "N201 refused" in report(replace(CRASHED, lint=(found,))).table(1000)
     assert "N201" not in report(replace(VECTOR, lint=(found,))).table(1000)
+
+
+CUBE = CubeFacts(
+    vectors=True, workspace_bytes=262144, workspace_depth=4, rows_shared=False, l1_doubled=2, l0c_doubled=0
+)
+MIXED = row(
+    "product_kernel",
+    "mixed",
+    **COMPILED,
+    findings=(Finding("NS", "rows are not shared: both vector cores do everything", None),),
+    cycles=Cycles(600, 200, 100, 10, 500, 300, 400, launch=1000),
+    cube=CUBE,
+    l1_bytes=393216,
+    l0c_bytes=131072,
+)
+
+
+def test_a_kernel_with_a_cube_cores_part_shows_both_sides():
+    shown = report(MIXED).table(320)
+    for part in ("mixed", "rows are not shared", "L1 384 KiB", "L0C 128 KiB", "ws 256 KiB", "1.00 k in all"):
+        assert part in shown, shown
+    assert "50% cube, 20% vector" in " ".join(shown.split())
+    assert "even number of rows" in shown
+    (kernel,) = json.loads(report(MIXED).to_json())["kernels"]
+    assert kernel["cube"]["workspace_bytes"] == 262144 and kernel["cube"]["rows_shared"] is False
+    assert (kernel["cycles"]["mte1"], kernel["cycles"]["fix"], kernel["cycles"]["launch"]) == (300, 400, 1000)
+    assert "workspace 256 KiB a core, 4 tiles" in report(MIXED).to_html()
+
+
+def test_wrong_code_is_worse_than_any_other_verdict():
+    wrong = row("wrong_kernel", "wrong code", findings=(Finding("WC", "an int32 product is requantised", None),))
+    assert wrong.is_wrong and "store int32" in report(wrong).table(320)
+    assert report(wrong, REFUSED).counts["wrong code"] == 1
+
+
+@pytest.mark.ascend
+@pytest.mark.parametrize(("rows", "verdict"), [(128, "cube"), (100, "wrong code")])
+def test_a_tensor_descriptor_is_wrong_where_its_tensor_ends_within_a_tile(rows: int, verdict: str):
+    source = PRODUCT_PAIRS["N112"].bad
+    (compilation,) = compile_kernels([source], "Ascend910B3")
+    memory = TensorArgument("float16", (rows, 64), (64, 1), 0, 0, rows * 128)
+    launch = Launch((2, 1, 1), {"A": memory, "B": memory, "C": memory, "M": rows})
+    made = make_row(CollectedKernel(source, Origin(), launch), compilation, get_target("Ascend910B3"))
+    assert made.verdict == verdict
+    assert ("a side of 100, tiles of 64" in str(made.findings)) is (verdict == "wrong code")

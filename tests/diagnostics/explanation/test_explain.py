@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,13 +162,22 @@ def test_a_function_whose_limit_of_recompiles_is_reached_is_left_to_eager() -> N
 # ---- what is left to eager
 
 
-def test_a_matrix_product_is_a_librarys_and_not_left_to_eager() -> None:
+def test_a_matrix_product_says_what_its_kernel_saves() -> None:
+    explained = inductor_npu.explain(lambda x, y: torch.relu(x @ y), on_npu(16, 16), on_npu(16, 16))
+    (kernel,) = explained.kernels
+    own, apart = map(int, re.findall(r"\d+", kernel.product))
+    assert 0 < own < apart
+    assert explained.library_calls == ()
+
+
+def test_a_matrix_product_of_doubles_is_a_librarys_and_not_left_to_eager() -> None:
     def product(x, y):
         return torch.relu(x @ y)
 
-    explained = inductor_npu.explain(product, on_npu(16, 16), on_npu(16, 16))
+    explained = inductor_npu.explain(product, on_npu(16, 16).double(), on_npu(16, 16).double())
     (call,) = explained.library_calls
     assert (call.operator, call.calls) == ("extern_kernels.mm", 1)
+    assert call.reason == "the cube cores do not multiply torch.float64"
     assert [line.line for line in call.lines] == [line_with("relu", product)]
     assert explained.left_to_eager == ()
 
@@ -366,7 +376,7 @@ def test_tables_and_plain_data() -> None:
     def broken(x):
         y = torch.sin(x)
         torch._dynamo.graph_break()
-        return y @ y
+        return torch.linalg.inv(y)
 
     explained = inductor_npu.explain(broken, on_npu(16, 16))
     text = str(explained)

@@ -80,6 +80,32 @@ def test_elements_that_lie_apart_take_a_block_each_until_they_are_packed() -> No
     assert measure(INDEX + apart + store).unified_buffer == 8 * TILE
 
 
+def test_a_maximum_with_a_number_has_two_temporaries_more() -> None:
+    zero = f"%a = {LOAD}\n%zero = arith.constant dense<0.0> : tensor<1024xf32>\n"
+    text = "%m = arith.maxnumf %a, {} : tensor<1024xf32>\n" + STORE.format("%m")
+    with_tile = f"%b = {LOAD}\n" + text.format("%b")
+    assert measure(INDEX + zero + text.format("%zero")).unified_buffer == 5 * TILE
+    assert measure(INDEX + zero + with_tile).unified_buffer == 4 * TILE
+
+
+def test_bytes_become_wider_numbers_by_way_of_16_bits() -> None:
+    address = """%b_tile = tt.splat %b : !tt.ptr<i8> -> tensor<1024x!tt.ptr<i8>>
+%from = tt.addptr %b_tile, %offset : tensor<1024x!tt.ptr<i8>>, tensor<1024xi32>
+%v = tt.load %from, %mask : tensor<1024x!tt.ptr<i8>>
+"""
+    parameters = "%p: !tt.ptr<f32>, %n: i32, %b: !tt.ptr<i8>"
+    wide = "%w = arith.sitofp %v : tensor<1024xi8> to tensor<1024xf32>\n" + STORE.format("%w")
+    assert measure(INDEX + address + wide, parameters).unified_buffer == (2 + 4) * 1024
+    compared = f"""%zero = arith.constant dense<0> : tensor<1024xi32>
+%w = arith.extui %v : tensor<1024xi8> to tensor<1024xi32>
+%m = arith.cmpi ne, %w, %zero : tensor<1024xi32>
+%a = {LOAD}
+%s = arith.select %m, %a, %a : tensor<1024xi1>, tensor<1024xf32>
+"""
+    needed = measure(INDEX + address + compared + STORE.format("%s"), parameters).unified_buffer
+    assert needed == (1 + 2 + 2 + 4 + 4) * 1024  # bytes, both sides of the comparison, what is selected from, and to
+
+
 def test_an_elementwise_chain_works_in_place() -> None:
     chain = f"%a = {LOAD}\n%b = math.exp %a : tensor<1024xf32>\n%c2 = math.absf %b : tensor<1024xf32>\n"
     assert measure(INDEX + chain + STORE.format("%c2")).unified_buffer == TILE
@@ -196,34 +222,6 @@ def test_branches_do_not_add_up() -> None:
 }}
 {STORE.format("%r")}"""
     assert measure(text).unified_buffer == 2 * TILE
-
-
-def test_a_dot_uses_l1_and_l0c() -> None:
-    text = """
-%zero = arith.constant dense<0.0> : tensor<64x64xf32>
-%a = tt.load %pa : tensor<64x32x!tt.ptr<f16>>
-%b = tt.load %pb : tensor<32x64x!tt.ptr<f16>>
-%d = tt.dot %a, %b, %zero : tensor<64x32xf16> * tensor<32x64xf16> -> tensor<64x64xf32>
-tt.store %pc, %d : tensor<64x64x!tt.ptr<f32>>"""
-    parameters = "%pa: tensor<64x32x!tt.ptr<f16>>, %pb: tensor<32x64x!tt.ptr<f16>>, %pc: tensor<64x64x!tt.ptr<f32>>"
-    measured = measure(text, parameters)
-    assert (measured.unified_buffer, measured.l0c) == (0, 64 * 64 * 4)
-
-
-def test_an_accumulator_that_a_loop_carries_is_one_tile_of_l0c() -> None:
-    text = """
-%zero = arith.constant dense<0.0> : tensor<64x64xf32>
-%one = arith.constant 1 : i32
-%r = scf.for %i = %one to %n step %one iter_args(%acc = %zero) -> (tensor<64x64xf32>)  : i32 {
-  %a = tt.load %pa : tensor<64x64x!tt.ptr<f16>>
-  %d = tt.dot %a, %a, %acc : tensor<64x64xf16> * tensor<64x64xf16> -> tensor<64x64xf32>
-  scf.yield %d : tensor<64x64xf32>
-}
-%e = math.exp %r : tensor<64x64xf32>
-tt.store %pc, %e : tensor<64x64x!tt.ptr<f32>>"""
-    parameters = "%pa: tensor<64x64x!tt.ptr<f16>>, %pc: tensor<64x64x!tt.ptr<f32>>, %n: i32"
-    measured = measure(text, parameters)
-    assert (measured.unified_buffer, measured.l0c) == (64 * 64 * 4, 64 * 64 * 4)
 
 
 def test_the_largest_tiles_are_named_with_their_lines() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -92,7 +93,7 @@ def test_a_loaded_function_runs(active: NpuDriver) -> None:
     kernel = KernelFile(compile_object(ADD_ONE, 2), "add_one", 0, 1, ()).pack()
     module, function, *_ = active.utils.load_binary("add_one", kernel, 0, 0)
     assert module
-    launch = active.launcher_cls(source(x="*fp32"), SimpleNamespace(name="add_one", shared=0, l0c=0, largest_tiles=[]))
+    launch = active.launcher_cls(source(x="*fp32"), footprint("add_one"))
     x = torch.arange(1000, dtype=torch.float32, device="npu")
     launch(10, 10, 10, active.get_current_stream(0), function, None, None, None, None, x)
     assert torch.equal(x.cpu(), torch.arange(1000) + 1.0)
@@ -103,17 +104,32 @@ def test_a_damaged_kernel_says_what_to_do(active: NpuDriver) -> None:
         active.utils.load_binary("k", b"garbage", 0, 0)
 
 
-@pytest.mark.parametrize(("shared", "l0c", "what"), [(196609, 0, "Unified Buffer"), (0, 131073, "L0C")])
-def test_a_kernel_that_does_not_fit_is_refused(active: NpuDriver, shared: int, l0c: int, what: str) -> None:
-    metadata = SimpleNamespace(name="k", shared=shared, l0c=l0c, largest_tiles=[[196609, "tensor<9xf32>", "k.py:1:2"]])
+def footprint(name: str = "k", **given: Any) -> SimpleNamespace:
+    """The metadata of a compiled kernel that say what it needs on chip."""
+    tiles: dict[str, Any] = {"largest_tiles": [], "largest_in_l1": [], "largest_in_l0c": []}
+    return SimpleNamespace(**{"name": name, "shared": 0, "l1": 0, "l0c": 0, "rows_shared": False, **tiles, **given})
+
+
+@pytest.mark.parametrize(
+    ("bytes_of", "tiles_of", "what"),
+    [
+        ({"shared": 196609}, "largest_tiles", "the Unified Buffer of .* Use smaller block sizes"),
+        ({"shared": 196609, "rows_shared": True}, "largest_tiles", "has its share of the rows"),
+        ({"l1": 524289}, "largest_in_l1", "L1, the buffer of dot operands, of .* Use a smaller block along K"),
+        ({"l0c": 131073}, "largest_in_l0c", "L0C of .* Use smaller block sizes"),
+    ],
+)
+def test_a_kernel_that_does_not_fit_is_refused(
+    active: NpuDriver, bytes_of: dict[str, int], tiles_of: str, what: str
+) -> None:
+    metadata = footprint(**bytes_of, **{tiles_of: [[196609, "tensor<9xf32>", "k.py:1:2"]]})
     with pytest.raises(UnifiedBufferExceededError, match=what) as caught:
         active.launcher_cls(source(x="*fp32"), metadata)
     assert "196609 bytes  tensor<9xf32>  k.py:1:2" in str(caught.value)
 
 
 def test_a_kernel_that_fits_exactly_is_accepted(active: NpuDriver) -> None:
-    metadata = SimpleNamespace(name="k", shared=196608, l0c=131072, largest_tiles=[])
-    assert active.launcher_cls(source(x="*fp32"), metadata)
+    assert active.launcher_cls(source(x="*fp32"), footprint(shared=196608, l1=524288, l0c=131072))
 
 
 # ---- signatures

@@ -29,7 +29,7 @@ def test_an_observer_sees_kernel_grid_and_arguments_and_memory_before_and_after(
     x, out = torch.ones(100, device="npu"), torch.zeros(100, device="npu")
     seen = []
 
-    def observer(source, grid, arguments, launch):
+    def observer(source, options, grid, arguments, launch):
         before = arguments["target"].cpu()
         launch()
         seen.append((source.fn.__name__, grid, arguments, before, arguments["target"].cpu()))
@@ -61,7 +61,7 @@ def test_candidates_of_the_autotuner_are_not_the_programs_launches():
     x, out = torch.ones(100, device="npu"), torch.zeros(100, device="npu")
     blocks = []
 
-    def observer(source, grid, arguments, launch):
+    def observer(source, options, grid, arguments, launch):
         blocks.append(grid)
         launch()
 

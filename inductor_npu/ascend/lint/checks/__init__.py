@@ -1,16 +1,18 @@
-"""The rules as functions of a kernel, one file a severity; element DMA and scalar addresses share `addresses`."""
+"""The rules as functions of a kernel, one file a severity; element DMA and scalar addresses share `addresses`, and
+what concerns dots is in `products`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ..kernel import Kernel
-from . import addresses, refused, scalar, slow, wrong
+from . import addresses, products, refused, scalar, slow, wrong
 from .hit import Hit
 
 __all__ = ["Hit", "hits"]
 
-_CHECKS = (wrong.check, refused.check, addresses.check, scalar.check, slow.check)
+_CHECKS = (wrong.check, refused.check, addresses.check, scalar.check, slow.check, products.check)
 
 
 def hits(kernel: Kernel) -> Iterator[Hit]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from inductor_npu.providers import DEFAULT_TARGET
 from inductor_npu.simulator.triton_backend.ttir.ir import Op, TensorType
+from inductor_npu.target import get_target
 
 from ..forms import element
 from ..kernel import Kernel
 from ..libdevice import ASCEND, called
 from .hit import Hit, hit
 
-_ACCUMULATOR_BYTES = 128 * 1024
+_ACCUMULATOR_BYTES = get_target(DEFAULT_TARGET).l0c
 _UNSIGNED = frozenset({"ult", "ule", "ugt", "uge"})
 _WIDE = frozenset({"i16", "i32", "i64"})
 

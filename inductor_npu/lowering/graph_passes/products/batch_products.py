@@ -1,4 +1,5 @@
-"""Products of one tensor with several small weights (query, key and value; the gates of a cell), as one batch.
+"""Products of one tensor with several small weights (query, key and value; the gates of a cell), as one batch, where
+the library computes them.
 
 Each product is a call of the library. Where the weights are small, the call costs more than a copy of them: n products
 `x @ w[i]` become `bmm(x, stack(w))`, and each result is a contiguous part of the batch, with the strides that it had.
@@ -13,7 +14,9 @@ from typing import Any
 import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 
+from inductor_npu import config, providers
 from inductor_npu.lowering.graph_passes.nodes import called, in_place_of, is_on_npu, is_view, writes
+from inductor_npu.tiling import cube
 
 _aten = torch.ops.aten
 
@@ -109,7 +112,9 @@ def _is_candidate(node: torch.fx.Node) -> bool:
     *bias, left, right = values
     known = all(isinstance(size, int) for size in right.shape)
     alike = all(value.dtype == left.dtype for value in values) and left.dtype.is_floating_point
-    return known and alike and all(value.shape == right.shape[1:] for value in bias)
+    dtypes, chip = (left.dtype, right.dtype), providers.current_target()
+    is_library = config.templates == "none" or cube.why_library(dtypes, chip) is not None
+    return known and alike and is_library and all(value.shape == right.shape[1:] for value in bias)
 
 
 def _key(product: torch.fx.Node) -> Any:

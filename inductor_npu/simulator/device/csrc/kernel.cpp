@@ -18,8 +18,10 @@ constexpr uint64_t kKernelMagic = 0x4e50554b45524e4cULL;
 
 // Below this many elements the other threads' wake-up costs more than they save.
 constexpr int64_t kSerialWork = 32 * 1024;
-// Chunks a thread: enough to balance unequal programs, few enough that taking one costs nothing.
+// Chunks a thread: enough to balance unequal programs, few enough that taking one costs nothing. Chunks of programs that
+// work long are smaller: there are as few of them as cores, and the longest thread decides.
 constexpr int64_t kChunksPerThread = 4;
+constexpr int64_t kChunkWork = 256 * 1024;
 constexpr size_t kScratchAlignment = 64;
 
 // Scratch memory of one host thread, grown on demand and kept.
@@ -146,7 +148,9 @@ void LaunchWork::run() {
                       memory_check::is_on();
   const int threads = serial ? 1 : static_cast<int>(std::min<int64_t>(threads_, programs));
   const int64_t chunks = serial ? 1 : threads * kChunksPerThread;
-  LaunchJob job(*this, std::max<int64_t>(1, (programs + chunks - 1) / chunks));
+  const int64_t chunk = std::max<int64_t>(1, (programs + chunks - 1) / chunks);
+  const int64_t enough = serial ? chunk : std::max<int64_t>(1, kChunkWork / kernel_->work_per_program);
+  LaunchJob job(*this, std::min(chunk, enough));
   ProgramPool::instance().run(job, threads);
   if (job.failed_assert != 0) {
     raise_failed_assert(*kernel_, grid_, job.failed_assert, job.failed_program);

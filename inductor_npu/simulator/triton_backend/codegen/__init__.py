@@ -52,4 +52,10 @@ def host_options() -> CodegenOptions:
     features = llvm.get_host_cpu_features()
     vectors = HostVectors.of_features(features)
     compresses = bool(features.get("avx512f")) and llvm.llvm_version_info >= (20,)
-    return CodegenOptions(vector_bits=vectors.bits, registers=vectors.registers, compresses=compresses)
+    return CodegenOptions(
+        vector_bits=vectors.bits,
+        registers=vectors.registers,
+        compresses=compresses,
+        bf16_products=vectors.bf16_products,
+        int8_products=vectors.int8_products,
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..mathlib import HostVectors
+
 
 @dataclass(frozen=True)
 class CodegenOptions:
@@ -23,5 +25,12 @@ class CodegenOptions:
     vector_bits: int = 512
     registers: int = 32
     compresses: bool = False
+    bf16_products: bool = False
+    int8_products: bool = False
     exclusive: bool = False
     grid_limit: int = (1 << 31) - 1
+
+    @property
+    def vectors(self) -> HostVectors:
+        """The host's vector unit, as mathlib asks for it."""
+        return HostVectors(self.vector_bits, self.registers, self.bf16_products, self.int8_products)

@@ -2,7 +2,8 @@
 
 from . import basic, conversions, exponential, integers, inverse, rounding, special, trigonometric, fast  # noqa: F401,I001
 from .library import DEFINITIONS, Function, Library, UnknownFunction, build_function
-from .matmul import HostVectors, MatmulFunction, matmul
+from .matmul import MatmulFunction, matmul
+from .products import HostVectors, PackedProduct, packed_product
 
 __all__ = [
     "DEFINITIONS",
@@ -10,7 +11,9 @@ __all__ = [
     "HostVectors",
     "Library",
     "MatmulFunction",
+    "PackedProduct",
     "UnknownFunction",
     "build_function",
     "matmul",
+    "packed_product",
 ]

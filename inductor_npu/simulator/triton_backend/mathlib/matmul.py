@@ -1,112 +1,51 @@
-"""The matrix product of tiles: C[M, N] += A[M, K] @ B[K, N] on dense row-major buffers of static size.
+"""The product of packed tiles: C[M, N] += A[M, K] @ B[K, N], C dense and row-major, A and B packed (`products.py`).
 
-A register block of C, `rows` x `vectors` accumulators, stays in registers over a block of K; for each k it needs
-`vectors` loads of B and `rows` broadcasts of A. Tiles fit the Unified Buffer and so the host's L2 cache; the loops are
-ordered so that a column panel of B stays in L1. Operands of another type are first converted to the type that is
-computed in, int8 to f32: the product of two is at most 2**14, so over at most 1024 steps of K every sum is exact.
+A register block of C, `rows` x `vectors` registers, stays in registers over a block of K; each step along K needs
+`vectors` loads of B and `rows` broadcasts of A. Of the three loops around it the outermost is along K, so that a panel
+of B stays in the L1 cache while all rows of A pass it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .builder import BIT_WIDTHS, LLVM_TYPES, llvm_type
-from .library import Function, Library, UnknownFunction
+from .builder import BIT_WIDTHS, llvm_type
+from .library import Library
+from .products import PackedProduct
 
-K_BLOCK = 512
-COMPUTE_TYPE = {"f32": "f32", "f16": "f32", "f64": "f64", "i32": "f32"}  # by the type of the accumulator
-OPERANDS = ("f32", "f64", "f16", "bf16", "i8", "f8E4M3FN", "f8E5M2")
-
-
-@dataclass(frozen=True)
-class HostVectors:
-    """The host's vector unit: bits of a register and how many there are."""
-
-    bits: int = 512
-    registers: int = 32
-
-    @classmethod
-    def of_features(cls, features: dict[str, bool]) -> HostVectors:
-        """From LLVM's feature names of the host."""
-        if features.get("avx512f"):
-            return cls(512, 32)
-        if features.get("avx"):
-            return cls(256, 16)
-        return cls(128, 32 if features.get("neon") else 16)
+OFFSETS = "splat (i32 -2139062144)"  # 128 in each of four bytes
+K_BLOCK = 256  # groups along K: a panel of B then takes 32 KiB
 
 
 @dataclass(frozen=True)
 class MatmulFunction:
-    """`void symbol(ptr c, ptr a, ptr b, ptr scratch)`; `scratch`: 64-byte aligned, `scratch_bytes` long (0: null)."""
+    """`void symbol(ptr c, ptr a, ptr b, i64 rows, i64 columns, i64 depth)`: of C only the first `rows` and the first
+    `columns`, of which whole panels are computed, over the first `depth` of K, of which whole groups are summed. Each
+    is at least 1; `rows` is M unless the product is `partial`.
+    """
 
     symbol: str
     text: str
     declarations: tuple[str, ...]
-    scratch_bytes: int
 
 
-@dataclass(frozen=True)
-class Shape:
-    m: int
-    n: int
-    k: int
-
-
-def matmul(
-    library: Library,
-    shape: tuple[int, int, int],
-    operands: tuple[str, str],
-    accumulator: str,
-    host: HostVectors = HostVectors(),
-    accumulate: bool = True,
-) -> MatmulFunction:
-    """Adds to `library` the product of a tile [M, K] and a tile [K, N] and returns it.
-
-    shape: (M, N, K), any positive numbers. operands: elements of A and B (f32, f64, f16, bf16, f8E4M3FN, f8E5M2, i8).
-    accumulator: the element of C: f32, f16 (summed in f32 within the call), f64 for f64 operands, i32 for i8 operands.
-    accumulate: add to C, or overwrite it. Raises UnknownFunction for other combinations.
-    """
-    integers = [o == "i8" for o in operands]
-    doubles = [o == "f64" for o in operands]
-    fits = accumulator in COMPUTE_TYPE and all(o in OPERANDS for o in operands)
-    if not fits or set(integers) != {accumulator == "i32"} or set(doubles) != {accumulator == "f64"}:
-        raise UnknownFunction(f"tl.dot of {operands[0]} and {operands[1]} into {accumulator} is not supported")
-    m, n, k = shape
-    kind = "add" if accumulate else "set"
-    symbol = ".".join(("npu.matmul", *operands, accumulator, f"{m}x{n}x{k}", kind))
-    return library.add(_Writer(library, symbol, Shape(m, n, k), operands, accumulator, host, accumulate).function())
-
-
-def register_block(m: int, columns: int, registers: int) -> int:
-    """Rows of a register block: as many as leave room for a row of B and one broadcast, preferably a divisor of M."""
-    most = max(1, min(m, (registers - 1 - columns) // columns))
-    divisor = next(rows for rows in range(most, 0, -1) if m % rows == 0)
-    return divisor if 2 * divisor >= most else most
+def matmul(library: Library, product: PackedProduct, accumulate: bool = True, partial: bool = True) -> MatmulFunction:
+    """Adds to `library` a product of packed tiles and returns it. accumulate: add to C, or overwrite it."""
+    return library.add(_Writer(product, accumulate, partial).function())
 
 
 class _Writer:
     """Writes one product."""
 
-    def __init__(
-        self,
-        library: Library,
-        symbol: str,
-        shape: Shape,
-        operands: tuple[str, str],
-        accumulator: str,
-        host: HostVectors,
-        accumulate: bool,
-    ) -> None:
-        self.library, self.symbol, self.shape, self.operands = library, symbol, shape, operands
-        self.accumulator, self.host, self.accumulate = accumulator, host, accumulate
-        self.compute = COMPUTE_TYPE[accumulator]
-        self.lanes = host.bits // BIT_WIDTHS[self.compute]
+    def __init__(self, product: PackedProduct, accumulate: bool, partial: bool) -> None:
+        self.product, self.accumulate, self.partial = product, accumulate, partial
+        self.vector = llvm_type(product.sums, product.lanes)
+        self.groups = product.k // product.group
         self.lines: list[str] = []
         self.names = 0
         self.block = "entry"
-        self.scratch_bytes = 0
         self.declarations: dict[str, None] = {}
 
     # -- pieces of IR ---------------------------------------------------------------------------------------------
@@ -119,31 +58,35 @@ class _Writer:
         self.lines.append(f"  {name} = {text}")
         return name
 
-    def at(self, pointer: str, element: str, *terms: tuple[str, int]) -> str:
-        """Address of an element: `pointer` plus the sum of index * stride."""
+    def at(self, pointer: str, *terms: tuple[str, int]) -> str:
+        """`pointer` moved by the sum of index * bytes."""
         for index, stride in terms:
             if index == "0" or stride == 0:
                 continue
-            if index.lstrip("-").isdigit():
+            if index.isdigit():
                 offset = str(int(index) * stride)
             else:
                 offset = index if stride == 1 else self.assign(f"mul nuw nsw i64 {index}, {stride}")
-            pointer = self.assign(f"getelementptr inbounds {LLVM_TYPES[element]}, ptr {pointer}, i64 {offset}")
+            pointer = self.assign(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
         return pointer
+
+    def enter(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
 
     @contextmanager
     def loop(
-        self, stop: int, step: int, carried: list[tuple[str, str]] | None = None
+        self, stop: str, step: int, carried: list[tuple[str, str]] | None = None
     ) -> Iterator[tuple[str, list[str]]]:
         """A loop of at least one round; yields the index and the carried values, which the body replaces in place."""
         carried = carried or []
         before, head = self.block, self.fresh("loop")
         index, following = f"%{self.fresh('i')}", f"%{self.fresh('next')}"
-        self.lines += [f"  br label %{head}", f"{head}:"]
+        self.lines.append(f"  br label %{head}")
+        self.enter(head)
         place = len(self.lines)
         names = [f"%{self.fresh('acc')}" for _ in carried]
         values = list(names)
-        self.block = head
         yield index, values
         end = self.fresh("end")
         phis = [f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{self.block} ]"]
@@ -156,150 +99,193 @@ class _Writer:
             f"  {following} = add nuw nsw i64 {index}, {step}",
             f"  %{more} = icmp ult i64 {following}, {stop}",
             f"  br i1 %{more}, label %{head}, label %{end}",
-            f"{end}:",
         ]
+        self.enter(end)
         self.lines[place:place] = phis
-        self.block = end
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Code that runs where `condition` holds."""
+        inside, after = self.fresh("then"), self.fresh("after")
+        self.lines.append(f"  br i1 {condition}, label %{inside}, label %{after}")
+        self.enter(inside)
+        yield
+        self.lines.append(f"  br label %{after}")
+        self.enter(after)
+
+    def call(self, result: str, name: str, *operands: tuple[str, str]) -> str:
+        """A pure intrinsic; operands with their types."""
+        self.declarations[f"declare {result} @{name}({', '.join(type_ for type_, _ in operands)})"] = None
+        return self.assign(f"call {result} @{name}({', '.join(f'{type_} {value}' for type_, value in operands)})")
 
     # -- the product ----------------------------------------------------------------------------------------------
     def function(self) -> MatmulFunction:
-        a = self.converted("%a", self.operands[0], self.shape.m * self.shape.k)
-        b = self.converted("%b", self.operands[1], self.shape.k * self.shape.n)
-        column = 0
-        for width, vectors, count in self.column_panels():
-            if count == 1:
-                self.panel(a, b, str(column), width, vectors)
-            elif count:
-                with self.loop(count * width * vectors, width * vectors) as (offset, _):
-                    start = self.assign(f"add nuw nsw i64 {offset}, {column}") if column else offset
-                    self.panel(a, b, start, width, vectors)
-            column += count * width * vectors
-        parameters = "ptr noalias %c, ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %scratch"
+        product = self.product
+        groups = "%depth"
+        if product.group > 1:
+            rounded = self.assign(f"add nuw nsw i64 %depth, {product.group - 1}")
+            groups = self.assign(f"udiv i64 {rounded}, {product.group}")
+        if self.groups <= K_BLOCK:
+            self.panels("0", groups)
+        else:
+            with self.loop(groups, K_BLOCK) as (start, _):
+                rest = self.assign(f"sub nuw nsw i64 {groups}, {start}")
+                self.panels(start, self.call("i64", "llvm.umin.i64", ("i64", rest), ("i64", str(K_BLOCK))))
+        parameters = "ptr noalias %c, ptr noalias readonly %a, ptr noalias readonly %b, i64 %rows, i64 %columns"
+        symbol = self.symbol()
         text = "\n".join(
             [
-                f"define internal void @{self.symbol}({parameters}) noinline optsize nounwind willreturn {{",
+                f"define internal void @{symbol}({parameters}, i64 %depth) noinline optsize nounwind willreturn {{",
                 "entry:",
                 *self.lines,
                 "  ret void",
                 "}",
             ]
         )
-        return MatmulFunction(self.symbol, text, tuple(self.declarations), self.scratch_bytes)
+        return MatmulFunction(symbol, text, tuple(self.declarations))
 
-    def converted(self, pointer: str, element: str, count: int) -> str:
-        """The operand in the type computed in: itself, or a copy in scratch."""
-        if element == self.compute:
-            return pointer
-        copy = self.at("%scratch", "i8", ("1", self.scratch_bytes))
-        self.scratch_bytes += -(-count * BIT_WIDTHS[self.compute] // 8 // 64) * 64
-        whole = count // self.lanes * self.lanes
-        for start, stop, lanes in ((0, whole, self.lanes), (whole, count, 1)):
-            if start == stop:
-                continue
-            with self.loop(stop - start, lanes) as (index, _):
-                source = self.at(pointer, element, ("1", start), (index, 1))
-                raw = self.assign(f"load {llvm_type(element, lanes)}, ptr {source}, align {BIT_WIDTHS[element] // 8}")
-                target = self.at(copy, self.compute, ("1", start), (index, 1))
-                result = llvm_type(self.compute, lanes)
-                self.lines.append(f"  store {result} {self.convert(raw, element, lanes)}, ptr {target}, align 4")
-        return copy
+    def symbol(self) -> str:
+        product = self.product
+        kinds = [*("add" if self.accumulate else "set",), *("part",) * self.partial, *("ap",) * product.a_in_panels]
+        shape = f"{product.m}x{product.n}x{product.k}"
+        return ".".join(("npu.matmul", product.element, product.accumulator, shape, *kinds))
 
-    def convert(self, value: str, element: str, lanes: int) -> str:
-        if element == "i8":
-            return self.assign(f"sitofp {llvm_type('i8', lanes)} {value} to {llvm_type(self.compute, lanes)}")
-        function: Function = self.library.function(f"convert_to_{self.compute}", (element,), lanes)
-        return self.assign(function.call(value))
+    def panels(self, start: str, groups: str) -> None:
+        """All of C over `groups` steps from `start`."""
+        product = self.product
+        if product.n == product.panel:
+            self.panel("0", start, groups)
+        else:
+            with self.loop("%columns", product.panel) as (column, _):
+                self.panel(column, start, groups)
 
-    def column_panels(self) -> Iterator[tuple[int, int, int]]:
-        """(lanes, vectors, how many such panels) that cover N: the widest first, then ever narrower vectors."""
-        rest, vectors, width = self.shape.n, 2, self.lanes
-        while rest:
-            panel = width * vectors
-            yield width, vectors, rest // panel
-            rest %= panel
-            if vectors > 1:
-                vectors = 1
-            else:
-                width = max(1, width // 2)
-
-    def panel(self, a: str, b: str, column: str, width: int, vectors: int) -> None:
+    def panel(self, column: str, start: str, groups: str) -> None:
         """All rows of C in the columns from `column`."""
-        rows = register_block(self.shape.m, vectors, self.host.registers)
-        whole = self.shape.m // rows * rows
-        for start in range(0, self.shape.k, K_BLOCK):
-            depth = min(K_BLOCK, self.shape.k - start)
-            add = self.accumulate or start > 0
-            if whole == rows:
-                self.register_block(a, b, "0", column, start, depth, rows, width, vectors, add)
+        product = self.product
+        size = product.group_bytes
+        b = self.at("%b", (column, self.groups * size), (start, product.panel * size))
+        first = self.corrections(b, groups) if product.a_is_offset else [self.zero(product.sums)] * product.vectors
+        most = product.rows
+
+        def block(row: str, rows: int) -> None:
+            self.register_block(b, row, rows, column, start, groups, first)
+
+        if not self.partial:
+            if product.m == most:
+                block("0", most)
             else:
-                with self.loop(whole, rows) as (row, _):
-                    self.register_block(a, b, row, column, start, depth, rows, width, vectors, add)
-            if whole < self.shape.m:
-                rest = self.shape.m - whole
-                self.register_block(a, b, str(whole), column, start, depth, rest, width, vectors, add)
+                with self.loop(str(product.m), most) as (row, _):
+                    block(row, most)
+            return
+        whole = self.assign(f"and i64 %rows, {-most}")
+        if most > 1:
+            self.whole_blocks(block, whole)
+        else:
+            with self.loop("%rows", 1) as (row, _):
+                block(row, 1)
+        rows = most // 2
+        while rows:
+            bit = self.assign(f"and i64 %rows, {rows}")
+            with self.when(self.assign(f"icmp ne i64 {bit}, 0")):
+                above = self.assign(f"and i64 %rows, {-2 * rows}")
+                block(above, rows)
+            rows //= 2
+
+    def whole_blocks(self, block: Callable[[str, int], None], whole: str) -> None:
+        with self.when(self.assign(f"icmp ne i64 {whole}, 0")):
+            if self.product.m == self.product.rows:
+                block("0", self.product.rows)
+            else:
+                with self.loop(whole, self.product.rows) as (row, _):
+                    block(row, self.product.rows)
+
+    def corrections(self, b: str, groups: str) -> list[str]:
+        """For each column what A's offset has added too much over `groups` steps, negated."""
+        product = self.product
+        vector = self.vector
+        with self.loop(groups, 1, [(vector, "zeroinitializer")] * product.vectors) as (k, sums):
+            for j, right in enumerate(self.row_of_b(b, k)):
+                sums[j] = self.multiply_add(OFFSETS, right, sums[j])
+        return [self.assign(f"sub {vector} zeroinitializer, {total}") for total in sums]
+
+    def row_of_b(self, b: str, k: str) -> list[str]:
+        """The vectors of B of one step."""
+        product = self.product
+        row = self.at(b, (k, product.panel * product.group_bytes))
+        width = product.lanes * product.group_bytes
+        return [
+            self.assign(f"load {self.loaded(product.lanes)}, ptr {self.at(row, ('1', j * width))}, align {width}")
+            for j in range(product.vectors)
+        ]
+
+    def loaded(self, lanes: int) -> str:
+        """The type of `lanes` groups: integers where a group is several numbers."""
+        return llvm_type("i32" if self.product.group > 1 else self.product.element, lanes)
 
     def register_block(
-        self,
-        a: str,
-        b: str,
-        row: str,
-        column: str,
-        start: int,
-        depth: int,
-        rows: int,
-        width: int,
-        vectors: int,
-        add: bool,
+        self, b: str, row: str, rows: int, column: str, start: str, groups: str, first: list[str]
     ) -> None:
-        """rows x (vectors * width) elements of C over `depth` steps of K."""
-        vector = llvm_type(self.compute, width)
-        a_rows = self.at(a, self.compute, (row, self.shape.k), ("1", start))
-        b_columns = self.at(b, self.compute, ("1", start * self.shape.n), (column, 1))
-        zero = (vector, "zeroinitializer" if width > 1 else "0.0")
-        with self.loop(depth, 1, [zero] * (rows * vectors)) as (k, sums):
-            b_row = self.at(b_columns, self.compute, (k, self.shape.n))
-            a_column = self.at(a_rows, self.compute, (k, 1))
-            size = BIT_WIDTHS[self.compute] // 8
-            row_of_b = [
-                self.assign(f"load {vector}, ptr {self.at(b_row, self.compute, ('1', j * width))}, align {size}")
-                for j in range(vectors)
-            ]
+        """`rows` x (vectors * lanes) elements of C over `groups` steps; sums begin with `first`."""
+        product = self.product
+        size = product.group_bytes
+        across, along = (size, product.rows * size) if product.a_in_panels else (self.groups * size, size)
+        a = self.at("%a", (row, self.groups * size), (start, along))
+        vectors = product.vectors
+        size_of_c = BIT_WIDTHS[product.accumulator] // 8
+        corner = self.at("%c", (row, product.n * size_of_c), (column, size_of_c))
+        with self.loop(groups, 1, [(self.vector, first[j]) for _ in range(rows) for j in range(vectors)]) as (k, sums):
+            columns_of_b = self.row_of_b(b, k)
+            a_column = self.at(a, (k, along))
             for i in range(rows):
-                factor = self.broadcast(self.at(a_column, self.compute, ("1", i * self.shape.k)), width)
-                for j, right in enumerate(row_of_b):
-                    sums[i * vectors + j] = self.fma(vector, width, factor, right, sums[i * vectors + j])
+                factor = self.broadcast(self.at(a_column, ("1", i * across)))
+                for j, right in enumerate(columns_of_b):
+                    sums[i * vectors + j] = self.multiply_add(factor, right, sums[i * vectors + j])
+        before = None if start == "0" else self.assign(f"icmp ne i64 {start}, 0")
         for i in range(rows):
             for j in range(vectors):
-                terms = ((row, self.shape.n), ("1", i * self.shape.n), (column, 1), ("1", j * width))
-                self.update(self.at("%c", self.accumulator, *terms), sums[i * vectors + j], width, add)
+                place = self.at(corner, ("1", (i * product.n + j * product.lanes) * size_of_c))
+                self.update(place, sums[i * vectors + j], before)
 
-    def broadcast(self, pointer: str, width: int) -> str:
-        scalar_type = LLVM_TYPES[self.compute]
-        scalar = self.assign(f"load {scalar_type}, ptr {pointer}, align {BIT_WIDTHS[self.compute] // 8}")
-        if width == 1:
+    def broadcast(self, pointer: str) -> str:
+        product = self.product
+        scalar_type, vector = self.loaded(1), self.loaded(product.lanes)
+        scalar = self.assign(f"load {scalar_type}, ptr {pointer}, align {product.group_bytes}")
+        if product.lanes == 1:
             return scalar
-        vector = llvm_type(self.compute, width)
         one = self.assign(f"insertelement {vector} poison, {scalar_type} {scalar}, i32 0")
-        return self.assign(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer")
+        return self.assign(f"shufflevector {vector} {one}, {vector} poison, <{product.lanes} x i32> zeroinitializer")
 
-    def fma(self, vector: str, width: int, left: str, right: str, add: str) -> str:
-        suffix = self.compute if width == 1 else f"v{width}{self.compute}"
-        self.declarations[f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})"] = None
-        return self.assign(f"call {vector} @llvm.fma.{suffix}({vector} {left}, {vector} {right}, {vector} {add})")
+    def multiply_add(self, left: str, right: str, add: str) -> str:
+        """`add` plus, for each column, the products of a group."""
+        product, vector = self.product, self.vector
+        name, factors = product.instruction
+        if product.group == 1:
+            return self.call(vector, name, (vector, left), (vector, right), (vector, add))
+        groups = self.loaded(product.lanes)
+        if factors != groups:
+            left, right = (self.assign(f"bitcast {groups} {factor} to {factors}") for factor in (left, right))
+        return self.call(vector, name, (vector, add), (factors, left), (factors, right))
 
-    def update(self, pointer: str, total: str, width: int, add: bool) -> None:
-        """Adds `total` to C at `pointer`, or stores it there."""
-        vector, stored = llvm_type(self.compute, width), llvm_type(self.accumulator, width)
-        align = BIT_WIDTHS[self.accumulator] // 8
-        if self.accumulator == "i32":
-            total = self.assign(f"fptosi {vector} {total} to {stored}")
-        if add:
-            old = self.assign(f"load {stored}, ptr {pointer}, align {align}")
-            if self.accumulator == "i32":
-                total = self.assign(f"add {stored} {old}, {total}")
-            else:
-                old = self.assign(f"fpext {stored} {old} to {vector}") if stored != vector else old
-                total = self.assign(f"fadd {vector} {old}, {total}")
-        if self.accumulator == "f16":
-            total = self.assign(f"fptrunc {vector} {total} to {stored}")
-        self.lines.append(f"  store {stored} {total}, ptr {pointer}, align {align}")
+    def update(self, pointer: str, total: str, before: str | None) -> None:
+        """Adds `total` to C at `pointer`, or stores it there. `before`: whether steps of K came before these."""
+        product = self.product
+        sums, accumulator = self.vector, llvm_type(product.accumulator, product.lanes)
+        align = BIT_WIDTHS[product.accumulator] // 8
+        if product.accumulator == "i32" and product.sums == "f32":
+            total, sums = self.assign(f"fptosi {sums} {total} to {accumulator}"), accumulator
+        if self.accumulate or before:
+            old = self.assign(f"load {accumulator}, ptr {pointer}, align {align}")
+            if not self.accumulate:
+                old = self.assign(
+                    f"select i1 {before}, {accumulator} {old}, {accumulator} {self.zero(product.accumulator)}"
+                )
+            if product.accumulator == "f16":
+                old = self.assign(f"fpext {accumulator} {old} to {sums}")
+            total = self.assign(f"{'add' if product.accumulator == 'i32' else 'fadd'} {sums} {old}, {total}")
+        if product.accumulator == "f16":
+            total = self.assign(f"fptrunc {sums} {total} to {accumulator}")
+        self.lines.append(f"  store {accumulator} {total}, ptr {pointer}, align {align}")
+
+    def zero(self, element: str) -> str:
+        """No number added to any column."""
+        return "zeroinitializer" if self.product.lanes > 1 else "0" if element == "i32" else "0.0"

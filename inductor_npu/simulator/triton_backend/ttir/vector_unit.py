@@ -7,7 +7,8 @@ many tiles of temporaries the operation has and whether its result takes an oper
 
 from __future__ import annotations
 
-from .ir import Op
+from .ir import Op, TensorType
+from .literals import element_bits
 
 # Tiles of the result's size that are live while the operation runs; 0 for all others.
 TEMPORARY_TILES: dict[str, float] = {
@@ -67,6 +68,17 @@ NEEDS_TILES: dict[str, int | None] = {
     "tt.store": 1,
 }
 
+# Tiles of temporaries more where an operand is a number.
+NEEDS_MORE_WITH_NUMBERS = {"arith.maxnumf": 2, "arith.minnumf": 2}
+# Numbers of 8 bits become wider ones by way of float16: bytes of temporaries for an element, by the result's type.
+_WIDENED_BYTES = {"f32": 1, "i32": 1, "bf16": 3}
+WIDENINGS = frozenset({"arith.sitofp", "arith.uitofp", "arith.extsi", "arith.extui"})
+# And float32 becomes one of 8 bits by way of int32 and float16.
+_NARROWED_BYTES = 9
+
+# Of these, those that have their own tile of a number; a number that others take is spread once, before any loop.
+FILLED_AT_USE = frozenset({"arith.divf", "arith.divsi"})
+
 # A vector register: rows of no more than this many bytes are reduced without a temporary.
 REDUCED_AT_ONCE = 256
 # What one broadcast of a column takes per row: one block.
@@ -88,4 +100,18 @@ def temporary_tiles(op: Op) -> float:
             if candidate in TEMPORARY_TILES_OF_FUNCTION:
                 return TEMPORARY_TILES_OF_FUNCTION[candidate]
         return 0
+    if op.name in WIDENINGS or op.name == "arith.fptosi":
+        return _of_conversion(op)
     return TEMPORARY_TILES.get(op.name, 0)
+
+
+def _of_conversion(op: Op) -> float:
+    source, result = op.operands[0].type, op.results[0].type
+    if not isinstance(source, TensorType) or not isinstance(result, TensorType):
+        return 0
+    if op.name == "arith.fptosi":
+        narrow = element_bits(source.element) == 32 and element_bits(result.element) == 8
+        return _NARROWED_BYTES if narrow else 0
+    if element_bits(source.element) != 8:
+        return 0
+    return 8 * _WIDENED_BYTES.get(str(result.element), 0) / element_bits(result.element)

@@ -1,6 +1,10 @@
-"""Small products of one tensor with several weights: one call of the library, the same values, nothing else changed."""
+"""Small products of one tensor with several weights, where the library computes them: one call, the same values,
+nothing else changed.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -23,6 +27,12 @@ class Projections(nn.Module):
 
 
 X = torch.randn(2, 16, 64)
+
+
+@pytest.fixture(autouse=True)
+def _library_computes_products() -> Iterator[None]:
+    with config.patch(templates="none"):
+        yield
 
 
 def library(model: object, *inputs: torch.Tensor) -> dict[str, int]:
@@ -124,3 +134,9 @@ def test_a_weight_that_is_changed_later_is_read_before() -> None:
 def test_what_the_user_gets_has_memory_of_its_own() -> None:
     weights = [torch.randn(64, 64) for _ in range(3)]
     assert library(lambda x, a, b, c: (x @ a, (x @ b).t(), (x @ c)[1:]), X[0], *weights) == {"mm": 3}
+
+
+def test_products_that_are_kernels_stay_apart() -> None:
+    """A launch costs less than a copy of the weights."""
+    with config.patch(templates="auto"):
+        assert calls(Projections(3, bias=False, features=32), X) == {KERNEL: 3}

@@ -18,6 +18,7 @@ VIEWS = frozenset(
 # Reductions of comparisons that stand for a scatter or a gather (see `rewriting`), named as operations.
 ONE_HOT_SCATTER = "npu.one_hot_scatter"
 ONE_HOT_GATHER = "npu.one_hot_gather"
+PACK = "npu.pack"  # an operand of a product, in the order in which that reads it
 
 REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
 # What is written on its own, outside of loop nests that others share.
@@ -34,6 +35,7 @@ STANDALONE = frozenset(
         SORT,
         ONE_HOT_SCATTER,
         ONE_HOT_GATHER,
+        PACK,
     }
 )
 # Attribute of an extension of integers of which all that becomes is what an address is moved by.

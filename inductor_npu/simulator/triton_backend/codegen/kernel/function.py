@@ -51,7 +51,7 @@ def generate_kernel(module: Module, options: CodegenOptions) -> GeneratedKernel:
 
 def _generate(function: Function, options: CodegenOptions) -> GeneratedKernel:
     _refuse_unknown_elements(function)
-    rewrite(function, observed=options.record or options.checked)
+    rewrite(function, options.vectors, observed=options.record or options.checked)
     context = CodegenContext.of(function, options)
     _load_arguments(context, function)
     if options.checked:

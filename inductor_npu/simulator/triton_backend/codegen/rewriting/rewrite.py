@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...mathlib import HostVectors
 from ...ttir.ir import Block, Function, Op, ScalarType, TensorType, Value
 from ..analysis.combining import combining
 from ..analysis.def_use import DefUse
@@ -13,15 +14,17 @@ from .element_functions import ElementMap, choose_sides
 from .idioms import rounded_to_even
 from .one_hot_gather import replace_gather
 from .one_hot_scatter import replace_scatter
+from .packed_operands import pack_operands
 
 _COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
 
 
-def rewrite(function: Function, observed: bool = False) -> None:
+def rewrite(function: Function, host: HostVectors, observed: bool = False) -> None:
     """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `one_hot_scatter.py`,
     `one_hot_gather.py`); functions of elements lose their branches, and maps of them become operations on tiles
     (`element_functions.py`); asserts of tiles become asserts of one truth value; loops carry offsets instead of tiles
-    of addresses, and extensions of integers that serve addresses alone are marked (`address_arithmetic.py`).
+    of addresses, and extensions of integers that serve addresses alone are marked (`address_arithmetic.py`); operands
+    of products are packed for `host` (`packed_operands.py`).
 
     Where what the kernel reads is `observed`, it reads all that the chip would.
 
@@ -29,6 +32,7 @@ def rewrite(function: Function, observed: bool = False) -> None:
     """
     _rewrite_block(function.body)
     _rewrite_reductions(function.body, DefUse(function), observed)
+    pack_operands(function, host, observed)
     mark_offsets(function.body)
 
 

@@ -6,7 +6,7 @@ import math
 
 from ...host_functions import SORT
 from ...ttir.ir import Op
-from ..analysis.operations import ONE_HOT_GATHER, ONE_HOT_SCATTER
+from ..analysis.operations import ONE_HOT_GATHER, ONE_HOT_SCATTER, PACK
 from ..emit.context import CodegenContext
 from ..errors import UnsupportedOperation
 from ..evaluation.evaluator import scalar_of
@@ -20,6 +20,7 @@ from .direct_gather import emit_one_hot_gather
 from .direct_scatter import emit_one_hot_scatter
 from .dot import emit_dot
 from .histogram import emit_histogram
+from .pack import emit_pack
 from .scan import emit_scan
 from .sort_rows import emit_sort
 
@@ -52,6 +53,7 @@ _HANDLERS = {
     SORT: emit_sort,
     ONE_HOT_SCATTER: emit_one_hot_scatter,
     ONE_HOT_GATHER: emit_one_hot_gather,
+    PACK: emit_pack,
     "cf.assert": emit_assert,
     "tt.assert": emit_assert,
     "tt.cat": _cat,
