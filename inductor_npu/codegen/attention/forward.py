@@ -74,4 +74,4 @@ class ForwardKernel(AttentionKernel):
                 continue
             address = f"{self.args.output(tensor.buffer)} + ({self.text(self.of_queries(tensor))}) + row"
             scaled = value if self.attention.log_unit == 1.0 else f"({value}) * {1 / self.attention.log_unit!r}"
-            self.line(f"tl.store({address}, {scaled}, {'row < row_count' if self.needs_mask('row') else 'None'})")
+            self.line(f"tl.store({address}, {scaled}, row < row_count)")

@@ -213,25 +213,28 @@ class AttentionKernel(Scores, EmittedKernel):
         """Where the present head of `tensor` begins, which has heads of keys."""
         return tensor.start(BATCH, SHARED_HEAD)
 
-    def place(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, pointer: str) -> tuple[str, str]:
-        """The address of the block of `tensor` along `axis` with all of its `dim`, and the mask of what exists."""
+    def place(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, pointer: str) -> tuple[str, list[str]]:
+        """The address of the block of `tensor` along `axis` with all of its `dim`, and conditions of what exists."""
         inside = f"{axis}[:, None] * {self.factor(tensor.strides[2])} + {dim}[None, :]"
         address = f"{pointer} + ({self.text(start)}) + ({inside})"
-        conditions = [f"({axis}[:, None] < {axis}_count)"] if self.needs_mask(axis) else []
+        conditions = [f"({axis}[:, None] < {axis}_count)"]
         length = int(tensor.sizes[3])
         if length != next_power_of_2(length):
             conditions.append(f"({dim}[None, :] < {length})")
-        return address, " & ".join(conditions) or "None"
+        return address, conditions
 
     def load(self, target: str, tensor: Tensor, start: sympy.Expr, axis: str, dim: str = "dim") -> None:
         """Writes the load of a block of `tensor`, with zeros where it ends."""
-        address, mask = self.place(tensor, start, axis, dim, self.args.input(tensor.buffer))
+        address, conditions = self.place(tensor, start, axis, dim, self.args.input(tensor.buffer))
+        mask = " & ".join(conditions[not self.needs_mask(axis) :]) or "None"
         self.line(f"{target} = tl.load({address}, {mask}{', other=0.0' if mask != 'None' else ''})")
 
     def store(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, value: str) -> None:
-        """Writes the store of a block."""
-        address, mask = self.place(tensor, start, axis, dim, self.args.output(tensor.buffer))
-        self.line(f"tl.store({address}, {self.narrowed(value, tensor.dtype)}, {mask})")
+        """Writes the store of a block. It is masked even where all rows exist: otherwise Ascend's compiler has both
+        vector cores of a cube core store all of them.
+        """
+        address, conditions = self.place(tensor, start, axis, dim, self.args.output(tensor.buffer))
+        self.line(f"tl.store({address}, {self.narrowed(value, tensor.dtype)}, {' & '.join(conditions)})")
 
     def load_numbers(self, target: str, tensor: Tensor, other: str) -> None:
         """Writes the load of one number for each query of the block."""
