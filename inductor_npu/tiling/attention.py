@@ -65,7 +65,7 @@ def l0c_bytes(work: AttentionSummary, tile: AttentionTile) -> int:
         case Pass.KEYS_AND_VALUES:
             elements = scores + tile.columns * (work.head + work.value_head)
         case Pass.QUERIES:
-            elements = scores + tile.rows * work.head
+            elements = scores + 2 * tile.rows * work.head
     return elements * _ACCUMULATOR_BYTES
 
 

@@ -7,6 +7,9 @@ splits it by its first axis.
 
     weight = exp(score - log);  d_score = weight * (value @ d_out^T - delta);  delta = sum(out * d_out)
     d_value = weight @ d_out;   d_key = d_score @ query;   d_query = d_score^T @ key
+
+The vector cores scale and add what one round of the loop gives of a gradient. Where all sums stay in the cube core, the
+workspace between the cores has room for one tile, and they take turns.
 """
 
 from __future__ import annotations
@@ -103,7 +106,7 @@ class KeyGradientKernel(GradientKernel):
             self._write_loops()
             d_key, d_value = self.results
             assert d_key is not None and d_value is not None, "keys and values have gradients"
-            self.store(d_key, self.of_keys(d_key), "column", "dim", f"({self.scale('d_key')})")
+            self.store(d_key, self.of_keys(d_key), "column", "dim", "d_key")
             self.store(d_value, self.of_keys(d_value), "column", "value_dim", "d_value")
 
     def _write_loops(self) -> None:
@@ -139,7 +142,7 @@ class KeyGradientKernel(GradientKernel):
         self.load_queries()
         self.write_weights(is_partial, has_end=False)
         self.line(f"d_value = {self.dot(self.lesser('weight'), 'd_out', 'd_value')}")
-        self.line(f"d_key = {self.dot(self.lesser('d_score'), 'query', 'd_key')}")
+        self.line(f"d_key = d_key + {self.scale(self.dot(self.lesser('d_score'), 'query'))}")
 
 
 class QueryGradientKernel(GradientKernel):
@@ -168,10 +171,10 @@ class QueryGradientKernel(GradientKernel):
                     self._write_block("")
             (d_query,) = self.results
             assert d_query is not None, "queries have gradients"
-            self.store(d_query, self.of_queries(d_query), "row", "dim", f"({self.scale('d_query')})")
+            self.store(d_query, self.of_queries(d_query), "row", "dim", "d_query")
 
     def _write_block(self, is_partial: str) -> None:
         self.load_keys()
         self.write_weights(is_partial, has_end=True)
         turned = f"tl.trans({self.lesser('d_score')})"
-        self.line(f"d_query = {self.dot(turned, 'key', 'd_query')}")
+        self.line(f"d_query = d_query + {self.scale(self.dot(turned, 'key'))}")

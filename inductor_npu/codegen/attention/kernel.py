@@ -237,10 +237,10 @@ class AttentionKernel(Scores, EmittedKernel):
         self.line(f"tl.store({address}, {self.narrowed(value, tensor.dtype)}, {' & '.join(conditions)})")
 
     def load_numbers(self, target: str, tensor: Tensor, other: str) -> None:
-        """Writes the load of one number for each query of the block."""
+        """Writes the load of one number for each query of the block. It is masked for the reason that stores are."""
         start = self.text(self.of_queries(tensor))
         address = f"{self.args.input(tensor.buffer)} + ({start}) + row * {self.factor(tensor.strides[2])}"
-        mask = f"row < row_count, other={other}" if self.needs_mask("row") else "None"
+        mask = f"row < row_count, other={other}"
         self.line(f"{target} = tl.load({address}, {mask})")
 
     def narrowed(self, value: str, dtype: torch.dtype) -> str:
