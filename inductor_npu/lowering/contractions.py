@@ -193,11 +193,12 @@ def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
     indices = [sympy.Symbol(f"i{place}", integer=True, nonnegative=True) for place in range(len(size))]
     taken = _Address()
     with V.set_ops_handler(taken), patch.object(ir.FlexibleLayout, "allow_indexing", True):
-        loader(indices)
-    if taken.index is None or taken.computes:
-        return False
-    ranges = dict(zip(indices, size, strict=True))
-    address = affine(V.graph.sizevars.simplify_with_ranges(taken.index, ranges), indices[-2:])
+        try:
+            loader(indices)
+        except _ComputesError:
+            return False
+    (index,) = taken.loads
+    address = affine(V.graph.sizevars.simplify_with_ranges(index, dict(zip(indices, size, strict=True))), indices[-2:])
     strides = [address.strides.get(index, sympy.S.Zero) for index in indices[-2:]]
     known = V.graph.sizevars.statically_known_equals
     return (
@@ -207,18 +208,23 @@ def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
     )
 
 
-class _Address(DefaultHandler):
-    """Takes down at which index a function loads an element, and whether it `computes` something."""
+class _ComputesError(Exception):
+    """A function does more than load an element."""
 
-    index: sympy.Expr | None = None
-    computes = False
+
+class _Address(DefaultHandler):
+    """Takes down at which index a function loads an element."""
+
+    def __init__(self) -> None:
+        self.loads: list[sympy.Expr] = []
 
     def load(self, name: str, index: sympy.Expr) -> None:
-        self.computes = self.computes or self.index is not None
-        self.index = sympy.sympify(index)
+        if self.loads:
+            raise _ComputesError
+        self.loads.append(sympy.sympify(index))
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.computes = True
+        raise _ComputesError
 
 
 def _from_memory(operand: ir.IRNode) -> _Loader:

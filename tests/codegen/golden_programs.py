@@ -52,6 +52,8 @@ PROGRAMS = {
     "dynamic_softmax": Golden(lambda x, bias: torch.softmax(x + bias, -1), ((50, 77), (77,)), dynamic=True),
     "layer_norm": Golden(lambda x, w, b: F.layer_norm(x, (768,), w, b), ((50, 768), (768,), (768,))),
     "sum_over_rows": Golden(lambda x: x.sum(0), ((500, 300),)),
+    "linear_gelu": Golden(lambda x, w, b: F.gelu(F.linear(x, w, b)), ((256, 384), (1024, 384), (1024,))),
+    "gated_product": Golden(lambda x, a, b: F.silu(x @ a) * (x @ b), ((100, 96), (96, 200), (96, 200))),
     "argmax": Golden(lambda x: x.argmax(-1), ((70, 500),)),
     "concat": Golden(lambda x, y: torch.cat([x, y], 1) * 2, ((50, 64), (50, 32))),
     "pad": Golden(lambda x: F.pad(x, (1, 2, 3, 4)) * 2, ((20, 30, 40),)),

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
+from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.runtime.runtime_utils import next_power_of_2
+from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis import predicates
@@ -124,7 +126,7 @@ def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = N
         has_predicates = predicates.are_in(features)
         traced = trace(nodes, axes, lambda tracer: PredicateFolding(tracer, axes) if has_predicates else tracer)
         if traced.products:
-            return _plan_of_product(traced, axes, _is_int32(features), share)
+            return _plan_of_product(traced, axes, _is_int32_of_product(features), share)
         work, tile = _plan(traced, axes, share)
         return KernelPlan(axes, work, tile, tuple(traced.calls), _is_int32(features), traced.overwritten)
 
@@ -168,6 +170,15 @@ def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> 
 
 def _is_int32(features: SIMDKernelFeatures) -> bool:
     return features.select_index_dtype() == torch.int32
+
+
+def _is_int32_of_product(features: SIMDKernelFeatures) -> bool:
+    """As Inductor decides, but by the elements of tensors only: no index counts the terms of all sums."""
+    names = {
+        name for node in features.scheduler_nodes() for name in (*node.get_buffer_names(), *node.used_buffer_names())
+    }
+    buffers = [V.graph.get_buffer(name) for name in sorted(names)]
+    return SIMDScheduling.can_use_32bit_indexing(features.numel, buffers)
 
 
 def _holds_rows(tile: TilePlan, axis: Axis) -> bool:

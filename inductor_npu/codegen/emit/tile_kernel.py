@@ -49,6 +49,7 @@ class TileKernel(EmittedKernel):
     compute: IndentedBuffer
     cse: Any
     tiling: dict[str, sympy.Expr]
+    _index_dtype: torch.dtype
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class TileKernel(EmittedKernel):
         kwargs["override_persistent_reduction"] = bool(plan.axes.reduction) and plan.tile.is_persistent
         kwargs["override_cooperative_reduction"] = False
         super().__init__(tiling, features=features, **kwargs)
+        self._index_dtype = torch.int32 if plan.is_int32 else torch.int64
         # Inductor would read it again, to choose between a persistent block and a loop, which the plan has done. That
         # fails where two axes are reduced.
         self.tiling: dict[str, sympy.Expr] = {}

@@ -100,6 +100,12 @@ def test_dropout_is_in_the_kernel_and_drawn_again_backward() -> None:
     assert 0.4 < (y != 0).float().mean() < 0.6
 
 
+def test_indices_are_narrow_where_tensors_are_small() -> None:
+    """Although there are more products of elements than an int32 can count."""
+    (module,) = code_of(torch.mm, *(torch.empty(2048, 2048, device="npu") for _ in range(2)))
+    assert "tl.dot(" in module and "tl.int64" not in module
+
+
 def test_the_header_says_what_is_on_chip() -> None:
     (source,) = code_of(lambda x, w: F.relu(x @ w), random(256, 256).to("npu"), random(256, 512).to("npu"))
     assert re.search(r"# tile \[y, r0, x\]: y \d+ of 256; r0 \d+ of 256; x \d+ of 512", source)

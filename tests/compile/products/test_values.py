@@ -76,6 +76,16 @@ def test_operands_that_begin_inside_a_tensor() -> None:
     check_kernel(lambda a, b: a[3:, 5:] @ b[5:, 2:-1], random(43, 65), random(65, 33))
 
 
+def test_operands_that_are_gathered() -> None:
+    """As the last token of each text: [batch, positions, width] at [batch] positions."""
+    tokens, last = random(6, 9, 48), torch.tensor([3, 8, 0, 1, 7, 2])
+
+    def project(tokens: torch.Tensor, last: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return tokens[torch.arange(6, device=tokens.device), last] @ w
+
+    check_kernel(project, tokens, last, random(48, 33), kernels=2)
+
+
 def test_one_row_for_all() -> None:
     check_kernel(lambda a, b: a.expand(20, 30) @ b, random(1, 30), random(30, 50), kernels=2)
 
