@@ -49,6 +49,7 @@ GLOBAL = {
     "set_interpreter_handler",
     "set_graph_handler",
     "assume_constant_result",
+    "substitute_in_graph",
     "addFilter",
     "addHandler",
 }

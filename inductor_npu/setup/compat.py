@@ -199,19 +199,6 @@ def _record_compile_times() -> None:
     utils.CHROMIUM_EVENT_LOG = events.logger()
 
 
-def _let_flex_attention_take_the_device() -> None:
-    from torch.nn.attention import flex_attention
-
-    validate = flex_attention._validate_device
-
-    @functools.wraps(validate)
-    def _validate_device(query: Any, key: Any, value: Any) -> None:
-        if query.device.type != "npu":
-            validate(query, key, value)
-
-    flex_attention._validate_device = _validate_device
-
-
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -273,14 +260,6 @@ PATCHES: tuple[Patch, ...] = (
         "moved three times the bytes. config.force_layout_optimization still asks for it.",
         when="torch._inductor.graph",
         apply=_leave_layouts_of_convolutions,
-    ),
-    Patch(
-        symbol="torch.nn.attention.flex_attention._validate_device",
-        reason="a list in the function names the devices that FlexAttention takes; npu, whose kernels "
-        "lowering/attention/flex.py makes, is not among them.",
-        is_needed=upstream.flex_attention_takes_listed_devices,
-        when="torch.nn.attention.flex_attention",
-        apply=_let_flex_attention_take_the_device,
     ),
     Patch(
         symbol="torch._inductor.ir.Layout",

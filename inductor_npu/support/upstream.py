@@ -53,11 +53,3 @@ def positions_follow_the_order_of_loops() -> bool:
     code = lowering._make_reduction_inner.__code__
     counts_positions = "should_compute_logical_index" in code.co_cellvars
     return not counts_positions or "PermuteView" in code.co_names  # which it names where it counts for some only
-
-
-def flex_attention_takes_listed_devices() -> bool:
-    """Whether `npu` is not in the set of devices that is written into the check."""
-    from torch.nn.attention import flex_attention
-
-    constants = inspect.unwrap(flex_attention._validate_device).__code__.co_consts
-    return any(isinstance(each, frozenset) and "cuda" in each and DEVICE not in each for each in constants)

@@ -167,8 +167,16 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
         vector = work.vector_passes * (shared * _ACCUMULATOR_BYTES / chip.vector_bytes + chip.instruction_cycles)
         transferred = elements * (work.accumulators * _ACCUMULATOR_BYTES + work.vector_loads + work.result_bytes)
     fill = mte2 / steps + stored / rate + vector + transferred / rate
-    of_core = (waves * cycles for cycles in (mte2, mte1, cube, stored / rate, vector, transferred / rate))
-    return ProductCost(*of_core, fill=fill, bytes_moved=moved + tiles * (stored + transferred))
+    return ProductCost(
+        mte2=waves * mte2,
+        mte1=waves * mte1,
+        cube=waves * cube,
+        fixpipe=waves * stored / rate,
+        vector=waves * vector,
+        transfers=waves * transferred / rate,
+        fill=fill,
+        bytes_moved=moved + tiles * (stored + transferred),
+    )
 
 
 def _fractals(work: ProductSummary, rows: int, columns: int, chip: NpuTarget) -> float:
