@@ -15,11 +15,15 @@ _CHECKED = "npu-check"  # instrumentation mode: kernels that were loaded outside
 
 @contextlib.contextmanager
 def compiled_afresh() -> Iterator[None]:
-    """Compiled graphs and kernels of this process are made anew inside, where they are observed; and again after it."""
+    """Compiled graphs and kernels of this process are made anew inside, where they are observed; and again after it.
+    Inside nothing is left to the library because of this host's times.
+    """
     import torch
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
     from torch._inductor.utils import clear_caches
+
+    from inductor_npu import config
 
     torch._dynamo.reset()
     clear_caches()
@@ -28,6 +32,7 @@ def compiled_afresh() -> Iterator[None]:
             inductor_config.patch(fx_graph_cache=False),
             functorch_config.patch(enable_autograd_cache=False),
             instrumentation_mode(_CHECKED),
+            config.patch(templates="all" if config.templates == "auto" else config.templates),
         ):
             yield
     finally:

@@ -45,8 +45,9 @@ def run_program(
     """
     request = Request(_kind(program, is_module), program, tuple(arguments), str(folder), data_limit, backward)
     chosen = {PROVIDER_VARIABLE: SIMULATOR.name, TARGET_VARIABLE: target}
-    # max-autotune chooses for the chip that is checked, not by this host's times.
+    # max-autotune, and what is left to the library, are chosen for the chip that is checked, not by this host's times.
     chosen["INDUCTOR_NPU_TUNE_BY"] = os.environ.get("INDUCTOR_NPU_TUNE_BY", "model")
+    chosen["INDUCTOR_NPU_TEMPLATES"] = os.environ.get("INDUCTOR_NPU_TEMPLATES", "all")
     command = [sys.executable, "-m", "inductor_npu.ascend.collect.child", request.to_json()]
     status = _wait(subprocess.Popen(command, env={**os.environ, **chosen, **WITHOUT_CACHED_GRAPHS}))
     return ProgramRun(Collection.load(folder), status)

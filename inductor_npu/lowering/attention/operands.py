@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import sympy
 import torch
 from torch._inductor import ir
 from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -17,11 +19,14 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from inductor_npu import config, providers
 from inductor_npu.codegen.attention.problem import AXES
 from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.size_terms import hint
 
 _DEVICE = "npu"
 # Dtypes of queries, keys and values, by what a chip's `float_types` call them.
 _FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 _LONGEST_HEAD = 256
+_LONGEST_BLOCK = 128
+_SHORT = 64  # lengths up to which a launch costs more than what is computed
 
 
 def is_on_npu(node: Any) -> bool:
@@ -34,6 +39,22 @@ def reason_against(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) 
     return _reason_against(*((node.get_size(), node.get_dtype()) for node in (query, key, value)))
 
 
+def is_slower(query: ir.TensorBox, key: ir.TensorBox) -> bool:
+    """Whether the library is known to be faster where it is there for the same, as for all but FlexAttention."""
+    return config.templates == "auto" and _is_slower(hint(query.get_size()[2]), hint(key.get_size()[2]))
+
+
+def _is_slower(rows: int, columns: int) -> bool:
+    padded = math.prod(-(-length // block) * block for length, block in map(_block, (rows, columns)))
+    is_long = max(rows, columns) > _SHORT
+    return is_long and padded > providers.current_provider().most_padding * rows * columns
+
+
+def _block(length: int) -> tuple[int, int]:
+    """A length, and the longest block that a tile has along it."""
+    return length, min(_LONGEST_BLOCK, next_power_of_2(length))
+
+
 def is_for_kernels(node: torch.fx.Node) -> bool:
     """Whether kernels of ours compute the attention that the call `node` of a graph is."""
     if not str(node.target).startswith("aten._scaled_dot_product_fused_attention_overrideable"):
@@ -41,7 +62,12 @@ def is_for_kernels(node: torch.fx.Node) -> bool:
     first = 1 if "backward" in str(node.target) else 0  # the gradient of the result is first
     operands = [each.meta["val"] for each in node.args[first : first + 3]]
     sizes = [[s if isinstance(s, int) else s.node.expr for s in operand.shape] for operand in operands]
-    return not _reason_against(*((size, operand.dtype) for size, operand in zip(sizes, operands, strict=True)))
+    tensors = [(size, operand.dtype) for size, operand in zip(sizes, operands, strict=True)]
+    if _reason_against(*tensors):
+        return False
+    lengths = [operand.shape[2] for operand in operands[:2]]
+    hints = [length if isinstance(length, int) else length.node.hint for length in lengths]
+    return config.templates != "auto" or None in hints or not _is_slower(*hints)
 
 
 _SizesAndDtype = tuple[Sequence[Any], torch.dtype]

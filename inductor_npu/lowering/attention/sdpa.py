@@ -24,6 +24,7 @@ from inductor_npu.lowering.attention.operands import (
     base_of,
     dense_layout,
     is_on_npu,
+    is_slower,
     readable,
     reason_against,
     wanted_results,
@@ -79,7 +80,8 @@ def _takes(
     *,
     scale: float | None = None,
 ) -> bool:
-    return is_on_npu(query) and dropout_p == 0 and not return_debug_mask and not reason_against(query, key, value)
+    is_plain = dropout_p == 0 and not return_debug_mask
+    return is_on_npu(query) and is_plain and not reason_against(query, key, value) and not is_slower(query, key)
 
 
 def _takes_backward(
@@ -91,6 +93,7 @@ def _takes_backward(
         and dropout_p == 0
         and not (attn_bias is not None and mask[3])
         and not reason_against(query, key, value)
+        and not is_slower(query, key)
     )
 
 

@@ -130,6 +130,13 @@ def test_what_is_the_librarys(case: str) -> None:
     assert not any("# attention, forward" in kernel for kernel in found)
 
 
+@pytest.mark.parametrize(("length", "is_kernel"), [(50, True), (64, True), (65, False), (128, True), (197, False)])
+def test_where_blocks_are_mostly_padding_the_embedded_npus_library_is_faster(length: int, is_kernel: bool) -> None:
+    with config.patch(templates="auto"):
+        _, found = kernels(attention(), *heads(1, 1, length, length, 16))
+    assert any("# attention, forward" in kernel for kernel in found) == is_kernel
+
+
 def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     from inductor_npu.codegen.scheduling import npu_scheduling
 

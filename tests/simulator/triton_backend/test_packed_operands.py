@@ -84,6 +84,20 @@ def test_rows_that_neither_a_nor_a_store_has_are_left_out() -> None:
     assert not found.depth, "B has all steps"
 
 
+def test_rows_may_be_compared_before_they_are_a_column() -> None:
+    """As `mask[:, None]` of a mask that was made of `rows < limit`."""
+    found = extents(f"""
+%limits = tt.splat %m : i32 -> tensor<16xi32>
+%below1 = arith.cmpi slt, %range, %limits : tensor<16xi32>
+%column1 = tt.expand_dims %below1 {{axis = 1 : i32}} : tensor<16xi1> -> tensor<16x1xi1>
+%mask1 = tt.broadcast %column1 : tensor<16x1xi1> -> tensor<16x16xi1>
+%a = tt.load %pa, %mask1 : {POINTERS}
+%b = tt.load %pb : {POINTERS}
+%d = tt.dot %a, %b, %zero : {DOT}
+tt.store %pc, %d, %mask1 : {POINTERS}""")
+    assert [axis for _, axis in found.rows] == [0]
+
+
 def test_rows_of_a_store_without_their_mask_are_computed() -> None:
     stored = f"tt.store %pc, %d, %mask : {POINTERS}"
     assert not extents(f"{PRODUCT}\n{stored}\ntt.store %pc, %d : {POINTERS}").rows

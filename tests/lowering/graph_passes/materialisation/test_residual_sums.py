@@ -139,7 +139,8 @@ def test_a_sum_that_leaves_the_graph_is_stored_once() -> None:
         x = x + x @ weight + x @ weight.t()
         return x, x + layer_norm(x) @ weight
 
-    assert sum(kernel.count("tl.store(") for kernel in bodies(leaving, *operands(4, 8))) == 4
+    with config.patch(templates="none"):  # kernels of products store what they leave to the next
+        assert sum(kernel.count("tl.store(") for kernel in bodies(leaving, *operands(4, 8))) == 3
 
 
 def test_it_stops_before_the_first_write() -> None:

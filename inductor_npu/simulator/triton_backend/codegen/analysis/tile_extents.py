@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...ttir.ir import Function, Op, Value, splat_number
 from ..forms.types import shape_of
 from .operations import is_tensor, is_virtual, moves
-from .patterns import conjuncts, longer_axes, unbroadcast
+from .patterns import conjuncts, longer_axes, peeled, unbroadcast
 
 _PURE = ("tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.get_program_id", "tt.get_num_programs")
 
@@ -79,7 +79,7 @@ def _conditions(operand: Value) -> list[tuple[Value, int]]:
         return []
     found = []
     for term in _terms(load.operands[1]):
-        axes, op = longer_axes(term), term.owner
+        axes, op = longer_axes(term), peeled(term).owner  # compared before or after it is a row or column
         is_bound = op is not None and op.name == "arith.cmpi" and op.attrs["predicate"] in ("slt", "sle")
         if is_bound and len(axes) == 1 and len(shape_of(term.type)) == 2:
             found.append((term, order.index(axes[0])))
