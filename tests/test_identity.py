@@ -109,6 +109,7 @@ DECIDES_NO_CODE = {
     "identity.py": "the hash itself: another way to take it gives other keys",
     "setup/__init__.py": "has no code",
     "setup/arrival.py": "decides when something is registered, not what",
+    "setup/flex_attention.py": "decides what is compiled at all, not what code it gets",
     "setup/garbage.py": "decides when memory is freed",
     "simulator/__init__.py": "has no code",
     "simulator/memory_check.py": "says whether kernels get checks, which is in their keys",

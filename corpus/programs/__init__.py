@@ -7,9 +7,9 @@ from corpus.programs.program import Program
 
 def hand_written() -> list[Program]:
     """Cases of each access pattern."""
-    from corpus.programs import movement, pointwise, products, reductions
+    from corpus.programs import attention, movement, pointwise, products, reductions
 
-    return [*pointwise.PROGRAMS, *reductions.PROGRAMS, *movement.PROGRAMS, *products.PROGRAMS]
+    return [*pointwise.PROGRAMS, *reductions.PROGRAMS, *movement.PROGRAMS, *products.PROGRAMS, *attention.PROGRAMS]
 
 
 def all_programs() -> list[Program]:

@@ -10,7 +10,6 @@ import pytest
 from corpus.check import program_names
 from corpus.collecting import collect
 from inductor_npu.providers import DEFAULT_TARGET, current_target
-from inductor_npu.target import get_target
 from tests.codegen.golden_programs import PROGRAMS, sources_of
 from tests.codegen.vectors import divisions, is_tiled
 
@@ -76,7 +75,12 @@ def test_a_small_program_divides_no_vector_and_has_the_grid_of_the_chip(name: st
     for kernel in kernels:
         assert is_tiled(kernel) and divisions(kernel) == []
         assert metadata_of(kernel)["grid_type"] == "NpuGrid"
-        assert metadata_of(kernel)["npu_cores"] == current_target().vector_cores
+        assert metadata_of(kernel)["npu_cores"] == cores_for(kernel)
+
+
+def cores_for(kernel: str) -> int:
+    """How many cores of the chip run programs of a kernel: products are the cube cores'."""
+    return current_target().cube_cores if "tl.dot(" in kernel else current_target().vector_cores
 
 
 def metadata_of(module: str) -> dict[str, object]:
@@ -96,8 +100,12 @@ def test_no_kernel_of_the_corpus_divides_a_vector_or_starts_more_programs_than_c
     tiled = [(program, kernel) for program, kernel in kernels if is_tiled(kernel.source.text)]
     assert len(tiled) > len(names) / 2, "hardly a program has a kernel"
 
-    cores = get_target(DEFAULT_TARGET).vector_cores
-    grids = [(program, kernel.source.name, kernel.launch.grid) for program, kernel in tiled]
-    assert [launch for launch in grids if launch[2][0] > cores or launch[2][1:] != (1, 1)] == []
+    grids = [(program, kernel.source, kernel.launch.grid) for program, kernel in tiled]
+    too_many = [
+        (program, source.name, grid)
+        for program, source, grid in grids
+        if grid[0] > cores_for(source.text) or grid[1:] != (1, 1)
+    ]
+    assert too_many == []
 
     assert [(program, division) for program, kernel in tiled for division in divisions(kernel.source.text)] == []

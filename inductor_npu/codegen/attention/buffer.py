@@ -33,7 +33,11 @@ class AttentionBuffer(ir.TemplateBuffer):
         sizes: Sequence[sympy.Expr] = (),
     ) -> None:
         written = [other for other in others if other is not None]
-        super().__init__(layout, [*inputs, *written], make_kernel_render=None, mutated_inputs=written or None)
+        super().__init__(layout, [*inputs, *written], make_kernel_render=None)
+        # As torch 2.13 does for those that it is given; before, it has them for FlexAttention's own templates only.
+        self.mutated_inputs = written
+        nowhere = ir.NoneLayout(device=layout.device)
+        self.mutation_outputs = [ir.MutationOutput(nowhere, other, self) for other in written]
         self.which, self.attention = which, attention
         self.operands = tuple(operands)
         self.results = (Tensor.of(self), *(None if other is None else Tensor.of(other) for other in others))
