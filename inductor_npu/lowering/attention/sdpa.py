@@ -183,9 +183,12 @@ def _no_seed(device: torch.device) -> ir.TensorBox:
 
 
 def delta_of(out: ir.TensorBox, grad_out: ir.TensorBox) -> ir.TensorBox:
-    """The sum of `out * grad_out` for each query, in float32."""
+    """The sum of `out * grad_out` for each query, in float32: those of a head one after the other, as kernels read
+    them, in whatever order `out` lies in memory.
+    """
     wide = [lowering.to_dtype(each, torch.float32) for each in (out, grad_out)]
-    return lowering.lowerings[_aten.sum.dim_IntList](lowering.lowerings[_aten.mul.Tensor](*wide), [-1])
+    sums = lowering.lowerings[_aten.sum.dim_IntList](lowering.lowerings[_aten.mul.Tensor](*wide), [-1])
+    return ir.ExternKernel.require_contiguous(sums)
 
 
 def _box(buffer: AttentionBuffer) -> ir.TensorBox:
