@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inductor_npu.ascend.execute import Agreement, RunVerdict
+from inductor_npu.ascend.hivm import Verdict
 from inductor_npu.ascend.lint.rules import Severity
 from inductor_npu.ascend.report.least import Repeat
 from inductor_npu.ascend.report.model import VERDICTS, Row
@@ -16,6 +17,7 @@ FOLDER = Path(__file__).parent / "tables"
 OMITTED = "omitted"  # the kernel could not be collected, or its operators run in eager
 FAILED = "failed"  # the program itself does not run
 BAD_TO_GOOD = (FAILED, OMITTED, *VERDICTS)
+GOOD = (Verdict.MIXED.value, Verdict.CUBE.value, Verdict.VECTOR.value)  # as good as each other
 WRONG = (RunVerdict.DIFFERS.value, RunVerdict.OUT_OF_BOUNDS.value)
 _LONGEST = 160
 _KEY = 8
@@ -147,7 +149,7 @@ def worse(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
     known = {line.program for line in after}
     for program in dict.fromkeys(line.program for line in before if line.program in known):
         old, new = (_counts(program, lines) for lines in (before, after))
-        for position in range(1, len(BAD_TO_GOOD)):
+        for position in range(1, len(BAD_TO_GOOD) - len(GOOD) + 1):
             bad = BAD_TO_GOOD[:position]
             if sum(new[verdict] for verdict in bad) > sum(old[verdict] for verdict in bad):
                 found.append(f"{program}: was {_words(old)}, is {_words(new)}")

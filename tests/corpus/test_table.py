@@ -9,7 +9,7 @@ from corpus.programs import hand_written
 from corpus.table import FAILED, OMITTED, Line, with_known_runs, worse
 from inductor_npu.ascend.hivm import Verdict
 
-VECTOR, ELEMENT, SCALAR, REFUSED = (verdict.value for verdict in Verdict)
+VECTOR, CUBE, MIXED, ELEMENT, SCALAR, REFUSED, WRONG = (verdict.value for verdict in Verdict)
 
 
 def lines(program: str, *verdicts: str) -> list[Line]:
@@ -27,11 +27,15 @@ def test_better_verdicts_are_not_worse() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(VECTOR, ELEMENT), (ELEMENT, SCALAR), (SCALAR, REFUSED), (REFUSED, OMITTED), (OMITTED, FAILED)],
+    [(MIXED, ELEMENT), (ELEMENT, SCALAR), (SCALAR, REFUSED), (REFUSED, WRONG), (WRONG, OMITTED), (OMITTED, FAILED)],
 )
 def test_each_step_down_is_worse(before: str, after: str) -> None:
     (words,) = worse(lines("softmax", VECTOR, before), lines("softmax", VECTOR, after))
     assert words.startswith("softmax: was ") and f"1 {after}" in words
+
+
+def test_vector_code_and_the_cubes_are_as_good_as_each_other() -> None:
+    assert worse(lines("softmax", VECTOR, VECTOR), lines("softmax", MIXED, CUBE, MIXED)) == []
 
 
 def test_more_good_kernels_are_not_worse_but_one_more_bad_one_is() -> None:
