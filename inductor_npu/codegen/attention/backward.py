@@ -45,13 +45,13 @@ class GradientKernel(AttentionKernel):
 
     def load_queries(self) -> None:
         """Writes the loads of a block of queries and of the gradient of its results."""
-        self.load("query", self.attention.query, self.of_queries(self.attention.query), "row")
-        self.load("d_out", self.gradient, self.of_queries(self.gradient), "row", "value_dim")
+        self.load_block("query", self.attention.query, self.of_queries(self.attention.query), "row")
+        self.load_block("d_out", self.gradient, self.of_queries(self.gradient), "row", "value_dim")
 
     def load_keys(self) -> None:
         """Writes the loads of a block of keys and of values."""
-        self.load("key", self.attention.key, self.of_keys(self.attention.key), "column")
-        self.load("value", self.attention.value, self.of_keys(self.attention.value), "column", "value_dim")
+        self.load_block("key", self.attention.key, self.of_keys(self.attention.key), "column")
+        self.load_block("value", self.attention.value, self.of_keys(self.attention.value), "column", "value_dim")
 
     def write_weights(self, is_partial: str, has_end: bool) -> None:
         """Writes the weights of a tile of scores, and the gradient of its products. Where they are summed over queries,
@@ -106,8 +106,8 @@ class KeyGradientKernel(GradientKernel):
             self._write_loops()
             d_key, d_value = self.results
             assert d_key is not None and d_value is not None, "keys and values have gradients"
-            self.store(d_key, self.of_keys(d_key), "column", "dim", "d_key")
-            self.store(d_value, self.of_keys(d_value), "column", "value_dim", "d_value")
+            self.store_block(d_key, self.of_keys(d_key), "column", "dim", "d_key")
+            self.store_block(d_value, self.of_keys(d_value), "column", "value_dim", "d_value")
 
     def _write_loops(self) -> None:
         attention, blocks = self.attention, self.attention.blocks
@@ -171,7 +171,7 @@ class QueryGradientKernel(GradientKernel):
                     self._write_block("")
             (d_query,) = self.results
             assert d_query is not None, "queries have gradients"
-            self.store(d_query, self.of_queries(d_query), "row", "dim", "d_query")
+            self.store_block(d_query, self.of_queries(d_query), "row", "dim", "d_query")
 
     def _write_block(self, is_partial: str) -> None:
         self.load_keys()

@@ -24,7 +24,7 @@ class ForwardKernel(AttentionKernel):
         with self.body.indent():
             self.write_index("row", "tile % blocks * ROWS")
             self.write_head("(tile // blocks)")
-            self.load("query", self.attention.query, self.of_queries(self.attention.query), "row")
+            self.load_block("query", self.attention.query, self.of_queries(self.attention.query), "row")
             self.line(f"greatest = tl.full([ROWS], {LEAST!r}, tl.float32)")
             self.line("total = tl.full([ROWS], 0.0, tl.float32)")
             self.line("sum = tl.full([ROWS, VALUE], 0.0, tl.float32)")
@@ -47,7 +47,7 @@ class ForwardKernel(AttentionKernel):
 
     def _write_block(self, is_partial: str) -> None:
         attention = self.attention
-        self.load("key", attention.key, self.of_keys(attention.key), "column")
+        self.load_block("key", attention.key, self.of_keys(attention.key), "column")
         self.line(f"score = {self.scale(self.dot('query', 'tl.trans(key)'))}")
         self.write_modified("score", "score")
         self.write_masks("score", is_partial, has_end=True)
@@ -56,7 +56,7 @@ class ForwardKernel(AttentionKernel):
         self.line("faded = tl.exp(greatest - largest)")
         self.line("greatest = largest")
         self.line("total = total * faded + tl.sum(weight, 1)")
-        self.load("value", attention.value, self.of_keys(attention.value), "column", "value_dim")
+        self.load_block("value", attention.value, self.of_keys(attention.value), "column", "value_dim")
         weighted = self.dot(self.narrowed("weight", attention.value.dtype), "value")
         self.line(f"sum = sum * faded[:, None] + {weighted}")
 
@@ -67,7 +67,7 @@ class ForwardKernel(AttentionKernel):
         out, *numbers = self.results
         assert out is not None, "the forward kernel has a result"
         self.line("divisor = device_functions.larger(total, 1.0)[:, None]")
-        self.store(out, self.of_queries(out), "row", "value_dim", "(sum / divisor)")
+        self.store_block(out, self.of_queries(out), "row", "value_dim", "(sum / divisor)")
         nothing = 'tl.where(total == 0.0, float("-inf"), greatest)' if self.attention.masks_rows else "greatest"
         for tensor, value in zip(numbers, ("greatest + tl.log(total)", nothing), strict=False):
             if tensor is None:

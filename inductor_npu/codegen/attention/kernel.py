@@ -223,13 +223,13 @@ class AttentionKernel(Scores, EmittedKernel):
             conditions.append(f"({dim}[None, :] < {length})")
         return address, conditions
 
-    def load(self, target: str, tensor: Tensor, start: sympy.Expr, axis: str, dim: str = "dim") -> None:
+    def load_block(self, target: str, tensor: Tensor, start: sympy.Expr, axis: str, dim: str = "dim") -> None:
         """Writes the load of a block of `tensor`, with zeros where it ends."""
         address, conditions = self.place(tensor, start, axis, dim, self.args.input(tensor.buffer))
         mask = " & ".join(conditions[not self.needs_mask(axis) :]) or "None"
         self.line(f"{target} = tl.load({address}, {mask}{', other=0.0' if mask != 'None' else ''})")
 
-    def store(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, value: str) -> None:
+    def store_block(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, value: str) -> None:
         """Writes the store of a block. It is masked even where all rows exist: otherwise Ascend's compiler has both
         vector cores of a cube core store all of them.
         """

@@ -32,7 +32,8 @@ class ScoreOverrides(NpuKernelOverrides):
     @classmethod
     def index_expr(cls, expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
         """The index `expr`, in symbols of axes and sizes, as a value of `dtype`."""
-        return V.kernel.index_value(expr, dtype)
+        kernel = V.kernel
+        return kernel.index_value(expr, dtype)
 
     value_expr = index_expr
 

@@ -37,6 +37,7 @@ _SETS_OF_BUFFERS = ("must_keep_buffers", "store_buffer_names", "removed_buffers"
 # The attributes that writing sets on a kernel, and that a launch needs.
 _MADE_BY_WRITING = (
     "args",
+    "cycles_of_product",
     "inductor_meta",
     "inplace_update_buffers",
     "inside_reduction",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
 import pytest
 import torch
+
+import inductor_npu.config
 
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from models.zoo import MODELS, build
@@ -50,6 +52,12 @@ def square() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_a_layer_like_the_last_is_not_written_again() -> None:
     assert written(layers(2), *square()) == written(layers(6), *square())
+
+
+@pytest.fixture(autouse=True)
+def _library_computes_products() -> Iterator[None]:
+    with inductor_npu.config.patch(templates="none"):
+        yield
 
 
 def products(*functions: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
