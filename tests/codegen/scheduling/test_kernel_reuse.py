@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import inductor_npu.config
-
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from models.zoo import MODELS, build
 from tests.codegen.scheduling.written_anew import every_repetition_written_anew
