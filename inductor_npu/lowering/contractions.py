@@ -19,11 +19,11 @@ from torch._inductor import ir, lowering
 from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V, ops
 
-from inductor_npu import config, providers
+from inductor_npu import providers
 from inductor_npu.codegen.index.affine import affine
+from inductor_npu.lowering.operands import in_memory, is_on_npu
 from inductor_npu.tiling import cube
 
-_DEVICE = "npu"
 _aten = torch.ops.aten
 
 # Loads the element at an index, in each dimension of a tensor.
@@ -34,9 +34,9 @@ def register() -> None:
     """Takes the place of Inductor's lowerings of matrix products, for tensors on `npu`."""
     for operator, lower in (
         (_aten.mm, _mm),
-        (_aten.bmm, _bmm),
+        (_aten.bmm, _mm),
         (_aten.addmm, _addmm),
-        (_aten.baddbmm, _baddbmm),
+        (_aten.baddbmm, _addmm),
         (_aten._int_mm, _int_mm),
     ):
         original = lowering.lowerings[operator.default]
@@ -49,7 +49,7 @@ def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callabl
     @functools.wraps(original)
     def chosen(*args: Any, **options: Any) -> Any:
         result = None
-        if any(isinstance(arg, ir.IRNode) and ir.get_device_type(arg) == _DEVICE for arg in args):
+        if any(map(is_on_npu, args)):
             result = lower(*args, **options)
         return original(*args, **options) if result is None else result
 
@@ -61,9 +61,6 @@ def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callabl
 
 def _mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
     return _product(left, right)
-
-
-_bmm = _mm
 
 
 def _int_mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
@@ -82,9 +79,6 @@ def _addmm(
     # The sum is rounded once, as in eager, also where it is a kernel of its own.
     product = _product(left, right, torch.float32)
     return None if product is None else _scaled_sum(added, product, left.get_dtype(), beta, alpha)
-
-
-_baddbmm = _addmm
 
 
 def _scaled_sum(
@@ -113,7 +107,7 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
     where the library computes it.
     """
     dtypes = (left.get_dtype(), right.get_dtype())
-    if config.templates == "none" or cube.why_library(dtypes, providers.current_target()) is not None:
+    if cube.why_library(dtypes, providers.current_target()) is not None:
         return None
     result = result or left.get_dtype()
     sizes = (left.get_size()[-2], left.get_size()[-1], right.get_size()[-1])
@@ -178,14 +172,7 @@ def _loader(operand: ir.TensorBox) -> _Loader:
     loader = operand.make_loader()
     if _is_readable(loader, operand.get_size()):
         return loader
-    placed = ir.ExternKernel.realize_input(operand)
-    ir.as_storage_and_layout(placed, freeze=True)
-    is_whole = placed.get_dtype() == V.graph.get_dtype(placed.get_name())
-    if is_whole and _is_readable(_from_memory(placed), placed.get_size()):
-        return _from_memory(placed)
-    copy = ir.ExternKernel.copy_input(placed)
-    ir.as_storage_and_layout(copy, freeze=True)
-    return _from_memory(copy)
+    return _from_memory(in_memory(operand, lambda placed: _is_readable(_from_memory(placed), placed.get_size())))
 
 
 def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:

@@ -105,6 +105,33 @@ class NpuTarget:
         """
         return self.unified_buffer // 6
 
+    def operand_bytes(self, rows: int, columns: int, item_bytes: int) -> int:
+        """Bytes that a matrix of so many elements takes in L1: whole fractals."""
+        across = _up(columns, self.fractal_bytes // item_bytes)
+        return _up(rows, self.fractal_rows) * across * item_bytes
+
+    def accumulator_bytes(self, rows: int, columns: int) -> int:
+        """Bytes that a product of so many elements takes in L0C: squares of numbers of 32 bits."""
+        return _up(rows, self.fractal_rows) * _up(columns, self.fractal_rows) * 4
+
+    def product_cycles(self, rows: int, columns: int, inner_bits: int) -> int:
+        """Cycles in which the cube core multiplies matrices whose rows and columns have `inner_bits` bits: one for each
+        pair of fractals.
+        """
+        pairs = -(-rows // self.fractal_rows) * -(-columns // self.fractal_rows)
+        return pairs * -(-inner_bits // (8 * self.fractal_bytes))
+
+    def parts_to_l0(self, rows: int, columns: int, inner: int, item_bits: int) -> int:
+        """In how many parts a step of a product moves from L1 to L0, each of which takes half of it: while one is
+        multiplied, the next moves.
+        """
+        longest = self.l0a // 2 * 8 // (item_bits * max(rows, columns, 1)) // self.fractal_rows * self.fractal_rows
+        return max(1, -(-inner // max(longest, self.fractal_rows)))
+
     def compared_at_once(self, item_bytes: int) -> int:
         """Elements of so many bytes that one instruction compares; what is left is compared one by one."""
         return self.vector_bytes // item_bytes
+
+
+def _up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

@@ -15,7 +15,7 @@ from inductor_npu.target import NpuTarget
 from inductor_npu.tiling.cube import NoTileError
 
 _SHORTEST = 16
-_MOST_ROWS = 128
+MOST_ROWS = 128
 _MOST_COLUMNS = 512
 _ACCUMULATOR_BYTES = 4
 
@@ -44,7 +44,7 @@ class AttentionSummary:
     value_head: int
     item_size: int
     score_bytes: float
-    longest_rows: int = _MOST_ROWS
+    longest_rows: int = MOST_ROWS
     longest_columns: int = _MOST_COLUMNS
 
 
@@ -117,8 +117,8 @@ def _candidates(work: AttentionSummary) -> Iterator[AttentionTile]:
         return [1 << bits for bits in range(_SHORTEST.bit_length() - 1, most.bit_length())] or [longest]
 
     is_square = work.which is not Pass.FORWARD
-    columns = min(work.longest_columns, _MOST_ROWS if is_square else _MOST_COLUMNS)
-    for rows in blocks(work.rows, min(work.longest_rows, _MOST_ROWS)):
+    columns = min(work.longest_columns, MOST_ROWS if is_square else _MOST_COLUMNS)
+    for rows in blocks(work.rows, min(work.longest_rows, MOST_ROWS)):
         for keys in blocks(work.columns, columns):
             yield AttentionTile(rows, keys)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
+from inductor_npu import config
 from inductor_npu.target import NpuTarget
 
 _ACCUMULATOR_BYTES = 4
@@ -25,18 +26,20 @@ _ABOUT = 1.15
 
 
 # Operands of products, by what a chip's `float_types` call them.
-_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 
 
 def why_library(dtypes: Iterable[torch.dtype], chip: NpuTarget) -> str | None:
-    """Returns why no kernel for `chip` multiplies matrices of these `dtypes`; None if one does."""
+    """Returns why no kernel for `chip` multiplies matrices of these `dtypes`, or should not; None if one does."""
+    if config.templates == "none":
+        return "INDUCTOR_NPU_TEMPLATES=none"
     if not chip.cube_cores:
         return f"{chip.name} has no cube cores"
     different = sorted({*dtypes}, key=str)
     if len(different) > 1:
         return f"operands of {' and '.join(map(str, different))}"
     (dtype,) = different
-    if dtype == torch.int8 or _FLOATS.get(dtype) in chip.float_types:
+    if dtype == torch.int8 or FLOATS.get(dtype) in chip.float_types:
         return None
     return f"the cube cores do not multiply {dtype}"
 
@@ -82,34 +85,20 @@ class ProductTile:
     inner: int
 
 
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
-
-
 def l0c_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """Bytes of L0C that the accumulators of a tile take."""
-    side = chip.fractal_rows
-    return work.accumulators * _up(tile.rows, side) * _up(tile.columns, side) * _ACCUMULATOR_BYTES
+    return work.accumulators * chip.accumulator_bytes(tile.rows, tile.columns)
 
 
 def l1_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """Bytes of L1 that the operands of one step take, in one buffer each."""
-    side, items = chip.fractal_rows, chip.fractal_bytes // work.item_size
-    left = _up(tile.rows, side) * _up(tile.inner, items)
-    right = _up(tile.inner, side) * _up(tile.columns, items) * work.accumulators
-    return (left + right) * work.item_size
+    left = chip.operand_bytes(tile.rows, tile.inner, work.item_size)
+    return left + work.accumulators * chip.operand_bytes(tile.inner, tile.columns, work.item_size)
 
 
 def vector_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """Bytes of the Unified Buffer of each of the vector cores that finish a tile: they share its rows."""
     return -(-tile.rows // chip.vector_cores_per_cube) * tile.columns * work.vector_bytes
-
-
-def parts(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
-    """In how many parts one step moves from L1 to L0: while one is multiplied, the next moves."""
-    side = chip.fractal_rows
-    in_l0 = chip.l0a // 2 // (max(tile.rows, tile.columns) * work.item_size) // side * side
-    return -(-tile.inner // max(in_l0, side))
 
 
 def fits(work: ProductSummary, tile: ProductTile, chip: NpuTarget, share: float) -> bool:
@@ -158,8 +147,8 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
     moved = tiles * (left + right)
     mte2 = (left + right) * _from_memory(work, moved, chip) / rate + 2 * steps * chip.transfer_cycles
     mte1 = left / chip.l1_to_l0a_bytes + right / chip.l1_to_l0b_bytes
-    cube = _fractals(work, rows, columns, chip)
-    if parts(work, tile, chip) < 2:
+    cube: float = work.accumulators * chip.product_cycles(rows, columns, 8 * work.inner * work.item_size)
+    if chip.parts_to_l0(tile.rows, tile.columns, tile.inner, 8 * work.item_size) < 2:
         cube += mte1  # what moves to L0 moves before it is multiplied
     vector = transferred = 0.0
     if work.is_mixed:
@@ -177,12 +166,6 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
         fill=fill,
         bytes_moved=moved + tiles * (stored + transferred),
     )
-
-
-def _fractals(work: ProductSummary, rows: int, columns: int, chip: NpuTarget) -> float:
-    """Cycles that the cube core multiplies for a tile: one for each pair of fractals."""
-    pairs = -(-rows // chip.fractal_rows) * -(-columns // chip.fractal_rows)
-    return work.accumulators * pairs * -(-work.inner * work.item_size // chip.fractal_bytes)
 
 
 def _from_memory(work: ProductSummary, moved: int, chip: NpuTarget) -> float:

@@ -153,11 +153,9 @@ def _matrix(operands: list[Known], target: NpuTarget) -> Work:
         return Work(exact=False)
     m, k, n = numbers
     bits = ELEMENT_BITS[left.element]
-    rows = target.fractal_rows
-    cube = -(-m // rows) * -(-k * bits // (8 * target.fractal_bytes)) * -(-n // rows)
+    cube = target.product_cycles(m, n, k * bits)
     mte1 = k * bits / 8 * (m / target.l1_to_l0a_bytes + n / target.l1_to_l0b_bytes)
-    longest = target.l0a // 2 * 8 // (bits * max(m, n, 1)) // rows * rows
-    parts = max(1, -(-k // max(longest, rows)))
+    parts = target.parts_to_l0(m, n, k, bits)
     between = (parts - 1) / parts * max(cube, mte1)
     return Work(cube=cube, mte1=mte1, product=(cube + mte1) / parts + between)
 

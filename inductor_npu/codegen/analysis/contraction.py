@@ -21,8 +21,8 @@ from inductor_npu.tiling.plan import TilePlan
 
 @dataclass(frozen=True)
 class Roles:
-    """The axes of a product by their roles, from the outermost inwards. The tile has several indices along one axis of
-    `rows`, of `columns` and of `inner`, the last of each.
+    """The axes of a product by their roles, the longest last. The tile has several indices along one axis of `rows`, of
+    `columns` and of `inner`, the last of each.
     """
 
     rows: tuple[Axis, ...]

@@ -74,6 +74,5 @@ class Contractor:
 
     def _has_masked_lanes(self, value: CSEVariable) -> bool:
         return any(
-            kernel_axis in self.kernel.axes_of(value.shape) and self.kernel.needs_mask(kernel_axis)
-            for kernel_axis in self.kernel.tile.loops
+            axis in self.kernel.tile.loops and self.kernel.needs_mask(axis) for axis in self.kernel.axes_of(value.shape)
         )

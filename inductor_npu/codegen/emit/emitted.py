@@ -52,11 +52,6 @@ class EmittedKernel(TritonKernel):
             + "from inductor_npu.runtime import heuristics as triton_heuristics\n"
         )
 
-    @classmethod
-    def inductor_meta_common(cls) -> dict[str, Any]:
-        """Inductor's metadata, and what a launch needs to know of the chip."""
-        return {**super().inductor_meta_common(), "npu_cores": providers.current_target().vector_cores}
-
     def create_cse_var(self, *args: Any, **kwargs: Any) -> TileValue:
         """A value that carries the facts that are known of it."""
         return TileValue(*args, **kwargs)

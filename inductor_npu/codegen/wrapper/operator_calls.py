@@ -14,7 +14,7 @@ from torch._inductor import ir, lowering
 from torch._library.utils import is_builtin
 from torch.utils import _pytree as pytree
 
-from inductor_npu import config, providers
+from inductor_npu import providers
 from inductor_npu.codegen.annotations.launch_comments import write_in_eager, write_library
 from inductor_npu.codegen.emit import header
 from inductor_npu.tiling import cube
@@ -64,8 +64,6 @@ def _why_library(node: Any) -> str | None:
     origin = node.get_origin_node()
     if origin is None or origin.target not in _PRODUCTS:
         return None
-    if config.templates == "none":
-        return "INDUCTOR_NPU_TEMPLATES=none"
     dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])
     return cube.why_library(dtypes, providers.current_target())
 

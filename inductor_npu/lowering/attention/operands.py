@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -20,18 +19,12 @@ from inductor_npu import config, providers
 from inductor_npu.codegen.attention.problem import AXES
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
+from inductor_npu.lowering.operands import in_memory
+from inductor_npu.tiling.attention import MOST_ROWS
+from inductor_npu.tiling.cube import FLOATS
 
-_DEVICE = "npu"
-# Dtypes of queries, keys and values, by what a chip's `float_types` call them.
-_FLOATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 _LONGEST_HEAD = 256
-_LONGEST_BLOCK = 128
 _SHORT = 64  # lengths up to which a launch costs more than what is computed
-
-
-def is_on_npu(node: Any) -> bool:
-    """Whether `node` is a tensor on `npu`."""
-    return isinstance(node, ir.IRNode) and ir.get_device_type(node) == _DEVICE
 
 
 def reason_against(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> str:
@@ -45,14 +38,15 @@ def is_slower(query: ir.TensorBox, key: ir.TensorBox) -> bool:
 
 
 def _is_slower(rows: int, columns: int) -> bool:
-    padded = math.prod(-(-length // block) * block for length, block in map(_block, (rows, columns)))
+    padded = _padded(rows) * _padded(columns)
     is_long = max(rows, columns) > _SHORT
     return is_long and padded > providers.current_provider().most_padding * rows * columns
 
 
-def _block(length: int) -> tuple[int, int]:
-    """A length, and the longest block that a tile has along it."""
-    return length, min(_LONGEST_BLOCK, next_power_of_2(length))
+def _padded(length: int) -> int:
+    """`length` up to the end of the longest blocks that a tile may have along it."""
+    block = min(MOST_ROWS, next_power_of_2(length))
+    return -(-length // block) * block
 
 
 def is_for_kernels(node: torch.fx.Node) -> bool:
@@ -82,7 +76,7 @@ def _reason_against(query: _SizesAndDtype, key: _SizesAndDtype, value: _SizesAnd
     if any(len(sizes) != 4 for sizes, _ in (query, key, value)):
         return "tensors that have not four axes"
     dtypes = {dtype for _, dtype in (query, key, value)}
-    if len(dtypes) > 1 or _FLOATS.get(query[1]) not in chip.float_types:
+    if len(dtypes) > 1 or FLOATS.get(query[1]) not in chip.float_types:
         return f"the dtypes {', '.join(sorted(map(str, dtypes)))}"
     for length in (query[0][3], value[0][3]):
         if not isinstance(length, (int, sympy.Integer)) or not 0 < length <= _LONGEST_HEAD:
@@ -94,14 +88,8 @@ def _reason_against(query: _SizesAndDtype, key: _SizesAndDtype, value: _SizesAnd
 
 def readable(node: ir.TensorBox) -> ir.IRNode:
     """`node` in memory, contiguous along its last axis."""
-    stored = ir.ExternKernel.realize_input(node)
-    ir.as_storage_and_layout(stored, freeze=True)
-    is_contiguous = V.graph.sizevars.statically_known_equals(stored.get_stride()[-1], 1)
-    if is_contiguous and stored.get_dtype() == V.graph.get_dtype(stored.get_name()):
-        return stored
-    copied = ir.ExternKernel.copy_input(ir.TensorBox.create(stored) if not isinstance(stored, ir.TensorBox) else stored)
-    ir.as_storage_and_layout(copied, freeze=True)
-    return copied
+    known = V.graph.sizevars.statically_known_equals
+    return in_memory(node, lambda stored: known(stored.get_stride()[-1], 1))
 
 
 def base_of(node: ir.IRNode) -> ir.IRNode:

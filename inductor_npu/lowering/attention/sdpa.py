@@ -23,12 +23,12 @@ from inductor_npu.lowering.attention.operands import (
     Reads,
     base_of,
     dense_layout,
-    is_on_npu,
     is_slower,
     readable,
     reason_against,
     wanted_results,
 )
+from inductor_npu.lowering.operands import is_on_npu
 from inductor_npu.tiling.attention import Pass
 
 _aten = torch.ops.aten

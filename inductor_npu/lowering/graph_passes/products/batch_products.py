@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 
-from inductor_npu import config, providers
+from inductor_npu import providers
 from inductor_npu.lowering.graph_passes.nodes import called, in_place_of, is_on_npu, is_view, writes
 from inductor_npu.tiling import cube
 
@@ -112,8 +112,7 @@ def _is_candidate(node: torch.fx.Node) -> bool:
     *bias, left, right = values
     known = all(isinstance(size, int) for size in right.shape)
     alike = all(value.dtype == left.dtype for value in values) and left.dtype.is_floating_point
-    dtypes, chip = (left.dtype, right.dtype), providers.current_target()
-    is_library = config.templates == "none" or cube.why_library(dtypes, chip) is not None
+    is_library = cube.why_library((left.dtype, right.dtype), providers.current_target()) is not None
     return known and alike and is_library and all(value.shape == right.shape[1:] for value in bias)
 
 

@@ -125,17 +125,11 @@ def _operand_bytes(value: Value, target: NpuTarget) -> int:
     if not batch:
         return columns * item
     *batch, rows = batch
-    across = _up(columns, target.fractal_bytes // item)
-    return math.prod(batch) * _up(rows, target.fractal_rows) * across * item
+    return math.prod(batch) * target.operand_bytes(rows, columns, item)
 
 
 def _accumulator_bytes(value: Value, target: NpuTarget) -> int:
     if not is_number_tile(value.type):
         return 0
     *batch, rows, columns = value.type.shape
-    tile = target.fractal_rows
-    return math.prod(batch) * _up(rows, tile) * _up(columns, tile) * _ACCUMULATOR_BYTES
-
-
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
+    return math.prod(batch) * target.accumulator_bytes(rows, columns)
