@@ -145,6 +145,7 @@ def _register_codegen() -> None:
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
     from inductor_npu.lowering import argmax_positions, complex_copies, contractions, moved_constants, search_boundaries
     from inductor_npu.lowering.attention import flex, sdpa
+    from inductor_npu.lowering.convolutions import operators as convolutions
     from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
@@ -157,6 +158,7 @@ def _register_codegen() -> None:
     moved_constants.register()
     argmax_positions.register()
     contractions.register()
+    convolutions.register()
     sdpa.register()
     flex.register()
     stored.register()

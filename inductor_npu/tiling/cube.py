@@ -51,7 +51,7 @@ class NoTileError(Exception):
 @dataclass(frozen=True)
 class ProductSummary:
     """A product as the planner sees it: `rows` x `inner` times `inner` x `columns`, `batch` times. Dynamic lengths are
-    Inductor's hints.
+    Inductor's hints. The sum may have further loops, of `repeats` rounds in all, along which a tile has one index.
 
     `item_size` is that of the operands, in bytes; `result_bytes` what a kernel stores for each element of the result.
     `accumulators` is the number of products that are summed side by side. `vector_bytes` is what the vector cores hold
@@ -69,11 +69,17 @@ class ProductSummary:
     vector_bytes: int = 0
     vector_passes: int = 0
     vector_loads: int = 0
+    repeats: int = 1
 
     @property
     def is_mixed(self) -> bool:
         """Whether vector cores take part."""
         return self.vector_bytes > 0
+
+    @property
+    def summed(self) -> int:
+        """How many products are summed for an element of the result."""
+        return self.inner * self.repeats
 
 
 @dataclass(frozen=True)
@@ -139,15 +145,16 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
     tiles = -(-work.rows // tile.rows) * -(-work.columns // tile.columns) * work.batch
     waves = -(-tiles // chip.cube_cores)
     rows, columns = min(tile.rows, work.rows), min(tile.columns, work.columns)
-    left, right = (side * work.inner * work.item_size for side in (rows, columns * work.accumulators))
+    left, right = (side * work.summed * work.item_size for side in (rows, columns * work.accumulators))
     elements = rows * columns
     stored = elements * (work.accumulators * _ACCUMULATOR_BYTES if work.is_mixed else work.result_bytes)
-    steps = -(-work.inner // tile.inner)
+    steps = work.repeats * -(-work.inner // tile.inner)
     rate = chip.vector_cores_per_cube * chip.device_bytes_per_cycle
     moved = tiles * (left + right)
     mte2 = (left + right) * _from_memory(work, moved, chip) / rate + 2 * steps * chip.transfer_cycles
     mte1 = left / chip.l1_to_l0a_bytes + right / chip.l1_to_l0b_bytes
-    cube: float = work.accumulators * chip.product_cycles(rows, columns, 8 * work.inner * work.item_size)
+    once = chip.product_cycles(rows, columns, 8 * work.inner * work.item_size)
+    cube: float = work.accumulators * work.repeats * once
     if chip.parts_to_l0(tile.rows, tile.columns, tile.inner, 8 * work.item_size) < 2:
         cube += mte1  # what moves to L0 moves before it is multiplied
     vector = transferred = 0.0
@@ -172,7 +179,7 @@ def _from_memory(work: ProductSummary, moved: int, chip: NpuTarget) -> float:
     """The time of moving the operands' bytes, `moved` in all, by that from memory: what L2 holds comes from there when
     it is read again.
     """
-    operands = (work.rows + work.columns * work.accumulators) * work.inner * work.batch * work.item_size
+    operands = (work.rows + work.columns * work.accumulators) * work.summed * work.batch * work.item_size
     if operands > chip.l2:
         return 1.0
     least = min(operands / moved, 1.0)

@@ -91,13 +91,21 @@ class AccessForms:
     """Decides the forms of a kernel's accesses in the tile of `tiled`.
 
     `is_int32`: the kernel's index type is int32. `overwritten`: buffers that get several values at one address, of
-    which the last one stays; their stores have predicates.
+    which the last one stays; their stores have predicates. `multiplied_along`: the axes along which a product is
+    summed; what is loaded along them is an operand of it, which the cube cores load themselves.
     """
 
-    def __init__(self, tiled: TiledAxes, is_int32: bool, overwritten: Container[str] = ()) -> None:
+    def __init__(
+        self,
+        tiled: TiledAxes,
+        is_int32: bool,
+        overwritten: Container[str] = (),
+        multiplied_along: frozenset[sympy.Symbol] = frozenset(),
+    ) -> None:
         self._tiled = tiled
         self._is_int32 = is_int32
         self._overwritten = overwritten
+        self._multiplied_along = multiplied_along
 
     def of(self, access: Access) -> Form:
         """Returns the form of `access`."""
@@ -110,6 +118,8 @@ class AccessForms:
             found = self._strided_store(access, index)
         elif access.loaded:
             found = self._indexed(access, index)
+        elif access.axes & self._multiplied_along:
+            found = None
         else:
             found = self._strided_load(access, index, predicate)
         if found is not None:

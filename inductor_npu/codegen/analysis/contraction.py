@@ -90,7 +90,8 @@ def plan_contraction(traced: Trace, axes: Axes, chip: NpuTarget, share: float) -
     work = ProductSummary(
         rows=hint(row.length),
         columns=hint(column.length),
-        inner=hint(math.prod(axis.length for axis in roles.inner)),
+        inner=hint(inner.length),
+        repeats=hint(math.prod(axis.length for axis in roles.inner[:-1])),
         batch=hint(math.prod(axis.length for axis in single)),
         item_size=traced.products[0].item_size,
         result_bytes=sum(access.item_size for access in traced.accesses if access.is_store),

@@ -98,7 +98,8 @@ class KernelPlan:
     @cached_property
     def access_forms(self) -> AccessForms:
         """The object that decides the forms."""
-        return AccessForms(self.tiled, self.is_int32, self.overwritten)
+        summed = frozenset(axis.symbol for axis in self.axes.reduction) if self.contraction else frozenset()
+        return AccessForms(self.tiled, self.is_int32, self.overwritten, summed)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Lowers convolutions on `npu` to loops: products on the cube cores, or sums on the vector cores."""

@@ -1,0 +1,269 @@
+"""Lowers convolutions on `npu`, and their gradients, to loops: on the cube cores products of what the window covers with
+the weights, of few channels sums on the vector cores. What stays the library's operator: `reason_against`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import ir, lowering
+from torch._inductor.virtualized import V
+
+from inductor_npu import providers
+from inductor_npu.lowering.convolutions import products
+from inductor_npu.lowering.convolutions.choice import lengths
+from inductor_npu.lowering.convolutions.weights import Weights, gathering, packed, scattering
+from inductor_npu.lowering.convolutions.window import Span, Window
+from inductor_npu.lowering.operands import in_memory, is_on_npu
+from inductor_npu.tiling import cube
+
+_aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The arguments of a convolution, a number for each spatial dimension."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    transposed: bool
+
+    @staticmethod
+    def of(
+        dimensions: int,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        transposed: bool,
+        groups: int,
+    ) -> Geometry:
+        """That of an operator's arguments, which may have one number for all dimensions."""
+
+        def each(numbers: Sequence[int]) -> tuple[int, ...]:
+            numbers = V.graph.sizevars.guard_int_seq(numbers)
+            return tuple(numbers) * (dimensions if len(numbers) == 1 else 1)
+
+        return Geometry(each(stride), each(padding), each(dilation), int(groups), transposed)
+
+
+def register() -> None:
+    """Takes the place of Inductor's lowerings of convolutions, for tensors on `npu`."""
+    for operator, lower in ((_aten.convolution, _convolution), (_aten.convolution_backward, _backward)):
+        original = lowering.lowerings[operator.default]
+        lowering.register_lowering([operator.default], type_promotion_kind=None)(_or_else(original, lower))
+
+
+def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
+    def chosen(*args: Any) -> Any:
+        result = lower(*args) if is_on_npu(args[0]) else None
+        return original(*args) if result is None else result
+
+    return chosen
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+
+
+def _convolution(
+    image: ir.TensorBox,
+    weight: ir.TensorBox,
+    bias: ir.TensorBox | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> ir.TensorBox | None:
+    dimensions = len(weight.get_size()) - 2
+    geometry = Geometry.of(dimensions, stride, padding, dilation, transposed, groups)
+    if _reason_against(image, weight, geometry):
+        return None
+    dtype = image.get_dtype()
+    # The sum is rounded once, as in eager, also where it is a kernel of its own.
+    summed_in = dtype if bias is None else torch.float32
+    if transposed:
+        more = V.graph.sizevars.guard_int_seq(output_padding)
+        sizes = _spread_sizes(image.get_size()[2:], weight, geometry, more * (dimensions if len(more) == 1 else 1))
+        result = _spread(image, weight, sizes, geometry, summed_in)
+    else:
+        result = _gather(image, weight, geometry, summed_in)
+    if bias is None:
+        return result
+    column = lowering.view(bias, [result.get_size()[1], *[1] * dimensions])
+    return lowering.to_dtype(lowering.add(result, lowering.to_dtype(column, torch.float32)), dtype)
+
+
+def _backward(
+    gradient: ir.TensorBox,
+    image: ir.TensorBox,
+    weight: ir.TensorBox,
+    bias_sizes: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[ir.TensorBox | None, ...] | None:
+    dimensions = len(weight.get_size()) - 2
+    geometry = Geometry.of(dimensions, stride, padding, dilation, transposed, groups)
+    if _reason_against(image, weight, geometry):
+        return None
+    of_image = of_weight = of_bias = None
+    if output_mask[0]:
+        if transposed:
+            of_image = _gather(gradient, weight, geometry, image.get_dtype())
+        else:
+            of_image = _spread(gradient, weight, image.get_size()[2:], geometry, image.get_dtype())
+    if output_mask[1]:
+        pair = (image, gradient) if transposed else (gradient, image)
+        of_weight = _weight_gradient(*pair, weight, geometry)
+    if output_mask[2]:
+        of_bias = lowering.sum_(gradient, [0, *range(2, dimensions + 2)])
+    return of_image, of_weight, of_bias
+
+
+def _reason_against(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry) -> str:
+    """Why no kernel of ours convolves; empty if one does."""
+    reason = cube.why_library((image.get_dtype(), weight.get_dtype()), providers.current_target())
+    if reason is not None:
+        return reason
+    sizes = (*image.get_size(), *weight.get_size())
+    if any(V.graph.sizevars.statically_known_equals(size, 0) for size in sizes):
+        return "it has no elements"
+    if any(step > 1 and apart > 1 for step, apart in zip(geometry.stride, geometry.dilation, strict=True)):
+        return "its window has steps and gaps along one dimension"
+    if not image.get_dtype().is_floating_point:
+        return f"no convolution of {image.get_dtype()}"
+    return ""
+
+
+# -- what they compute ------------------------------------------------------------------------------------------------
+
+
+def _gather(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry, dtype: torch.dtype) -> ir.TensorBox:
+    """Sums over what the window covers of `image`, [N, C, *spatial], at each of its places, in `dtype`."""
+    outer, _, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
+    spans = []
+    for length, count, step, apart, before in zip(
+        image.get_size()[2:], taps, geometry.stride, geometry.dilation, geometry.padding, strict=True
+    ):
+        places = (length + 2 * before - apart * (count - 1) - 1) // step + 1
+        spans.append(Span(length, sympy.sympify(places), count, step, apart, before))
+
+    def weights(channels_last: bool) -> Weights:
+        return gathering(_readable(weight, taps, channels_last), geometry.groups)
+    ones = [1] * len(taps)
+    made = products.convolve(
+        _placed(image), Window(tuple(spans)), weights, geometry.groups, outer // geometry.groups, ones, dtype
+    )
+    return _channels_second(made, [span.places for span in spans], outer)
+
+
+def _spread(
+    image: ir.TensorBox, weight: ir.TensorBox, sizes: Sequence[sympy.Expr], geometry: Geometry, dtype: torch.dtype
+) -> ir.TensorBox:
+    """What the elements of `image`, [N, C, *spatial], spread over the window at their places, summed, in `dtype`:
+    the gradient of a convolution of images of `sizes`, or a transposed convolution.
+
+    Along a dimension with steps, `step` neighbours of the result, one in each phase, come from the same elements: their
+    window has every `step`-th tap. Where the taps are no multiple, zeros are added to the weights.
+    """
+    _, outer, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
+    whole = [-(-count // step) * step for count, step in zip(taps, geometry.stride, strict=True)]
+    spans, first, frame = [], [], []
+    for length, size, count, step, apart, before in zip(
+        image.get_size()[2:], sizes, whole, geometry.stride, geometry.dilation, geometry.padding, strict=True
+    ):
+        kept = count // step
+        # Without steps, places are those of the result; with steps those of all that the window covers.
+        if step == 1:
+            places, start = size, 0
+            spans.append(Span(length, places, kept, 1, apart, apart * (kept - 1) - before))
+        else:
+            places, start = (size + before - 1) // step + 1, before
+            spans.append(Span(length, sympy.sympify(places), kept, 1, 1, kept - 1))
+        first.append(start)
+        frame.append(places * step)
+
+    def weights(channels_last: bool) -> Weights:
+        return scattering(_readable(weight, whole, True), geometry.groups, geometry.stride)
+
+    made = products.convolve(
+        _placed(image), Window(tuple(spans)), weights, geometry.groups, outer, geometry.stride, dtype
+    )
+    result = _channels_second(made, frame, outer * geometry.groups)
+    for dimension, (start, size) in enumerate(zip(first, sizes, strict=True)):
+        result = lowering.slice_(result, dimension + 2, start, start + size)
+    return result
+
+
+def _spread_sizes(
+    sizes: Sequence[sympy.Expr], weight: ir.TensorBox, geometry: Geometry, more: Sequence[int]
+) -> list[sympy.Expr]:
+    """Of a transposed convolution's result, by those of its operand."""
+    taps = weight.get_size()[2:]
+    each = zip(sizes, taps, geometry.stride, geometry.padding, geometry.dilation, more, strict=True)
+    return [(size - 1) * step - 2 * before + apart * (tap - 1) + extra + 1 for size, tap, step, before, apart, extra in each]
+
+
+def _weight_gradient(
+    gradient: ir.TensorBox, image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry
+) -> ir.TensorBox:
+    """The gradient of a convolution's `weight` by that of its results and its `image`; of a transposed one's, by its
+    operand and the gradient of its results.
+    """
+    outer, inner, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
+    each = zip(
+        image.get_size()[2:], gradient.get_size()[2:], taps, geometry.stride, geometry.dilation, geometry.padding,
+        strict=True,
+    )
+    window = Window(tuple(Span(*numbers) for numbers in each))
+    made, last = products.weight_gradient(
+        _placed(gradient), _placed(image), window, geometry.groups, weight.get_dtype()
+    )
+    result = lowering.view(made, [outer, *([*taps, inner] if last else [inner, *taps])])
+    return lowering.permute(result, [0, len(taps) + 1, *range(1, len(taps) + 1)]) if last else result
+
+
+# -- operands and results ---------------------------------------------------------------------------------------------
+
+
+def _placed(image: ir.TensorBox) -> ir.IRNode:
+    """`image`, [N, C, *spatial], in memory; with neighbouring channels, where its memory is not decided yet."""
+    realized = ir.ExternKernel.realize_input(image)
+    if isinstance(realized.get_layout(), ir.FlexibleLayout):
+        dimensions = len(image.get_size()) - 2
+        realized = ir.ExternKernel.require_stride_order(realized, [dimensions + 1, 0, *range(dimensions, 0, -1)])
+    return in_memory(realized, lambda _: True)
+
+
+def _readable(weight: ir.TensorBox, taps: Sequence[int], channels_last: bool) -> ir.IRNode:
+    """`weight`, with zeros up to `taps`, in memory where the cube cores can read it: with neighbouring channels, or all
+    taps of a channel behind one another.
+    """
+    stored = in_memory(weight, lambda _: True)
+    known = V.graph.sizevars.statically_known_equals
+    strides, sizes = stored.get_layout().stride, stored.get_size()
+    rows = list(zip(sizes[1:], strides[1:], strict=True))
+    if channels_last:
+        is_good = any(known(step, 1) for step in strides[:2])
+    else:
+        is_good = known(strides[-1], 1) and len(lengths([(size, (step,)) for size, step in rows])) == 1
+    if is_good and all(known(size, count) for size, count in zip(sizes[2:], taps, strict=True)):
+        return stored
+    return ir.ExternKernel.realize_input(packed(stored, taps, channels_last))
+
+
+def _channels_second(made: ir.TensorBox, places: Sequence[sympy.Expr], channels: sympy.Expr) -> ir.TensorBox:
+    """`made`, [N, (place, phase) of each dimension, groups, channels], as [N, channels, *places]."""
+    result = lowering.view(made, [made.get_size()[0], *places, channels])
+    return lowering.permute(result, [0, len(places) + 1, *range(1, len(places) + 1)])

@@ -1,0 +1,127 @@
+"""A convolution as loops: patches of an image times weights, summed over channels and taps; and its gradient for the
+weights: patches times gradients of results, summed over images and places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import sympy
+import torch
+from torch._inductor import ir
+from torch._inductor.utils import sympy_product
+
+from inductor_npu.lowering.convolutions.choice import choose, lengths, product_of
+from inductor_npu.lowering.convolutions.loops import dot, is_one, total
+from inductor_npu.lowering.convolutions.patches import Patches, Strides, covered, in_image
+from inductor_npu.lowering.convolutions.weights import Weights
+from inductor_npu.lowering.convolutions.window import Span, Window
+from inductor_npu.tiling.cube import ProductSummary
+
+_T = TypeVar("_T")
+
+
+def convolve(
+    image: ir.IRNode,
+    window: Window,
+    weights: Callable[[bool], Weights],
+    groups: int,
+    outer: sympy.Expr,
+    phases: Sequence[int],
+    dtype: torch.dtype,
+) -> ir.TensorBox:
+    """Returns the sums, over channels and taps, of what `window` covers of `image`, [N, C, *spatial], times `weights`,
+    in `dtype`: contiguous [N, place, phase, ..., groups, outer], with a place and a phase for each dimension. `weights`
+    places them so that the cube cores can read them where the sum's innermost loop is over channels, or over taps.
+    """
+    batch, channels, *_ = image.get_size()
+    inner = channels // groups
+    ranges = [batch, *(size for pair in zip(window.places, phases, strict=True) for size in pair), groups, outer]
+
+    def factors(patch: Callable[..., Any], last: bool, index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:
+        first, *at, group, column = index
+        channel, tap = _apart(summed, last)
+        element = patch(first, group * inner + channel, at[::2], tap)
+        return element, placed.load(group, column, channel, tap, at[1::2])
+
+    def summarise(strides: Strides, last: bool) -> ProductSummary:
+        rows = lengths(_pairs([batch, *window.places], [strides.batch, *strides.place]))
+        along = lengths(_pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last)))
+        others = groups * int(sympy_product(phases))
+        return product_of(rows, [outer], along, others, image.get_dtype().itemsize, dtype.itemsize)
+
+    if not _is_for_cube(groups, [batch, *window.places], [outer], [inner, *window.taps]):
+        patch, placed = _computed(image, window), weights(True)
+        reduced = _joined(inner, window.taps, True)
+        return total(image, dtype, lambda index, summed: factors(patch, True, index, summed), ranges, reduced)
+    source = choose(image, window, summarise)
+    last, load = source.channels_last, source.patches(image, window).load
+    placed = weights(last)
+    reduced = _joined(inner, window.taps, last)
+    return dot(image, dtype, lambda index, summed: factors(load, last, index, summed), ranges, reduced)
+
+
+def weight_gradient(
+    gradient: ir.IRNode, image: ir.IRNode, window: Window, groups: int, dtype: torch.dtype
+) -> tuple[ir.TensorBox, bool]:
+    """Returns the sums, over images and places, of what `window` covers of `image`, [N, groups * inner, *spatial], times
+    `gradient`, [N, groups * outer, *places], in `dtype`: contiguous [groups, outer, *taps, inner], and True; or
+    [groups, outer, inner, *taps], and False.
+    """
+    batch, channels, *_ = image.get_size()
+    inner, outer = channels // groups, gradient.get_size()[1] // groups
+    places = Window(tuple(Span(length, length, 1) for length in window.places))
+    of_results = in_image(gradient, places)
+    reduced = [batch, *window.places]
+
+    def factors(patch: Callable[..., Any], last: bool, index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:
+        group, row, *column = index
+        first, *place = summed
+        channel, tap = _apart(column, last)
+        of_result = of_results.load(first, group * outer + row, place, [sympy.S.Zero] * len(place))
+        return of_result, patch(first, group * inner + channel, place, tap)
+
+    def summarise(strides: Strides, last: bool) -> ProductSummary:
+        columns = lengths(_pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last)))
+        theirs = [of_results.strides.batch, *of_results.strides.place]
+        along = lengths(_pairs(reduced, [strides.batch, *strides.place], theirs))
+        return product_of([outer], columns, along, groups, image.get_dtype().itemsize, dtype.itemsize)
+
+    if not _is_for_cube(groups, [outer], [inner, *window.taps], reduced):
+        patch = _computed(image, window)
+        ranges = [groups, outer, *_joined(inner, window.taps, True)]
+        return total(image, dtype, lambda index, summed: factors(patch, True, index, summed), ranges, reduced), True
+    source = choose(image, window, summarise)
+    last, load = source.channels_last, source.patches(image, window).load
+    ranges = [groups, outer, *_joined(inner, window.taps, last)]
+    return dot(image, dtype, lambda index, summed: factors(load, last, index, summed), ranges, reduced), last
+
+
+def _is_for_cube(groups: int, rows: Sequence[Any], columns: Sequence[Any], summed: Sequence[Any]) -> bool:
+    """Whether this is a product of matrices: a vector times a matrix is not, nor are groups of one channel."""
+    depthwise = groups > 1 and (is_one(summed[0]) or is_one(columns[0]))
+    return not (depthwise or is_one(*rows) or is_one(*columns) or is_one(*summed))
+
+
+def _computed(image: ir.IRNode, window: Window) -> Callable[..., Any]:
+    """As `Patches.load`, of what a kernel of the vector cores may compute: `image`, with zeros around it."""
+    load = covered(image, window)
+
+    def patch(batch: Any, channel: Any, place: Sequence[Any], tap: Sequence[Any]) -> Any:
+        return load(batch, channel, [s.position(at, of) for s, at, of in zip(window.spans, place, tap, strict=True)])
+
+    return patch
+
+
+def _joined(channel: _T, taps: Sequence[_T], channels_last: bool) -> list[_T]:
+    return [*taps, channel] if channels_last else [channel, *taps]
+
+
+def _apart(values: Sequence[_T], channels_last: bool) -> tuple[_T, Sequence[_T]]:
+    """The reverse of `_joined`."""
+    return (values[-1], values[:-1]) if channels_last else (values[0], values[1:])
+
+
+def _pairs(sizes: Sequence[Any], *strides: Sequence[Any]) -> list[tuple[Any, tuple[Any, ...]]]:
+    return list(zip(sizes, zip(*strides, strict=True), strict=True))
