@@ -21,8 +21,8 @@ from inductor_npu.tiling.plan import TilePlan
 
 @dataclass(frozen=True)
 class Roles:
-    """The axes of a product by their roles, the longest last. The tile has several indices along one axis of `rows`, of
-    `columns` and of `inner`, the last of each.
+    """The axes of a product by their roles. The tile has several indices along one axis of `rows`, of `columns` and of
+    `inner`, the last of each: one along which elements of an operand are neighbours, or else the longest.
     """
 
     rows: tuple[Axis, ...]
@@ -65,8 +65,12 @@ def _roles(traced: Trace, axes: Axes) -> Roles:
     if any(access.address.nonlinear or access.indirect for access in traced.accesses):
         raise NoTileError("an access that is not affine")
 
+    summed = frozenset(axis.symbol for axis in axes.reduction)
+    units = {access.unit_axis() for access in traced.accesses if access.axes & summed}
+
     def among(symbols: Symbols, every: Sequence[Axis]) -> tuple[Axis, ...]:
-        return tuple(sorted((axis for axis in every if axis.symbol in symbols), key=lambda axis: hint(axis.length)))
+        found = (axis for axis in every if axis.symbol in symbols)
+        return tuple(sorted(found, key=lambda axis: (axis.symbol in units, hint(axis.length))))
 
     rows = among(product.left - product.right, axes.pointwise)
     columns = among(product.right - product.left, axes.pointwise)
@@ -111,7 +115,11 @@ def _is_turned(traced: Trace, row: Axis, column: Axis) -> bool:
     """Whether the result is stored along its rows' axis: then its transpose is computed, since the accumulator is not
     turned for nothing.
     """
-    units = [access.unit_axis() for access in traced.accesses if access.is_store]
+    loaded = {call.buffer for call in traced.calls if not call.is_store}
+    stores = [access for access in traced.accesses if access.is_store]
+    # What the kernel itself goes on with is mostly not stored in the end.
+    results = [store for store in stores if store.buffer not in loaded] or stores
+    units = [store.unit_axis() for store in results]
     return units.count(row.symbol) > units.count(column.symbol)
 
 

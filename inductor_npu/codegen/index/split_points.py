@@ -22,7 +22,8 @@ def is_multiple(number: sympy.Expr, divisor: sympy.Expr) -> bool:
     """Whether `number` is known to be a multiple of `divisor`. Both are expressions of sizes."""
     if _are_numbers(number, divisor) and divisor != 0:
         return number % divisor == 0
-    return V.graph.sizevars.statically_known_multiple_of(number, divisor)
+    # PyTorch does not see factors of sums: (n // 2)**2 + 2 * (n // 2) + 1 is a multiple of n // 2 + 1.
+    return V.graph.sizevars.statically_known_multiple_of(number, divisor) or _exact(number, divisor) is not None
 
 
 def equal(a: sympy.Expr, b: sympy.Expr) -> bool:
@@ -36,9 +37,17 @@ def quotient(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr:
     """Returns `number / divisor`, for a `number` that is known to be a multiple."""
     if _are_numbers(number, divisor):
         return number // divisor
+    exact = _exact(number, divisor)
+    return FloorDiv(number, divisor) if exact is None else exact
+
+
+def _exact(number: sympy.Expr, divisor: sympy.Expr) -> sympy.Expr | None:
+    """`number / divisor` without a denominator; None if there is no such form."""
+    if divisor == 0:
+        return None
     exact = V.graph.sizevars.simplify(sympy.cancel(number / divisor))
     denominator = sympy.denom(sympy.together(exact))  # of all terms of a sum: `n + n * k / 2` has one, too
-    return exact if denominator == 1 else FloorDiv(number, divisor)
+    return exact if denominator == 1 else None
 
 
 def product(factors: Iterable[sympy.Expr]) -> sympy.Expr:

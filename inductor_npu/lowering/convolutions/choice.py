@@ -75,34 +75,51 @@ def _cycles_of_copies(copy: Copy, image: ir.IRNode) -> float:
     return moved / (chip.vector_cores * chip.device_bytes_per_cycle) + (len(sizes) - 1) * chip.launch_cycles
 
 
-def lengths(loops: Sequence[Loop]) -> list[int]:
-    """Returns the lengths of `loops`, given from the outermost inwards, after those are merged that cross memory without
-    a gap.
-    """
+@dataclass(frozen=True)
+class Merged:
+    """Loops merged into one of `length` indices; `is_unit`: neighbours are neighbours in memory of an operand."""
+
+    length: int
+    is_unit: bool
+
+
+def merged(loops: Sequence[Loop]) -> list[Merged]:
+    """Returns `loops`, given from the outermost inwards, merged where they cross memory without a gap."""
     known = V.graph.sizevars.statically_known_equals
-    merged: list[int] = []
-    inner: Loop | None = None
+    found: list[Loop] = []
     for length, steps in reversed([loop for loop in loops if not known(loop[0], 1)]):
+        inner = found[-1] if found else None
         if inner is not None and all(known(step, inner[0] * of) for step, of in zip(steps, inner[1], strict=True)):
-            merged[-1] *= hint(length)
-            inner = inner[0] * length, inner[1]
+            found[-1] = inner[0] * length, inner[1]
         else:
-            merged.append(hint(length))
-            inner = length, steps
-    return merged or [1]
+            found.append((length, steps))
+    return [Merged(hint(length), any(known(step, 1) for step in steps)) for length, steps in found]
 
 
 def product_of(
-    rows: list[int], columns: list[int], inner: list[int], batch: int, item_size: int, result_bytes: int
+    rows: Sequence[Merged],
+    columns: Sequence[Merged],
+    inner: Sequence[Merged],
+    batch: int,
+    item_size: int,
+    result_bytes: int,
 ) -> cube.ProductSummary:
-    """Returns the product over loops of these lengths: the tile has several indices of the longest of each kind."""
-    single = math.prod(rows) // max(rows) * (math.prod(columns) // max(columns))
+    """Returns the product over these loops, as codegen/analysis/contraction.py has it: the tile has several indices
+    along one of each kind.
+    """
+    (row, others), (column, more), (along, repeats) = map(_chosen, (rows, columns, inner))
     return cube.ProductSummary(
-        rows=max(rows),
-        columns=max(columns),
-        inner=max(inner),
-        repeats=math.prod(inner) // max(inner),
-        batch=batch * single,
+        rows=row,
+        columns=column,
+        inner=along,
+        repeats=repeats,
+        batch=batch * others * more,
         item_size=item_size,
         result_bytes=result_bytes,
     )
+
+
+def _chosen(loops: Sequence[Merged]) -> tuple[int, int]:
+    """The length of the loop that the tile is along, and the rounds of the others."""
+    chosen = max((loop.is_unit, loop.length) for loop in loops)[1] if loops else 1
+    return chosen, math.prod(loop.length for loop in loops) // max(chosen, 1)

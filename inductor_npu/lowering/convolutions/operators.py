@@ -15,7 +15,7 @@ from torch._inductor.virtualized import V
 
 from inductor_npu import providers
 from inductor_npu.lowering.convolutions import products
-from inductor_npu.lowering.convolutions.choice import lengths
+from inductor_npu.lowering.convolutions.choice import merged
 from inductor_npu.lowering.convolutions.weights import Weights, gathering, packed, scattering
 from inductor_npu.lowering.convolutions.window import Span, Window
 from inductor_npu.lowering.operands import in_memory, is_on_npu
@@ -161,11 +161,11 @@ def _gather(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry, dtype
 
     def weights(channels_last: bool) -> Weights:
         return gathering(_readable(weight, taps, channels_last), geometry.groups)
+
     ones = [1] * len(taps)
-    made = products.convolve(
+    return products.convolve(
         _placed(image), Window(tuple(spans)), weights, geometry.groups, outer // geometry.groups, ones, dtype
     )
-    return _channels_second(made, [span.places for span in spans], outer)
 
 
 def _spread(
@@ -179,7 +179,7 @@ def _spread(
     """
     _, outer, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
     whole = [-(-count // step) * step for count, step in zip(taps, geometry.stride, strict=True)]
-    spans, first, frame = [], [], []
+    spans, first = [], []
     for length, size, count, step, apart, before in zip(
         image.get_size()[2:], sizes, whole, geometry.stride, geometry.dilation, geometry.padding, strict=True
     ):
@@ -192,15 +192,13 @@ def _spread(
             places, start = (size + before - 1) // step + 1, before
             spans.append(Span(length, sympy.sympify(places), kept, 1, 1, kept - 1))
         first.append(start)
-        frame.append(places * step)
 
     def weights(channels_last: bool) -> Weights:
         return scattering(_readable(weight, whole, True), geometry.groups, geometry.stride)
 
-    made = products.convolve(
+    result = products.convolve(
         _placed(image), Window(tuple(spans)), weights, geometry.groups, outer, geometry.stride, dtype
     )
-    result = _channels_second(made, frame, outer * geometry.groups)
     for dimension, (start, size) in enumerate(zip(first, sizes, strict=True)):
         result = lowering.slice_(result, dimension + 2, start, start + size)
     return result
@@ -212,7 +210,9 @@ def _spread_sizes(
     """Of a transposed convolution's result, by those of its operand."""
     taps = weight.get_size()[2:]
     each = zip(sizes, taps, geometry.stride, geometry.padding, geometry.dilation, more, strict=True)
-    return [(size - 1) * step - 2 * before + apart * (tap - 1) + extra + 1 for size, tap, step, before, apart, extra in each]
+    return [
+        (size - 1) * step - 2 * before + apart * (tap - 1) + extra + 1 for size, tap, step, before, apart, extra in each
+    ]
 
 
 def _weight_gradient(
@@ -223,15 +223,22 @@ def _weight_gradient(
     """
     outer, inner, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
     each = zip(
-        image.get_size()[2:], gradient.get_size()[2:], taps, geometry.stride, geometry.dilation, geometry.padding,
+        image.get_size()[2:],
+        gradient.get_size()[2:],
+        taps,
+        geometry.stride,
+        geometry.dilation,
+        geometry.padding,
         strict=True,
     )
     window = Window(tuple(Span(*numbers) for numbers in each))
     made, last = products.weight_gradient(
         _placed(gradient), _placed(image), window, geometry.groups, weight.get_dtype()
     )
-    result = lowering.view(made, [outer, *([*taps, inner] if last else [inner, *taps])])
-    return lowering.permute(result, [0, len(taps) + 1, *range(1, len(taps) + 1)]) if last else result
+    if not last:
+        return lowering.view(made, [outer, inner, *taps])
+    count = len(taps)
+    return lowering.permute(lowering.view(made, [*taps, outer, inner]), [count, count + 1, *range(count)])
 
 
 # -- operands and results ---------------------------------------------------------------------------------------------
@@ -255,15 +262,9 @@ def _readable(weight: ir.TensorBox, taps: Sequence[int], channels_last: bool) ->
     strides, sizes = stored.get_layout().stride, stored.get_size()
     rows = list(zip(sizes[1:], strides[1:], strict=True))
     if channels_last:
-        is_good = any(known(step, 1) for step in strides[:2])
+        is_good = any(known(step, 1) and not known(size, 1) for size, step in zip(sizes[:2], strides[:2], strict=True))
     else:
-        is_good = known(strides[-1], 1) and len(lengths([(size, (step,)) for size, step in rows])) == 1
+        is_good = [loop.is_unit for loop in merged([(size, (step,)) for size, step in rows])] == [True]
     if is_good and all(known(size, count) for size, count in zip(sizes[2:], taps, strict=True)):
         return stored
     return ir.ExternKernel.realize_input(packed(stored, taps, channels_last))
-
-
-def _channels_second(made: ir.TensorBox, places: Sequence[sympy.Expr], channels: sympy.Expr) -> ir.TensorBox:
-    """`made`, [N, (place, phase) of each dimension, groups, channels], as [N, channels, *places]."""
-    result = lowering.view(made, [made.get_size()[0], *places, channels])
-    return lowering.permute(result, [0, len(places) + 1, *range(1, len(places) + 1)])

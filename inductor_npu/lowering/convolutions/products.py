@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import sympy
 import torch
-from torch._inductor import ir
+from torch._inductor import ir, lowering
 from torch._inductor.utils import sympy_product
 
-from inductor_npu.lowering.convolutions.choice import choose, lengths, product_of
+from inductor_npu.lowering.convolutions.choice import Merged, choose, merged, product_of
 from inductor_npu.lowering.convolutions.loops import dot, is_one, total
-from inductor_npu.lowering.convolutions.patches import Patches, Strides, covered, in_image
+from inductor_npu.lowering.convolutions.patches import Copy, Patches, Strides, in_image, is_channels_last
 from inductor_npu.lowering.convolutions.weights import Weights
 from inductor_npu.lowering.convolutions.window import Span, Window
 from inductor_npu.tiling.cube import ProductSummary
@@ -32,12 +32,12 @@ def convolve(
     dtype: torch.dtype,
 ) -> ir.TensorBox:
     """Returns the sums, over channels and taps, of what `window` covers of `image`, [N, C, *spatial], times `weights`,
-    in `dtype`: contiguous [N, place, phase, ..., groups, outer], with a place and a phase for each dimension. `weights`
-    places them so that the cube cores can read them where the sum's innermost loop is over channels, or over taps.
+    in `dtype`, for each phase of each place: [N, groups * outer, *(places * phases)]. `weights` places them so that the
+    cube cores can read them where the sum's innermost loop is over channels, or over taps.
     """
     batch, channels, *_ = image.get_size()
     inner = channels // groups
-    ranges = [batch, *(size for pair in zip(window.places, phases, strict=True) for size in pair), groups, outer]
+    between = [size for pair in zip(window.places, phases, strict=True) for size in pair]
 
     def factors(patch: Callable[..., Any], last: bool, index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:
         first, *at, group, column = index
@@ -46,27 +46,48 @@ def convolve(
         return element, placed.load(group, column, channel, tap, at[1::2])
 
     def summarise(strides: Strides, last: bool) -> ProductSummary:
-        rows = lengths(_pairs([batch, *window.places], [strides.batch, *strides.place]))
-        along = lengths(_pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last)))
+        rows = merged(_pairs([batch, *window.places], [strides.batch, *strides.place]))
+        along = merged(_pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last)))
         others = groups * int(sympy_product(phases))
-        return product_of(rows, [outer], along, others, image.get_dtype().itemsize, dtype.itemsize)
+        return product_of(rows, _one(outer), along, others, image.get_dtype().itemsize, dtype.itemsize)
 
-    if not _is_for_cube(groups, [batch, *window.places], [outer], [inner, *window.taps]):
-        patch, placed = _computed(image, window), weights(True)
-        reduced = _joined(inner, window.taps, True)
-        return total(image, dtype, lambda index, summed: factors(patch, True, index, summed), ranges, reduced)
-    source = choose(image, window, summarise)
-    last, load = source.channels_last, source.patches(image, window).load
-    placed = weights(last)
-    reduced = _joined(inner, window.taps, last)
-    return dot(image, dtype, lambda index, summed: factors(load, last, index, summed), ranges, reduced)
+    sizes = [place * phase for place, phase in zip(window.places, phases, strict=True)]
+    if _is_for_cube(groups, [batch, *window.places], [outer], [inner, *window.taps]):
+        source = choose(image, window, summarise)
+        last, load = source.channels_last, source.patches(image, window).load
+        placed = weights(last)
+        made = dot(
+            image,
+            dtype,
+            lambda index, summed: factors(load, last, index, summed),
+            [batch, *between, groups, outer],
+            _joined(inner, window.taps, last),
+        )
+        return _channels_second(made, [batch, *sizes, groups * outer])
+    load, placed, reduced = _for_vector_cores(image, window).load, weights(True), [*window.taps, inner]
+    if is_channels_last(image):
+        ranges = [batch, *between, groups, outer]
+        made = total(image, dtype, lambda index, summed: factors(load, True, index, summed), ranges, reduced)
+        return _channels_second(made, [batch, *sizes, groups * outer])
+
+    def turned(index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:
+        first, group, column, *at = index
+        return factors(load, True, [first, *at, group, column], summed)
+
+    made = total(image, dtype, turned, [batch, groups, outer, *between], reduced)
+    return lowering.view(made, [batch, groups * outer, *sizes])
+
+
+def _channels_second(made: ir.TensorBox, sizes: Sequence[Any]) -> ir.TensorBox:
+    """`made`, seen as a tensor of `sizes`, [N, *spatial, channels], as [N, channels, *spatial]."""
+    return lowering.permute(lowering.view(made, sizes), [0, len(sizes) - 1, *range(1, len(sizes) - 1)])
 
 
 def weight_gradient(
     gradient: ir.IRNode, image: ir.IRNode, window: Window, groups: int, dtype: torch.dtype
 ) -> tuple[ir.TensorBox, bool]:
     """Returns the sums, over images and places, of what `window` covers of `image`, [N, groups * inner, *spatial], times
-    `gradient`, [N, groups * outer, *places], in `dtype`: contiguous [groups, outer, *taps, inner], and True; or
+    `gradient`, [N, groups * outer, *places], in `dtype`: contiguous [*taps, groups, outer, inner], and True; or
     [groups, outer, inner, *taps], and False.
     """
     batch, channels, *_ = image.get_size()
@@ -76,25 +97,26 @@ def weight_gradient(
     reduced = [batch, *window.places]
 
     def factors(patch: Callable[..., Any], last: bool, index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:
-        group, row, *column = index
         first, *place = summed
-        channel, tap = _apart(column, last)
+        *tap, group, row, channel = index if last else (*index[3:], *index[:3])
         of_result = of_results.load(first, group * outer + row, place, [sympy.S.Zero] * len(place))
         return of_result, patch(first, group * inner + channel, place, tap)
 
     def summarise(strides: Strides, last: bool) -> ProductSummary:
-        columns = lengths(_pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last)))
+        # Taps lie outermost in the result, so that they are no part of the columns where channels are innermost.
+        along = _pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last))
+        columns = merged([(size, (*steps, sympy.S.One)) if last else (size, steps) for size, steps in along])
         theirs = [of_results.strides.batch, *of_results.strides.place]
-        along = lengths(_pairs(reduced, [strides.batch, *strides.place], theirs))
-        return product_of([outer], columns, along, groups, image.get_dtype().itemsize, dtype.itemsize)
+        along = merged(_pairs(reduced, [strides.batch, *strides.place], theirs))
+        return product_of(_one(outer), columns, along, groups, image.get_dtype().itemsize, dtype.itemsize)
 
     if not _is_for_cube(groups, [outer], [inner, *window.taps], reduced):
-        patch = _computed(image, window)
-        ranges = [groups, outer, *_joined(inner, window.taps, True)]
+        patch = _for_vector_cores(image, window).load
+        ranges = [*window.taps, groups, outer, inner]
         return total(image, dtype, lambda index, summed: factors(patch, True, index, summed), ranges, reduced), True
     source = choose(image, window, summarise)
     last, load = source.channels_last, source.patches(image, window).load
-    ranges = [groups, outer, *_joined(inner, window.taps, last)]
+    ranges = [*window.taps, groups, outer, inner] if last else [groups, outer, inner, *window.taps]
     return dot(image, dtype, lambda index, summed: factors(load, last, index, summed), ranges, reduced), last
 
 
@@ -104,14 +126,16 @@ def _is_for_cube(groups: int, rows: Sequence[Any], columns: Sequence[Any], summe
     return not (depthwise or is_one(*rows) or is_one(*columns) or is_one(*summed))
 
 
-def _computed(image: ir.IRNode, window: Window) -> Callable[..., Any]:
-    """As `Patches.load`, of what a kernel of the vector cores may compute: `image`, with zeros around it."""
-    load = covered(image, window)
+def _for_vector_cores(image: ir.IRNode, window: Window) -> Patches:
+    """What `window` covers of `image`, with zeros around it in a copy where it needs them."""
+    if window.is_inside:
+        return in_image(image, window)
+    batch, channels, *_ = image.get_size()
+    return Copy(window, batch, channels, 0, is_channels_last(image)).make(image)
 
-    def patch(batch: Any, channel: Any, place: Sequence[Any], tap: Sequence[Any]) -> Any:
-        return load(batch, channel, [s.position(at, of) for s, at, of in zip(window.spans, place, tap, strict=True)])
 
-    return patch
+def _one(length: sympy.Expr) -> list[Merged]:
+    return merged([(length, (sympy.S.Zero,))])
 
 
 def _joined(channel: _T, taps: Sequence[_T], channels_last: bool) -> list[_T]:

@@ -70,21 +70,18 @@ def scattering(weight: ir.IRNode, groups: int, steps: Sequence[int]) -> Weights:
     for length, step, stride in zip(taps, steps, along, strict=True):
         start = start + (length // step - 1) * step * stride
     tap = tuple(-step * stride for step, stride in zip(steps, along, strict=True))
-    return Weights(
-        weight.get_name(), start, inner * (sympy.sympify(each) // groups), outer, inner, tap, tuple(along)
-    )
+    return Weights(weight.get_name(), start, inner * (sympy.sympify(each) // groups), outer, inner, tap, tuple(along))
 
 
 def packed(weight: ir.IRNode, taps: Sequence[int], channels_last: bool) -> ir.IRNode:
     """Copies `weight`, [first, second, *spatial], with zeros up to `taps` elements along each spatial dimension, to
-    memory in which its second dimension is innermost, or its last one.
+    memory in which its second dimension is innermost, and the spatial ones outermost, or its last one is innermost.
     """
-    first, second, *sizes = weight.get_size()
+    first, second, *sizes = V.graph.sizevars.guard_int_seq(weight.get_size())
     load = weight.make_loader()
 
     def element(index: Sequence[sympy.Expr]) -> Any:
-        row, *inside = index
-        channel, at = (inside[-1], inside[:-1]) if channels_last else (inside[0], inside[1:])
+        (*at, row, channel) = index if channels_last else (*index[2:], *index[:2])
         beyond = [
             lowering.range_mask_high(place, length)
             for place, length, wanted in zip(at, sizes, taps, strict=True)
@@ -96,8 +93,9 @@ def packed(weight: ir.IRNode, taps: Sequence[int], channels_last: bool) -> ir.IR
         device=weight.get_device(),
         dtype=weight.get_dtype(),
         inner_fn=element,
-        ranges=[first, *taps, second] if channels_last else [first, second, *taps],
+        ranges=[*taps, first, second] if channels_last else [first, second, *taps],
     )
     copy.realize()
     ir.as_storage_and_layout(copy, freeze=True, want_contiguous=True)
-    return lowering.permute(copy, [0, len(taps) + 1, *range(1, len(taps) + 1)]) if channels_last else copy
+    count = len(taps)
+    return lowering.permute(copy, [count, count + 1, *range(count)]) if channels_last else copy
