@@ -149,12 +149,15 @@ def _leave_layouts_of_convolutions() -> None:
     from torch._inductor import config
     from torch._inductor.graph import GraphLowering
 
+    from inductor_npu.tiling.convolution import is_better_channels_last
+
     decide = GraphLowering.decide_layout_opt
 
     def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
         convolutions = gm.graph.find_nodes(op="call_function", target=ops.aten.convolution.default)
-        if any(node.meta["val"].device.type == "npu" for node in convolutions):
-            return config.force_layout_optimization
+        ours = [node for node in convolutions if node.meta["val"].device.type == "npu"]
+        if ours:
+            return config.force_layout_optimization or any(map(is_better_channels_last, ours))
         return decide(gm, is_inference=is_inference)
 
     GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
@@ -255,9 +258,9 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch._inductor.graph.GraphLowering.decide_layout_opt",
-        reason="convolutions get their operands channels last, by what was measured on GPUs, and their gradients do "
-        "not. The library of an NPU has formats of its own, and each turn is a kernel more: a ResNet's training step "
-        "moved three times the bytes. config.force_layout_optimization still asks for it.",
+        reason="convolutions get their operands channels last by what was measured on GPUs. Here they do where kernels "
+        "of ours convolve. The library of an NPU has formats of its own, and each turn is a kernel more: a ResNet's "
+        "training step moved three times the bytes. config.force_layout_optimization still asks for it.",
         when="torch._inductor.graph",
         apply=_leave_layouts_of_convolutions,
     ),

@@ -18,8 +18,10 @@ from inductor_npu import providers
 from inductor_npu.codegen.annotations.launch_comments import write_in_eager, write_library
 from inductor_npu.codegen.emit import header
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.convolution import reason_against_call
 
 _aten = torch.ops.aten
+_CONVOLUTIONS = (_aten.convolution.default, _aten.convolution_backward.default)
 # What lowering/contractions.py makes kernels of.
 _PRODUCTS = (
     _aten.mm.default,
@@ -60,8 +62,10 @@ def comments(node: Any) -> list[str]:
 
 
 def _why_library(node: Any) -> str | None:
-    """Returns why the matrix product `node` is no kernel of ours; None for any other operator."""
+    """Returns why the matrix product or convolution `node` is no kernel of ours; None for any other operator."""
     origin = node.get_origin_node()
+    if origin is not None and origin.target in _CONVOLUTIONS:
+        return reason_against_call(origin) or None
     if origin is None or origin.target not in _PRODUCTS:
         return None
     dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])

@@ -25,8 +25,8 @@ Loop = tuple[sympy.Expr, tuple[sympy.Expr, ...]]
 
 @dataclass(frozen=True)
 class Source:
-    """Where patches are read: in the image itself, or in `copy` of it. `channels_last`: in which order taps and channels
-    are summed. `cycles` are those of the product and the copy.
+    """Where patches are read: in the image itself, or in `copy` of it. `channels_last`: in which order taps and
+    channels are summed. `cycles` are those of the product and the copy.
     """
 
     copy: Copy | None

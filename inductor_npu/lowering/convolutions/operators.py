@@ -1,55 +1,26 @@
-"""Lowers convolutions on `npu`, and their gradients, to loops: on the cube cores products of what the window covers with
-the weights, of few channels sums on the vector cores. What stays the library's operator: `reason_against`.
+"""Lowers convolutions on `npu`, and their gradients, to loops: products, on the cube cores, of what the window covers
+with the weights; sums on the vector cores where groups have one channel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv
 
-from inductor_npu import providers
 from inductor_npu.lowering.convolutions import products
 from inductor_npu.lowering.convolutions.choice import merged
 from inductor_npu.lowering.convolutions.weights import Weights, gathering, packed, scattering
 from inductor_npu.lowering.convolutions.window import Span, Window
 from inductor_npu.lowering.operands import in_memory, is_on_npu
-from inductor_npu.tiling import cube
+from inductor_npu.tiling.convolution import Geometry, reason_against
 
 _aten = torch.ops.aten
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """The arguments of a convolution, a number for each spatial dimension."""
-
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-    transposed: bool
-
-    @staticmethod
-    def of(
-        dimensions: int,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        transposed: bool,
-        groups: int,
-    ) -> Geometry:
-        """That of an operator's arguments, which may have one number for all dimensions."""
-
-        def each(numbers: Sequence[int]) -> tuple[int, ...]:
-            numbers = V.graph.sizevars.guard_int_seq(numbers)
-            return tuple(numbers) * (dimensions if len(numbers) == 1 else 1)
-
-        return Geometry(each(stride), each(padding), each(dilation), int(groups), transposed)
 
 
 def register() -> None:
@@ -82,8 +53,8 @@ def _convolution(
     groups: int,
 ) -> ir.TensorBox | None:
     dimensions = len(weight.get_size()) - 2
-    geometry = Geometry.of(dimensions, stride, padding, dilation, transposed, groups)
-    if _reason_against(image, weight, geometry):
+    geometry = Geometry.of(weight.get_size(), stride, padding, dilation, transposed, groups)
+    if _is_for_library(image, weight, geometry):
         return None
     dtype = image.get_dtype()
     # The sum is rounded once, as in eager, also where it is a kernel of its own.
@@ -114,8 +85,8 @@ def _backward(
     output_mask: Sequence[bool],
 ) -> tuple[ir.TensorBox | None, ...] | None:
     dimensions = len(weight.get_size()) - 2
-    geometry = Geometry.of(dimensions, stride, padding, dilation, transposed, groups)
-    if _reason_against(image, weight, geometry):
+    geometry = Geometry.of(weight.get_size(), stride, padding, dilation, transposed, groups)
+    if _is_for_library(image, weight, geometry):
         return None
     of_image = of_weight = of_bias = None
     if output_mask[0]:
@@ -131,19 +102,9 @@ def _backward(
     return of_image, of_weight, of_bias
 
 
-def _reason_against(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry) -> str:
-    """Why no kernel of ours convolves; empty if one does."""
-    reason = cube.why_library((image.get_dtype(), weight.get_dtype()), providers.current_target())
-    if reason is not None:
-        return reason
+def _is_for_library(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry) -> bool:
     sizes = (*image.get_size(), *weight.get_size())
-    if any(V.graph.sizevars.statically_known_equals(size, 0) for size in sizes):
-        return "it has no elements"
-    if any(step > 1 and apart > 1 for step, apart in zip(geometry.stride, geometry.dilation, strict=True)):
-        return "its window has steps and gaps along one dimension"
-    if not image.get_dtype().is_floating_point:
-        return f"no convolution of {image.get_dtype()}"
-    return ""
+    return bool(reason_against((image.get_dtype(), weight.get_dtype()), sizes, geometry))
 
 
 # -- what they compute ------------------------------------------------------------------------------------------------
@@ -156,8 +117,8 @@ def _gather(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry, dtype
     for length, count, step, apart, before in zip(
         image.get_size()[2:], taps, geometry.stride, geometry.dilation, geometry.padding, strict=True
     ):
-        places = (length + 2 * before - apart * (count - 1) - 1) // step + 1
-        spans.append(Span(length, sympy.sympify(places), count, step, apart, before))
+        places = FloorDiv(length + 2 * before - apart * (count - 1) - 1, step) + 1
+        spans.append(Span(length, places, count, step, apart, before))
 
     def weights(channels_last: bool) -> Weights:
         return gathering(_readable(weight, taps, channels_last), geometry.groups)
@@ -189,8 +150,8 @@ def _spread(
             places, start = size, 0
             spans.append(Span(length, places, kept, 1, apart, apart * (kept - 1) - before))
         else:
-            places, start = (size + before - 1) // step + 1, before
-            spans.append(Span(length, sympy.sympify(places), kept, 1, 1, kept - 1))
+            places, start = FloorDiv(size + before - 1, step) + 1, before
+            spans.append(Span(length, places, kept, 1, 1, kept - 1))
         first.append(start)
 
     def weights(channels_last: bool) -> Weights:
@@ -245,9 +206,11 @@ def _weight_gradient(
 
 
 def _placed(image: ir.TensorBox) -> ir.IRNode:
-    """`image`, [N, C, *spatial], in memory; with neighbouring channels, where its memory is not decided yet."""
+    """`image`, [N, C, *spatial], in memory; with neighbouring channels, where its memory is not decided yet and layouts
+    are ours to choose.
+    """
     realized = ir.ExternKernel.realize_input(image)
-    if isinstance(realized.get_layout(), ir.FlexibleLayout):
+    if V.graph.layout_opt and isinstance(realized.get_layout(), ir.FlexibleLayout):
         dimensions = len(image.get_size()) - 2
         realized = ir.ExternKernel.require_stride_order(realized, [dimensions + 1, 0, *range(dimensions, 0, -1)])
     return in_memory(realized, lambda _: True)

@@ -51,31 +51,26 @@ def convolve(
         others = groups * int(sympy_product(phases))
         return product_of(rows, _one(outer), along, others, image.get_dtype().itemsize, dtype.itemsize)
 
-    sizes = [place * phase for place, phase in zip(window.places, phases, strict=True)]
     if _is_for_cube(groups, [batch, *window.places], [outer], [inner, *window.taps]):
         source = choose(image, window, summarise)
-        last, load = source.channels_last, source.patches(image, window).load
-        placed = weights(last)
-        made = dot(
-            image,
-            dtype,
-            lambda index, summed: factors(load, last, index, summed),
-            [batch, *between, groups, outer],
-            _joined(inner, window.taps, last),
-        )
-        return _channels_second(made, [batch, *sizes, groups * outer])
-    load, placed, reduced = _for_vector_cores(image, window).load, weights(True), [*window.taps, inner]
-    if is_channels_last(image):
-        ranges = [batch, *between, groups, outer]
-        made = total(image, dtype, lambda index, summed: factors(load, True, index, summed), ranges, reduced)
-        return _channels_second(made, [batch, *sizes, groups * outer])
-
-    def turned(index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:
-        first, group, column, *at = index
-        return factors(load, True, [first, *at, group, column], summed)
-
-    made = total(image, dtype, turned, [batch, groups, outer, *between], reduced)
-    return lowering.view(made, [batch, groups * outer, *sizes])
+        build, load, last = dot, source.patches(image, window).load, source.channels_last
+        turned = source.copy is None and not last
+    else:
+        build, load, last = total, _for_vector_cores(image, window).load, True
+        turned = not is_channels_last(image)
+    # Where nothing is turned on the way, channels of the result lie as those of the image.
+    placed, channel = weights(last), [groups, outer]
+    made = build(
+        image,
+        dtype,
+        lambda index, summed: factors(load, last, [index[0], *index[3:], *index[1:3]] if turned else index, summed),
+        [batch, *channel, *between] if turned else [batch, *between, *channel],
+        _joined(inner, window.taps, last),
+    )
+    sizes = [place * phase for place, phase in zip(window.places, phases, strict=True)]
+    if turned:
+        return lowering.view(made, [batch, groups * outer, *sizes])
+    return _channels_second(made, [batch, *sizes, groups * outer])
 
 
 def _channels_second(made: ir.TensorBox, sizes: Sequence[Any]) -> ir.TensorBox:
@@ -86,8 +81,8 @@ def _channels_second(made: ir.TensorBox, sizes: Sequence[Any]) -> ir.TensorBox:
 def weight_gradient(
     gradient: ir.IRNode, image: ir.IRNode, window: Window, groups: int, dtype: torch.dtype
 ) -> tuple[ir.TensorBox, bool]:
-    """Returns the sums, over images and places, of what `window` covers of `image`, [N, groups * inner, *spatial], times
-    `gradient`, [N, groups * outer, *places], in `dtype`: contiguous [*taps, groups, outer, inner], and True; or
+    """Returns the sums, over images and places, of what `window` covers of `image`, [N, groups * inner, *spatial],
+    times `gradient`, [N, groups * outer, *places], in `dtype`: contiguous [*taps, groups, outer, inner], and True; or
     [groups, outer, inner, *taps], and False.
     """
     batch, channels, *_ = image.get_size()
@@ -107,8 +102,8 @@ def weight_gradient(
         along = _pairs(_joined(inner, window.taps, last), _joined(strides.channel, strides.tap, last))
         columns = merged([(size, (*steps, sympy.S.One)) if last else (size, steps) for size, steps in along])
         theirs = [of_results.strides.batch, *of_results.strides.place]
-        along = merged(_pairs(reduced, [strides.batch, *strides.place], theirs))
-        return product_of(_one(outer), columns, along, groups, image.get_dtype().itemsize, dtype.itemsize)
+        summed = merged(_pairs(reduced, [strides.batch, *strides.place], theirs))
+        return product_of(_one(outer), columns, summed, groups, image.get_dtype().itemsize, dtype.itemsize)
 
     if not _is_for_cube(groups, [outer], [inner, *window.taps], reduced):
         patch = _for_vector_cores(image, window).load

@@ -58,20 +58,25 @@ class CubeValues:
         return self._forms.is_uniform(start) or start in self.accumulators or self.is_row_of_bias(start)
 
     def _find_accumulators(self, kernel: Function) -> None:
-        self.accumulators = {result for dot in self.dots for result in dot.results}
-        loops = [op for op in kernel.body.walk() if op.name == "scf.for"]
+        """Finds what dots make, and what loops carry from dot to dot; of nested loops each is one if the other is, so
+        that all that may be are taken for accumulators until one is found not to be.
+        """
+        made = {result for dot in self.dots for result in dot.results}
+        carried = []
+        for loop in (op for op in kernel.body.walk() if op.name == "scf.for"):
+            body = loop.regions[0]
+            values = zip(loop.operands[3:], body.arguments[1:], body.ops[-1].operands, loop.results, strict=True)
+            carried += [each for each in values if self._is_only_added_to(each[1])]
         while True:
-            found = set(self.accumulators)
-            for loop in loops:
-                body = loop.regions[0]
-                starts, ends = loop.operands[3:], body.ops[-1].operands
-                for start, argument, end, result in zip(starts, body.arguments[1:], ends, loop.results, strict=True):
-                    begins = self._forms.is_uniform(start) or start in found
-                    if begins and end in found and self._is_only_added_to(argument):
-                        found |= {argument, result}
-            if found == self.accumulators:
+            self.accumulators = made | {value for _, argument, _, result in carried for value in (argument, result)}
+            kept = [
+                each
+                for each in carried
+                if each[2] in self.accumulators and (self._forms.is_uniform(each[0]) or each[0] in self.accumulators)
+            ]
+            if len(kept) == len(carried):
                 return
-            self.accumulators = found
+            carried = kept
 
     def _is_only_added_to(self, argument: Value) -> bool:
         """Whether dots, or loops around dots, are all that reads what a loop carries."""
