@@ -14,7 +14,6 @@ from torch._inductor.dependencies import MemoryDep
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
-from inductor_npu.codegen.analysis.contraction import Contraction
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
 from inductor_npu.codegen.scheduling.loops import features_of
 from inductor_npu.tiling.cube import NoTileError
@@ -58,8 +57,6 @@ def _against_cycles(product: BaseSchedulerNode, other: BaseSchedulerNode) -> str
     except NoTileError as reason:
         return str(reason)
     alone = plan_kernel(features_of(product.get_nodes()), FILLED)
-    if _shape(both.contraction) != _shape(alone.contraction):
-        return "the product seen in another shape"
     separate = alone.cycles + _cycles_of_rest(other.get_nodes())
     return f"{both.cycles:.0f} cycles, separate {separate:.0f}" if both.cycles > separate else None
 
@@ -87,9 +84,3 @@ def _is_scattered(node: BaseSchedulerNode) -> bool:
     """Whether some element that the loops store is added to what another one stores."""
     stores = (store for part in node.get_nodes() for store in part.read_writes.writes)
     return any(isinstance(store, MemoryDep) and store.mode is not None for store in stores)
-
-
-def _shape(contraction: Contraction | None) -> tuple[int, int]:
-    """How many axes are rows, and how many columns: each further one would be in a tile with one index only."""
-    assert contraction is not None
-    return len(contraction.roles.rows), len(contraction.roles.columns)

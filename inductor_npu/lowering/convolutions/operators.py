@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import ir, lowering
-from torch._inductor.virtualized import V
+from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.functions import FloorDiv
 
 from inductor_npu.lowering.convolutions import products
@@ -67,8 +67,17 @@ def _convolution(
         result = _gather(image, weight, geometry, summed_in)
     if bias is None:
         return result
-    column = lowering.view(bias, [result.get_size()[1], *[1] * dimensions])
-    return lowering.to_dtype(lowering.add(result, lowering.to_dtype(column, torch.float32)), dtype)
+    return _with_bias(result, bias, dtype)
+
+
+def _with_bias(result: ir.TensorBox, bias: ir.TensorBox, dtype: torch.dtype) -> ir.TensorBox:
+    """`result`, [N, C, *spatial] in float32, plus `bias`, [C], in `dtype`."""
+    load, load_bias = result.make_loader(), bias.make_loader()
+
+    def added(index: Sequence[sympy.Expr]) -> Any:
+        return load(index) + ops.to_dtype(load_bias([index[1]]), torch.float32)
+
+    return ir.Pointwise.create(device=result.get_device(), dtype=dtype, inner_fn=added, ranges=result.get_size())
 
 
 def _backward(
@@ -161,7 +170,8 @@ def _spread(
         _placed(image), Window(tuple(spans)), weights, geometry.groups, outer, geometry.stride, dtype
     )
     for dimension, (start, size) in enumerate(zip(first, sizes, strict=True)):
-        result = lowering.slice_(result, dimension + 2, start, start + size)
+        view = ir.SliceView.create(result.data, dimension + 2, start, start + size, clamp=False)
+        result = ir.TensorBox(view)
     return result
 
 
