@@ -7,9 +7,10 @@ from corpus.programs.program import Program
 
 def hand_written() -> list[Program]:
     """Cases of each access pattern."""
-    from corpus.programs import attention, movement, pointwise, products, reductions
+    from corpus.programs import attention, convolutions, movement, pointwise, products, reductions
 
-    return [*pointwise.PROGRAMS, *reductions.PROGRAMS, *movement.PROGRAMS, *products.PROGRAMS, *attention.PROGRAMS]
+    families = (pointwise, reductions, movement, products, attention, convolutions)
+    return [program for each in families for program in each.PROGRAMS]
 
 
 def all_programs() -> list[Program]:

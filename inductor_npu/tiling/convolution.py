@@ -96,7 +96,9 @@ def _operands(node: torch.fx.Node) -> tuple[Any, ...]:
 
 
 def _geometry(node: torch.fx.Node) -> Geometry:
-    stride, padding, dilation, transposed, _, groups = node.args[_first(node) + 3 : _first(node) + 9]
+    # A number may be a size of the graph, which has a node of its own.
+    arguments = torch.fx.map_arg(node.args[_first(node) + 3 : _first(node) + 9], lambda size: size.meta["val"])
+    stride, padding, dilation, transposed, _, groups = arguments
     weight = _operands(node)[1].meta["val"]
     return Geometry.of(list(weight.shape), stride, padding, dilation, transposed, groups)
 

@@ -70,7 +70,9 @@ def _cycles(product: cube.ProductSummary) -> float:
 def _cycles_of_copies(copy: Copy, image: ir.IRNode) -> float:
     """Cycles of the kernels that write `copy`, with their launches."""
     chip = providers.current_target()
-    sizes = [hint(size) for size in (sympy_product(image.get_size()), *(c.elements for c in (copy.padded, copy) if c))]
+    own = sympy_product(image.get_size())
+    written = [own] * copy.turns(image) + [each.elements for each in (copy.padded, copy) if each is not None]
+    sizes = [hint(size) for size in (own, *written)]
     moved = sum(read + written for read, written in itertools.pairwise(sizes)) * image.get_dtype().itemsize
     return moved / (chip.vector_cores * chip.device_bytes_per_cycle) + (len(sizes) - 1) * chip.launch_cycles
 

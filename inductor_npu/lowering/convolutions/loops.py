@@ -16,7 +16,7 @@ from torch._inductor.virtualized import V, ops
 # The two factors at indices of the result and of the sum.
 Factors = Callable[[Sequence[sympy.Expr], Sequence[sympy.Expr]], tuple[Any, Any]]
 
-# A sum of so few products is written out, one after the other; Inductor does so with fewer.
+# A sum over so few taps is written out, one after the other, as Inductor does with fewer: each tap is a load of its own.
 _MOST_WRITTEN_OUT = 64
 
 
@@ -41,13 +41,13 @@ def dot(
 def total(
     like: ir.IRNode, dtype: torch.dtype, factors: Factors, ranges: Sequence[sympy.Expr], reduced: Sequence[sympy.Expr]
 ) -> ir.TensorBox:
-    """As `dot`, but on the vector cores, in float32; the factors may be computed."""
+    """As `dot`, but on the vector cores, in float32; the last of `reduced` are channels."""
 
     def term(index: Sequence[sympy.Expr], summed: Sequence[sympy.Expr]) -> Any:
         return ops.mul(*(ops.to_dtype(factor, torch.float32) for factor in factors(index, summed)))
 
     count = sympy_product(reduced)
-    if isinstance(count, sympy.Integer) and 0 < count <= _MOST_WRITTEN_OUT:
+    if is_one(reduced[-1]) and isinstance(count, sympy.Integer) and count <= _MOST_WRITTEN_OUT:
         every = list(itertools.product(*(map(sympy.Integer, range(length)) for length in reduced)))
 
         def written_out(index: Sequence[sympy.Expr]) -> Any:

@@ -132,8 +132,26 @@ class Copy:
         return None if self.unfolded == 0 or self.window.is_inside else replace(self, unfolded=0)
 
     def make(self, image: ir.IRNode) -> Patches:
-        """Writes the copy of `image`, [N, C, *spatial], which is in memory."""
+        """Writes the copy of `image`, [N, C, *spatial], which is in memory.
+
+        An image whose channels do not lie as the copy's is turned first: a matrix of channels and places, which is
+        turned in tiles, where the places of a copy with zeros around them are no axis of its memory.
+        """
+        if self.turns(image):
+            image = self._turned(image)
         return Patches(self._write(image), sympy.S.Zero, self.strides)
+
+    def turns(self, image: ir.IRNode) -> bool:
+        """Whether channels lie in another order in `image` than in the copy."""
+        return self.channels_last and not is_channels_last(image)
+
+    def _turned(self, image: ir.IRNode) -> ir.IRNode:
+        count = len(self.window.spans)
+        order = [0, *range(2, count + 2), 1]
+        copy = ir.ExternKernel.copy_input(lowering.permute(ir.TensorBox(image), order))
+        ir.as_storage_and_layout(copy, freeze=True, want_contiguous=True)
+        back = lowering.permute(copy, [0, count + 1, *range(1, count + 1)])
+        return ir.ExternKernel.realize_input(back)
 
     def _write(self, image: ir.IRNode) -> str:
         load = covered(image, self.window) if self.padded is None else self.padded._loader(image)

@@ -51,7 +51,9 @@ def test_a_batch_norm_in_inference_is_the_products() -> None:
     norm = nn.BatchNorm2d(32).eval()
     norm.running_mean.uniform_()
     norm.running_var.uniform_(0.5, 1.5)
-    model = nn.Sequential(nn.Conv2d(64, 32, 1, bias=False), norm, nn.ReLU()).eval().to(memory_format=torch.channels_last)
+    model = (
+        nn.Sequential(nn.Conv2d(64, 32, 1, bias=False), norm, nn.ReLU()).eval().to(memory_format=torch.channels_last)
+    )
     image = convolving(2, 64, 8, 8)
     with torch.no_grad():
         expected = model(image)
