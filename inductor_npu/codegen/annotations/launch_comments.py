@@ -12,6 +12,7 @@ from dataclasses import dataclass
 _IN_EAGER = "in eager: "
 _LIBRARY = "library: "
 _PRODUCT = "product: "
+_ARITHMETIC = re.compile(r"computes (?P<operations>\d+) FLOP$")
 _TRAFFIC = re.compile(r"reads (?P<read>.+?) bytes, writes (?P<written>.+?) bytes(?: \((?P<sizes>.*)\))?$")
 
 
@@ -54,6 +55,19 @@ def write_product(cycles: float, apart: float) -> str:
 def read_product(comment: str) -> str | None:
     """Returns what `comment` states about a matrix product; None for any other comment."""
     return comment.removeprefix(_PRODUCT) if comment.startswith(_PRODUCT) else None
+
+
+def write_arithmetic(operations: int) -> str:
+    """Returns the comment for a launch or a call that does so many floating-point operations of products, attention and
+    convolutions.
+    """
+    return f"computes {operations} FLOP"
+
+
+def read_arithmetic(comment: str) -> int | None:
+    """Returns the floating-point operations that `comment` states; None for any other comment."""
+    match = _ARITHMETIC.match(comment)
+    return None if match is None else int(match["operations"])
 
 
 def write_library(reason: str) -> str:

@@ -15,7 +15,8 @@ from torch._library.utils import is_builtin
 from torch.utils import _pytree as pytree
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations.launch_comments import write_in_eager, write_library
+from inductor_npu.codegen.annotations import arithmetic
+from inductor_npu.codegen.annotations.launch_comments import write_arithmetic, write_in_eager, write_library
 from inductor_npu.codegen.emit import header
 from inductor_npu.tiling import cube
 
@@ -56,6 +57,8 @@ def comments(node: Any) -> list[str]:
         lines.append(write_in_eager(reason))
     elif (reason := _why_library(node)) is not None:
         lines.append(write_library(reason))
+    if (operations := arithmetic.of_call(node)) > 0:
+        lines.append(write_arithmetic(operations))
     return lines
 
 
