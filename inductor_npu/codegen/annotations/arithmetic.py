@@ -34,7 +34,7 @@ _Sizes = Sequence[Any]
 
 def of_call(kernel: ir.IRNode) -> int:
     """Returns the floating-point operations of the operator that Inductor's ExternKernel `kernel` calls."""
-    node = _operator_of(kernel)
+    node = operator_of(kernel)
     return 0 if node is None else _of_operator(node)
 
 
@@ -49,14 +49,14 @@ def _is_product(buffer: Any) -> bool:
     """
     if not isinstance(buffer, ir.ComputedBuffer) or not isinstance(buffer.data, ir.Reduction):
         return False
-    operator = _operator_of(buffer)
+    operator = operator_of(buffer)
     is_matrix_product = operator is not None and getattr(operator.target, "overloadpacket", None) in _PRODUCTS
     return buffer.data.reduction_type == "dot" or is_matrix_product
 
 
-def _operator_of(made: ir.IRNode) -> torch.fx.Node | None:
-    """The operator whose lowering made `made`. Its other origins are what its operands are computed with: the operators
-    before it in the graph.
+def operator_of(made: ir.IRNode) -> torch.fx.Node | None:
+    """Returns the operator of the graph whose lowering made `made`. Its other origins are what its operands are
+    computed with: the operators before it in the graph.
     """
     return max(made.get_origins(), default=None)
 

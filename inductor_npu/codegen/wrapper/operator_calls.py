@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from inductor_npu import providers
 from inductor_npu.codegen.annotations import arithmetic
 from inductor_npu.codegen.annotations.launch_comments import write_arithmetic, write_in_eager, write_library
+from inductor_npu.codegen.attention import choice
 from inductor_npu.codegen.emit import header
 from inductor_npu.tiling import cube
 
@@ -63,8 +64,10 @@ def comments(node: Any) -> list[str]:
 
 
 def _why_library(node: Any) -> str | None:
-    """Returns why the matrix product `node` is no kernel of ours; None for any other operator."""
-    origin = node.get_origin_node()
+    """Returns why the matrix product or the attention `node` is no kernel of ours; None for any other operator."""
+    origin = arithmetic.operator_of(node)
+    if origin is not None and choice.is_attention(origin):
+        return choice.why_library(origin)
     if origin is None or origin.target not in _PRODUCTS:
         return None
     dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])

@@ -27,8 +27,8 @@ from inductor_npu.lowering.attention.operands import (
     base_of,
     dense_layout,
     readable,
-    reason_against,
     wanted_results,
+    why_no_kernel,
 )
 from inductor_npu.lowering.attention.sdpa import delta_of, gradients
 from inductor_npu.lowering.operands import is_on_npu
@@ -134,7 +134,7 @@ def _backward(
 
 
 def _tensors(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> list[ir.IRNode]:
-    if reason := reason_against(query, key, value):
+    if (reason := why_no_kernel(query, key, value)) is not None:
         raise NotImplementedError(f"flex_attention on npu has no kernel for {reason}")
     return [readable(each) for each in (query, key, value)]
 

@@ -23,10 +23,10 @@ from inductor_npu.lowering.attention.operands import (
     Reads,
     base_of,
     dense_layout,
-    is_slower,
     readable,
-    reason_against,
     wanted_results,
+    why_no_kernel,
+    why_slower,
 )
 from inductor_npu.lowering.operands import is_on_npu
 from inductor_npu.tiling.attention import Pass
@@ -80,8 +80,7 @@ def _takes(
     *,
     scale: float | None = None,
 ) -> bool:
-    is_plain = dropout_p == 0 and not return_debug_mask
-    return is_on_npu(query) and is_plain and not reason_against(query, key, value) and not is_slower(query, key)
+    return is_on_npu(query) and dropout_p == 0 and not return_debug_mask and _is_for_kernels(query, key, value)
 
 
 def _takes_backward(
@@ -92,9 +91,12 @@ def _takes_backward(
         is_on_npu(query)
         and dropout_p == 0
         and not (attn_bias is not None and mask[3])
-        and not reason_against(query, key, value)
-        and not is_slower(query, key)
+        and _is_for_kernels(query, key, value)
     )
+
+
+def _is_for_kernels(query: Any, key: Any, value: Any) -> bool:
+    return why_no_kernel(query, key, value) is None and why_slower(query, key) is None
 
 
 def _forward(

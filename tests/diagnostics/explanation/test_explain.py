@@ -219,6 +219,14 @@ def test_the_arithmetic_of_attention_counts_each_product_of_the_graph_once() -> 
         assert called == ([0, 0] if templates == "all" else [2 * product, 5 * product])
 
 
+def test_attention_that_the_library_computes_says_why() -> None:
+    """On the embedded NPU it is faster where blocks are mostly padding."""
+    (call,) = inductor_npu.explain(
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x), on_npu(1, 2, 65, 16)
+    ).library_calls
+    assert call.reason == "blocks would pad the scores of 65 queries and 65 keys to 3.9 times"
+
+
 def test_arithmetic_in_words() -> None:
     assert Arithmetic().text() == ""
     assert Arithmetic(12_300_000_000).text() == "100% of 12.3 GFLOP in kernels"
