@@ -6,7 +6,7 @@ considered. It is the graph's: what a kernel computes twice, such as scores in a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -28,6 +28,12 @@ _LIKE = {
     _aten._scaled_dot_product_fused_attention_overrideable: _FORWARD,
     _aten._scaled_dot_product_fused_attention_overrideable_backward: _BACKWARD,
 }
+# torch_npu's attention and its gradients, of which the result's comes after queries, keys and values.
+_OF_TORCH_NPU = {
+    "npu.npu_fusion_attention_v3": lambda *args: of_attention(*args[:3]),
+    "npu.npu_fusion_attention_grad_v3": lambda *args: sum(of_gradients(*args[:3])),
+}
+_FOUR_AXES = "BNSD"
 
 _Sizes = Sequence[Any]
 
@@ -67,6 +73,8 @@ def _of_operator(node: torch.fx.Node) -> int:
     """
     target = getattr(node.target, "overloadpacket", node.target)
     formula = flop_registry.get(_LIKE.get(target, target))
+    if str(target) in _OF_TORCH_NPU and _FOUR_AXES in node.args:
+        formula = _without_results(_OF_TORCH_NPU[str(target)])
     if formula is None:
         return 0
     result = node.meta["val"]
@@ -74,6 +82,11 @@ def _of_operator(node: torch.fx.Node) -> int:
         return 0
     args, options = torch.fx.map_arg((node.args, node.kwargs), lambda each: _sizes_of(each.meta["val"]))
     return int(formula(*args, **options, out_val=pytree.tree_map(_sizes_of, result)))
+
+
+def _without_results(formula: Callable[..., int]) -> Callable[..., int]:
+    """`formula` of operands alone."""
+    return lambda *args, out_val, **options: formula(*args)
 
 
 def of_attention(query: _Sizes, key: _Sizes, value: _Sizes) -> int:

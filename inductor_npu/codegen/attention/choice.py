@@ -16,6 +16,25 @@ from inductor_npu.tiling.cube import FLOATS
 _FORWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
 _BACKWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward.default
 
+# torch_npu's names for attention and its gradients (lowering/attention/torch_npu.py).
+FUSED_FORWARD, FUSED_BACKWARD = "npu_fusion_attention_v3", "npu_fusion_attention_grad_v3"
+_FUSED = (f"npu.{FUSED_FORWARD}.default", f"npu.{FUSED_BACKWARD}.default")
+# What they take that no kernel of ours does, unless it has this value.
+_PLAIN = {
+    "pse": None,
+    "padding_mask": None,
+    "keep_prob": 1.0,
+    "pre_tockens": 2147483647,
+    "next_tockens": 2147483647,
+    "prefix": None,
+    "actual_seq_qlen": None,
+    "actual_seq_kvlen": None,
+    "softmax_layout": "",
+    "sink": None,
+}
+# `sparse_mode`: a mask, or none; a mask of its own; keys up to each query's position.
+_NO_MODE, _ALL_OF_THE_MASK, _CAUSAL = 0, 1, 2
+
 _LONGEST_HEAD = 256
 _SHORT = 64  # lengths up to which a launch costs more than what is computed
 
@@ -64,11 +83,47 @@ def _padded(length: int) -> int:
 
 def is_attention(node: torch.fx.Node) -> bool:
     """Whether the call `node` of a graph is an attention, or its gradient, that may be kernels of ours."""
-    return node.target in (_FORWARD, _BACKWARD)
+    return node.target in (_FORWARD, _BACKWARD) or _is_fused(node)
+
+
+def _is_fused(node: torch.fx.Node) -> bool:
+    return str(node.target) in _FUSED
+
+
+def is_causal(node: torch.fx.Node) -> bool:
+    """Whether a query sees no key behind its own position, in a call `node` of torch_npu's attention. Its mask is one
+    for any lengths then.
+    """
+    return _named(node)["sparse_mode"] == _CAUSAL
+
+
+def _named(node: torch.fx.Node) -> dict[str, Any]:
+    """The arguments of a call by the names of the operator's schema."""
+    arguments = node.target._schema.arguments
+    given = dict(zip((each.name for each in arguments), node.args, strict=False))
+    return {**{each.name: each.default_value for each in arguments}, **given, **node.kwargs}
+
+
+def _why_not_plain(node: torch.fx.Node) -> str | None:
+    """Why kernels of ours do not take a call of torch_npu's attention, whatever its tensors are."""
+    named = _named(node)
+    if config.templates == "auto":
+        return "torch_npu's fused operator, unless INDUCTOR_NPU_TEMPLATES=all"
+    if named["input_layout"] != "BNSD":
+        return f"tensors in the order {named['input_layout']}"
+    plain = {**_PLAIN, "next_tockens": 0} if is_causal(node) else _PLAIN
+    for name, value in plain.items():
+        if named[name] != value:
+            return f"{name} of {named[name]}"
+    if named["sparse_mode"] not in (_NO_MODE, _ALL_OF_THE_MASK, _CAUSAL):
+        return f"sparse_mode {named['sparse_mode']}"
+    return None
 
 
 def why_library(node: torch.fx.Node) -> str | None:
     """Returns why the library computes the attention that the call `node` of a graph is; None if kernels of ours do."""
+    if _is_fused(node) and (reason := _why_not_plain(node)) is not None:
+        return reason
     first = 1 if node.target is _BACKWARD else 0  # the gradient of the result is first
     values = [each.meta["val"] for each in node.args[first : first + 3]]
     sizes = [[size if isinstance(size, int) else size.node.expr for size in value.shape] for value in values]

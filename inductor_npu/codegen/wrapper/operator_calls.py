@@ -39,6 +39,7 @@ _OF_LIBRARIES = (
     "_scaled_dot_product",
     "_flash_attention",
     "_efficient_attention",
+    "npu_fusion_attention",
     "_scaled_mm",
     "_grouped_mm",
     "_int_mm",

@@ -115,7 +115,7 @@ def _forward(
     """
     out = V.graph.current_node.meta["val"][0]
     tensors = [readable(each) for each in (query, key, value)]
-    attention, reads = _attention(tensors, attn_bias, is_causal, scale)
+    attention, reads = attention_of(tensors, attn_bias, is_causal, scale)
     rows = list(query.get_size()[:3])
     device = query.get_device()
     wanted = wanted_results(9)
@@ -149,7 +149,7 @@ def _backward(
 ) -> tuple[Any, ...]:
     """The gradients of query, key and value, in their dtypes."""
     tensors = [readable(each) for each in (query, key, value)]
-    attention, reads = _attention(tensors, attn_bias, is_causal, scale)
+    attention, reads = attention_of(tensors, attn_bias, is_causal, scale)
     delta = delta_of(out, grad_out)
     return (*gradients(attention, tensors, reads, grad_out, logsumexp, delta), None)
 
@@ -197,10 +197,12 @@ def _box(buffer: AttentionBuffer) -> ir.TensorBox:
     return ir.TensorBox(ir.StorageBox(buffer))
 
 
-def _attention(
+def attention_of(
     tensors: list[ir.IRNode], bias: ir.TensorBox | None, is_causal: bool, scale: float | None
 ) -> tuple[Attention, Reads]:
-    """The attention of these tensors, which are in memory, and what its mask reads."""
+    """Returns the attention of these tensors, which are in memory, and what its mask reads. `bias`: what is added to
+    scores; `scale`: the factor of products, None for the usual one.
+    """
     query, key, value = map(Tensor.of, tensors)
     attention = Attention(
         query=query,
