@@ -35,6 +35,10 @@ _OF_TORCH_NPU = {
 }
 _FOUR_AXES = "BNSD"
 
+# What the user called, of which a node was made: in a forward and in a backward pass.
+_SOURCES = ("source_fn_stack", "fwd_source_fn_stack")
+_ATTENTION = "scaled_dot_product_attention"
+
 _Sizes = Sequence[Any]
 
 
@@ -47,6 +51,15 @@ def of_call(kernel: ir.IRNode) -> int:
 def of_loops(nodes: Iterable[Any]) -> int:
     """Returns the floating-point operations of the products in the loops of scheduler nodes."""
     return sum(of_call(node.node) for node in nodes if _is_product(node.node))
+
+
+def is_part_of_attention(nodes: Iterable[Any]) -> bool:
+    """Returns whether a product in the loops of scheduler nodes is one of `scaled_dot_product_attention`, which PyTorch
+    decomposed, or of its gradients.
+    """
+    operators = [operator_of(node.node) for node in nodes if _is_product(node.node)]
+    stacks = [operator.meta.get(name) for operator in operators if operator is not None for name in _SOURCES]
+    return any(function[0] == _ATTENTION for stack in stacks if stack for function in stack)
 
 
 def _is_product(buffer: Any) -> bool:

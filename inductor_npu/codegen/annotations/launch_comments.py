@@ -13,6 +13,10 @@ _IN_EAGER = "in eager: "
 _LIBRARY = "library: "
 _PRODUCT = "product: "
 _ARITHMETIC = re.compile(r"computes (?P<operations>\d+) FLOP$")
+_OF_ATTENTION = (
+    "; a part of scaled_dot_product_attention, which PyTorch makes products of where no kernel of attention takes it "
+    "(docs/attention.md): because of dropout, a mask that needs a gradient, the dtype, or the sizes"
+)
 _TRAFFIC = re.compile(r"reads (?P<read>.+?) bytes, writes (?P<written>.+?) bytes(?: \((?P<sizes>.*)\))?$")
 
 
@@ -45,11 +49,13 @@ def read_traffic(comment: str) -> Traffic | None:
     return Traffic(None, None, f"{read} and {written}")
 
 
-def write_product(cycles: float, apart: float) -> str:
+def write_product(cycles: float, apart: float, of_attention: bool) -> str:
     """Returns the comment for a matrix product in a kernel that takes so many estimated `cycles`, where a call of the
-    library and separate kernels for what is fused take `apart`.
+    library and separate kernels for what is fused take `apart`. `of_attention`: whether it is a part of attention that
+    is not one kernel.
     """
-    return f"{_PRODUCT}about {cycles:.0f} cycles; a library call and separate kernels about {apart:.0f}"
+    estimate = f"about {cycles:.0f} cycles; a library call and separate kernels about {apart:.0f}"
+    return f"{_PRODUCT}{estimate}{_OF_ATTENTION if of_attention else ''}"
 
 
 def read_product(comment: str) -> str | None:

@@ -134,7 +134,9 @@ class EmittedKernel(TritonKernel):
         wrapper = V.graph.wrapper_code
         wrapper.make_comment(f"{wrapper.comment} {self.memory_traffic()}")
         if self.cycles_of_product is not None:
-            wrapper.make_comment(f"{wrapper.comment} {launch_comments.write_product(*self.cycles_of_product)}")
+            is_part = arithmetic.is_part_of_attention(self.features.scheduler_nodes())
+            text = launch_comments.write_product(*self.cycles_of_product, is_part)
+            wrapper.make_comment(f"{wrapper.comment} {text}")
         if (operations := self.arithmetic()) > 0:
             wrapper.make_comment(f"{wrapper.comment} {launch_comments.write_arithmetic(operations)}")
         super().call_kernel(name, *args, **kwargs)

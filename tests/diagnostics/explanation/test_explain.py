@@ -227,6 +227,17 @@ def test_attention_that_the_library_computes_says_why() -> None:
     assert call.reason == "blocks would pad the scores of 65 queries and 65 keys to 3.9 times"
 
 
+def test_attention_in_parts_says_so() -> None:
+    """Dropout: random numbers for each score would take 29 times as long as the kernel of attention without them."""
+    inputs = [on_npu(1, 2, 64, 16).requires_grad_() for _ in range(3)]
+    explained = inductor_npu.explain(
+        lambda *inputs: torch.nn.functional.scaled_dot_product_attention(*inputs, dropout_p=0.1), *inputs, backward=True
+    )
+    products = [kernel.product for kernel in explained.kernels if kernel.operations]
+    assert len(products) == 6 and all("a part of scaled_dot_product_attention" in product for product in products)
+    assert explained.arithmetic.in_library == 0
+
+
 def test_arithmetic_in_words() -> None:
     assert Arithmetic().text() == ""
     assert Arithmetic(12_300_000_000).text() == "100% of 12.3 GFLOP in kernels"
