@@ -15,7 +15,7 @@ _PRODUCT = "product: "
 _ARITHMETIC = re.compile(r"computes (?P<operations>\d+) FLOP$")
 _OF_ATTENTION = (
     "; a part of scaled_dot_product_attention, which PyTorch makes products of where no kernel of attention takes it "
-    "(docs/attention.md): because of dropout, a mask that needs a gradient, the dtype, or the sizes"
+    "(docs/attention.md): because of dropout, the dtype, or the sizes"
 )
 _TRAFFIC = re.compile(r"reads (?P<read>.+?) bytes, writes (?P<written>.+?) bytes(?: \((?P<sizes>.*)\))?$")
 
