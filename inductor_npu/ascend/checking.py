@@ -152,6 +152,7 @@ def report_on(
         unified_buffer=chip.unified_buffer,
         status=status,
         advice=None if kernels or collection.omissions else collection.advice(),
+        arithmetic=collection.arithmetic,
     )
 
 

@@ -144,7 +144,7 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
     from inductor_npu.lowering import argmax_positions, complex_copies, contractions, moved_constants, search_boundaries
-    from inductor_npu.lowering.attention import flex, sdpa
+    from inductor_npu.lowering.attention import flex, sdpa, torch_npu
     from inductor_npu.lowering.convolutions import operators as convolutions
     from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
@@ -161,4 +161,5 @@ def _register_codegen() -> None:
     convolutions.register()
     sdpa.register()
     flex.register()
+    torch_npu.register()
     stored.register()

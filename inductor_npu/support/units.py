@@ -19,17 +19,35 @@ def count_text(count: int | None) -> str:
     """`12.3 k`, `4.56 M`; a dash for what is not known."""
     if count is None:
         return "-"
-    value = float(count)
-    for prefix in ("", "k", "M", "G"):
-        if value < 1000 or prefix == "G":
+    value, prefix = _scaled(count, "kMG")
+    return f"{_three_digits(value)} {prefix}" if prefix else f"{count}"
+
+
+def operations_text(count: int) -> str:
+    """`12.3 GFLOP`: floating-point operations."""
+    value, prefix = _scaled(count, "kMGTP")
+    return f"{_three_digits(value) if prefix else count} {prefix}FLOP"
+
+
+def _scaled(count: int, prefixes: str) -> tuple[float, str]:
+    """`count` in the smallest of the units in which it is below 1000, or else in the largest."""
+    value, used = float(count), ""
+    for prefix in prefixes:
+        if value < 1000:
             break
-        value /= 1000
-    return f"{count}" if not prefix else f"{_three_digits(value)} {prefix}"
+        value, used = value / 1000, prefix
+    return value, used
 
 
 def share_text(share: float | None) -> str:
     """`43%`; a dash for what is not known."""
     return "-" if share is None else f"{share:.0%}"
+
+
+def share_of(part: int, whole: int) -> str:
+    """`98.2%`. What is not all and not nothing is never shown as 100% or 0%."""
+    share = part / whole
+    return f"{share:.0%}" if part in (0, whole) else f"{min(max(share, 0.001), 0.999):.1%}"
 
 
 def ratio_text(moved: int | None, least: int | None) -> str:

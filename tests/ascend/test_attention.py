@@ -45,6 +45,7 @@ CASES = {
     "heads of 128": "fused(is_causal=True, dim=128, dtype=torch.bfloat16)",
     "grouped": "fused(is_causal=True, shared=2)",
     "mask": "fused(mask=torch.rand(300, 300, device='npu') > 0.5)",
+    "gradient of a mask": "fused(mask=torch.rand(300, 300, device='npu', requires_grad=True))",
     "flex": "flex(mask=lambda b, h, q, k: (q >= k) & (q - k < 100))",
     "softcap": "flex(score=lambda score, b, h, q, k: 20 * torch.tanh(score / 20))",
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from inductor_npu.ascend import kernel
 from inductor_npu.ascend.kernel import CollectedKernel, Origin
+from inductor_npu.diagnostics.explanation.data import Arithmetic
 
 _FILE = "program.json"
 
@@ -33,18 +34,25 @@ class Activity:
 
 @dataclass(frozen=True)
 class Collection:
-    """The kernels of one program, in the order of their first launch."""
+    """The kernels of one program, in the order of their first launch. `arithmetic` is that of one call of each graph;
+    None where the program was killed.
+    """
 
     kernels: list[CollectedKernel] = field(default_factory=list)
     omissions: list[Omission] = field(default_factory=list)
     activity: Activity = Activity()
+    arithmetic: Arithmetic | None = None
 
     def save(self, folder: Path) -> None:
         """Writes kernels.json and program.json into `folder`; a reader never sees one half written."""
         scratch = folder / "unfinished"
         scratch.mkdir(exist_ok=True)
         kernel.save(self.kernels, scratch)
-        rest = {"omissions": [asdict(omission) for omission in self.omissions], "activity": asdict(self.activity)}
+        rest = {
+            "omissions": [asdict(omission) for omission in self.omissions],
+            "activity": asdict(self.activity),
+            "arithmetic": None if self.arithmetic is None else asdict(self.arithmetic),
+        }
         (scratch / _FILE).write_text(json.dumps(rest, indent=1))
         for path in scratch.iterdir():
             path.replace(folder / path.name)
@@ -60,7 +68,10 @@ class Collection:
             Omission(entry["kernel"], Origin(*map(tuple, entry["origin"].values())), entry["reason"])
             for entry in rest["omissions"]
         ]
-        return cls(kernel.load(folder), omissions, Activity(**rest["activity"]))
+        arithmetic = rest["arithmetic"]
+        if arithmetic is not None:
+            arithmetic = Arithmetic(**{**arithmetic, "elsewhere": tuple(map(tuple, arithmetic["elsewhere"]))})
+        return cls(kernel.load(folder), omissions, Activity(**rest["activity"]), arithmetic)
 
     def advice(self) -> str:
         """Why there are no kernels, and what would make some."""

@@ -17,6 +17,8 @@ from inductor_npu.ascend.collect.collection import Activity, Collection, Omissio
 from inductor_npu.ascend.collect.source import kernel_source, without_name
 from inductor_npu.ascend.kernel import CollectedKernel, Launch, Origin
 from inductor_npu.codegen.annotations import provenance
+from inductor_npu.diagnostics.explanation.data import Arithmetic
+from inductor_npu.diagnostics.explanation.recorder import Recorder
 from inductor_npu.errors import UncollectableKernelError
 from inductor_npu.simulator.triton_backend.observer import Grid, observe
 
@@ -39,6 +41,7 @@ class Collector:
         self._omissions: dict[str, Omission] = {}
         self._known: dict[int, tuple[Any, str]] = {}  # by the identity of Triton's source, which is kept alive for it
         self._process = os.getpid()
+        self.arithmetic: Arithmetic | None = None
         self._lock = threading.Lock()
         self._saved = time.monotonic()
 
@@ -72,7 +75,7 @@ class Collector:
             for text, origin in self._origins.items()
             if origin.failure is not None
         ]
-        return Collection(kernels, [*self._omissions.values(), *eager], _activity())
+        return Collection(kernels, [*self._omissions.values(), *eager], _activity(), self.arithmetic)
 
     def save(self) -> None:
         """Writes what was collected until now."""
@@ -129,13 +132,17 @@ def collecting(folder: Path, data_limit: int | None = None) -> Iterator[Collecto
     """Collects the kernels that are loaded and launched inside the `with` block, and saves them at its end, however it
     ends. What Inductor finds in its caches has no origin.
     """
+    recorder = Recorder()
+    recorder.start()
     with provenance.record() as origins:
         collector = Collector(folder, data_limit, origins)
         with observe(collector):
             try:
                 yield collector
             finally:
+                recorder.stop()
                 if os.getpid() == collector._process:
+                    collector.arithmetic = recorder.arithmetic()
                     collector.save()
 
 

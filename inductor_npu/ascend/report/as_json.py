@@ -25,6 +25,7 @@ def as_json(report: CheckedProgram) -> str:
             "verdicts": report.counts,
             "bytes_moved": report.total("bytes_moved"),
             "bytes_least": report.total("bytes_least"),
+            "arithmetic": None if report.arithmetic is None else asdict(report.arithmetic),
         },
         "kernels": [_row(row) for row in report.rows],
         "omissions": [asdict(omission) for omission in report.omissions],
@@ -36,4 +37,5 @@ def as_json(report: CheckedProgram) -> str:
 def _row(row: Row) -> dict[str, Any]:
     agreement = None if row.agreement is None else row.agreement.to_json()
     lint = [finding.to_json() for finding in row.lint]
-    return {**asdict(row), "agreement": agreement, "lint": lint, "bytes_moved": row.bytes_moved, "bound": row.bound}
+    own = {"bytes_moved": row.bytes_moved, "bound": row.bound, "busy": row.busy}
+    return {**asdict(row), "agreement": agreement, "lint": lint, **own}

@@ -8,7 +8,7 @@ from pathlib import Path
 from inductor_npu.ascend.report import advice
 from inductor_npu.ascend.report.model import UNKNOWN, CheckedProgram, Row
 from inductor_npu.ascend.report.table import PIPES, agreement_text, finding_text, warning_text
-from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
+from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_of, share_text
 
 # A class for the colour and a sign for those who do not see it.
 _LOOKS = {
@@ -93,8 +93,16 @@ def _tiles(report: CheckedProgram) -> str:
             "Device memory", bytes_text(moved), f"moved, {ratio_text(moved, least)} of the least ({bytes_text(least)})"
         )
         + _tile("Estimated cycles", count_text(cost), "of the longest pipe, all launches")
+        + _arithmetic(report)
         + "</section>\n"
     )
+
+
+def _arithmetic(report: CheckedProgram) -> str:
+    if report.arithmetic is None or not report.arithmetic.total:
+        return ""
+    done = share_of(report.arithmetic.in_kernels, report.arithmetic.total)
+    return _tile("Arithmetic", f"{done} in kernels", f"a call of each graph: {escape(report.arithmetic.text())}")
 
 
 def _tile(label: str, big: str, note: str) -> str:
@@ -221,11 +229,7 @@ def _pipes(row: Row) -> str:
         pipes = "".join(_pipe(name, int(getattr(row.cycles, name)), longest) for name in used)
         if row.cycles.launch is not None:
             label += f"; {count_text(row.cycles.launch)} in all"
-            label += "".join(
-                f", {share_text(row.cycles.share(name))} {name}"
-                for name in ("cube", "vector")
-                if row.cycles.share(name)
-            )
+            label += "".join(f", {share_text(share)} {name}" for name, share in row.busy.items())
     if row.vector_instructions is not None:
         label += f"; {count_text(row.vector_instructions)} vector instructions"
     return f'<div class="wide"><div class="label">{label}</div>{pipes}</div>\n'
@@ -323,6 +327,7 @@ def _footer(report: CheckedProgram) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     return (
         "<footer>Cycles are estimates from the compiled kernel for its busiest core, not measurements; the pipes run "
-        "side by side. Least: each tensor that is read, once, and each that is written, once. "
+        "side by side. Least: each tensor that is read, once, and each that is written, once. Arithmetic: matrix "
+        "products, attention and convolutions in compiled graphs, as torch.utils.flop_counter counts. "
         f"Made with {escape(versions)}.</footer>\n"
     )

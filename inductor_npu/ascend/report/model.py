@@ -14,6 +14,7 @@ from inductor_npu.ascend.report.least import Repeat
 if TYPE_CHECKING:
     from inductor_npu.ascend.execute import Agreement
     from inductor_npu.ascend.lint import LintFinding
+    from inductor_npu.diagnostics.explanation.data import Arithmetic
 
 # The verdict of a kernel that was compiled, and whose final IR the reader does not understand.
 UNKNOWN = "unknown"
@@ -109,6 +110,13 @@ class Row:
         return None if self.cycles is None else self.cycles.bound
 
     @property
+    def busy(self) -> dict[str, float]:
+        """Which share of a launch the cube and the vector cores are at work, for a kernel with dots."""
+        if self.cycles is None or self.cycles.launch is None:
+            return {}
+        return {name: share for name in ("cube", "vector") if (share := self.cycles.share(name))}
+
+    @property
     def longest(self) -> int | None:
         """Cycles of one launch: of that pipe, or of a kernel with dots as a whole."""
         return None if self.cycles is None else self.cycles.longest
@@ -124,7 +132,8 @@ class CheckedProgram:
     """A checked program: its kernels, what costs most first (refused ones before all others).
 
     `status` is the program's exit status, None where it ran in this process; `advice` says why there are no kernels, if
-    so. `versions` are those of the tools that made the report.
+    so. `versions` are those of the tools that made the report. `arithmetic` is that of one call of each graph; None
+    where it is not known.
     """
 
     program: str
@@ -135,6 +144,7 @@ class CheckedProgram:
     unified_buffer: int = 0
     status: int | None = None
     advice: str | None = None
+    arithmetic: Arithmetic | None = None
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -44,6 +44,8 @@ PIPES = {
 def render(report: CheckedProgram) -> RenderableType:
     """The report for rich's console: summary, table, what to write instead, what is not in it."""
     parts: list[RenderableType] = [_summary(report)]
+    if report.arithmetic is not None and report.arithmetic.total:
+        parts.append(Text(f"arithmetic, a call of each graph: {report.arithmetic.text()}"))
     if report.rows:
         notes: list[str] = []
         parts += [_table(report, notes), *_instead(notes), _legend()]
@@ -186,9 +188,9 @@ def _cycles(row: Row) -> Text:
         return Text("-")
     bound = row.bound or ""
     text = Text(f"{count_text(getattr(row.cycles, bound))} {PIPES[bound]}", "bold")
-    if row.cycles.launch is not None:
-        uses = [f"{share_text(row.cycles.share(name))} {name}" for name in ("cube", "vector") if _is_used(row, name)]
-        text = Text(f"{count_text(row.longest)} in all\n{', '.join(uses)}\n", "bold") + text
+    if row.busy:
+        uses = ", ".join(f"{share_text(share)} {name}" for name, share in row.busy.items())
+        text = Text(f"{count_text(row.longest)} in all\n{uses}\nbound by {PIPES[bound]}\n", "bold") + text
     for name, label in PIPES.items():
         cycles = getattr(row.cycles, name)
         if cycles and name != bound:
@@ -196,13 +198,11 @@ def _cycles(row: Row) -> Text:
     return text
 
 
-def _is_used(row: Row, pipe: str) -> bool:
-    return row.cycles is not None and bool(getattr(row.cycles, pipe))
-
-
 def _legend() -> Text:
     return Text(
         "Cycles are estimates from the compiled kernel for its busiest core, not measurements; pipes run side by side, "
-        "the first one named takes longest. Least: each tensor that is read once, each that is written once.",
+        "the first one named takes longest. Percent: the share of a launch in which cube and vector cores are at work. "
+        "Least: each tensor that is read once, each that is written once. Arithmetic: matrix products, attention and "
+        "convolutions in compiled graphs, as torch.utils.flop_counter counts.",
         "dim",
     )

@@ -12,6 +12,11 @@ from dataclasses import dataclass
 _IN_EAGER = "in eager: "
 _LIBRARY = "library: "
 _PRODUCT = "product: "
+_ARITHMETIC = re.compile(r"computes (?P<operations>\d+) FLOP$")
+_OF_ATTENTION = (
+    "; a part of scaled_dot_product_attention, which PyTorch makes products of where no kernel of attention takes it "
+    "(docs/attention.md): because of dropout, the dtype, or the sizes"
+)
 _TRAFFIC = re.compile(r"reads (?P<read>.+?) bytes, writes (?P<written>.+?) bytes(?: \((?P<sizes>.*)\))?$")
 
 
@@ -44,16 +49,31 @@ def read_traffic(comment: str) -> Traffic | None:
     return Traffic(None, None, f"{read} and {written}")
 
 
-def write_product(cycles: float, apart: float) -> str:
+def write_product(cycles: float, apart: float, of_attention: bool) -> str:
     """Returns the comment for a matrix product in a kernel that takes so many estimated `cycles`, where a call of the
-    library and separate kernels for what is fused take `apart`.
+    library and separate kernels for what is fused take `apart`. `of_attention`: whether it is a part of attention that
+    is not one kernel.
     """
-    return f"{_PRODUCT}about {cycles:.0f} cycles; a library call and separate kernels about {apart:.0f}"
+    estimate = f"about {cycles:.0f} cycles; a library call and separate kernels about {apart:.0f}"
+    return f"{_PRODUCT}{estimate}{_OF_ATTENTION if of_attention else ''}"
 
 
 def read_product(comment: str) -> str | None:
     """Returns what `comment` states about a matrix product; None for any other comment."""
     return comment.removeprefix(_PRODUCT) if comment.startswith(_PRODUCT) else None
+
+
+def write_arithmetic(operations: int) -> str:
+    """Returns the comment for a launch or a call that does so many floating-point operations of products, attention and
+    convolutions.
+    """
+    return f"computes {operations} FLOP"
+
+
+def read_arithmetic(comment: str) -> int | None:
+    """Returns the floating-point operations that `comment` states; None for any other comment."""
+    match = _ARITHMETIC.match(comment)
+    return None if match is None else int(match["operations"])
 
 
 def write_library(reason: str) -> str:

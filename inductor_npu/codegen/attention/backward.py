@@ -146,7 +146,9 @@ class KeyGradientKernel(GradientKernel):
 
 
 class QueryGradientKernel(GradientKernel):
-    """Stores the gradients of queries [batch, heads, rows, D]."""
+    """Stores the gradients of queries [batch, heads, rows, D] and, where wanted, of scores [batch, heads, rows,
+    columns], with those of a key one after the other.
+    """
 
     def write_body(self) -> None:
         attention = self.attention
@@ -169,12 +171,26 @@ class QueryGradientKernel(GradientKernel):
                 with self.body.indent():
                     self.line(f"column = column0 + tl.arange(0, COLUMNS){self.index_cast}")
                     self._write_block("")
-            (d_query,) = self.results
+            d_query = self.results[0]
             assert d_query is not None, "queries have gradients"
             self.store_block(d_query, self.of_queries(d_query), "row", "dim", "d_query")
 
     def _write_block(self, is_partial: str) -> None:
         self.load_keys()
         self.write_weights(is_partial, has_end=True)
+        self._write_scores()
         turned = f"tl.trans({self.lesser('d_score')})"
         self.line(f"d_query = d_query + {self.scale(self.dot(turned, 'key'))}")
+
+    def _write_scores(self) -> None:
+        """Writes the store of the gradients of a tile of scores. Each tile is visited: a mask that is added to scores
+        leaves none out.
+        """
+        d_score = self.results[1]
+        if d_score is None:
+            return
+        start = self.text(self.of_queries(d_score))
+        places = f"column[:, None] * {self.factor(d_score.strides[3])} + row[None, :]"
+        address = f"{self.args.output(d_score.buffer)} + ({start}) + ({places})"
+        value = self.narrowed("d_score", d_score.dtype)
+        self.line(f"tl.store({address}, {value}, (column[:, None] < column_count) & (row[None, :] < row_count))")

@@ -6,6 +6,8 @@ that, and the sum of weighted values: whatever the lengths, no tensor of scores 
 
 from __future__ import annotations
 
+from torch._inductor.virtualized import V
+
 from inductor_npu.codegen.attention.kernel import AttentionKernel
 from inductor_npu.codegen.attention.problem import LEAST, Tensor
 
@@ -67,7 +69,8 @@ class ForwardKernel(AttentionKernel):
         out, *numbers = self.results
         assert out is not None, "the forward kernel has a result"
         self.line("divisor = device_functions.larger(total, 1.0)[:, None]")
-        self.store_block(out, self.of_queries(out), "row", "value_dim", "(sum / divisor)")
+        if out.buffer not in V.graph.removed_buffers:  # there are programs that use the logarithms alone
+            self.store_block(out, self.of_queries(out), "row", "value_dim", "(sum / divisor)")
         nothing = 'tl.where(total == 0.0, float("-inf"), greatest)' if self.attention.masks_rows else "greatest"
         for tensor, value in zip(numbers, ("greatest + tl.log(total)", nothing), strict=False):
             if tensor is None:

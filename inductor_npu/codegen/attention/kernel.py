@@ -25,6 +25,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import providers
+from inductor_npu.codegen.annotations import arithmetic
 from inductor_npu.codegen.annotations.launch_comments import write_traffic
 from inductor_npu.codegen.attention.operators import ScoreOverrides
 from inductor_npu.codegen.attention.problem import BATCH, HEAD, SHARED_HEAD, Attention, BlockLists, Tensor
@@ -34,7 +35,7 @@ from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled
 from inductor_npu.codegen.fallback.eager_kernel import EagerWriter
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.tiling import attention as tiling
-from inductor_npu.tiling.attention import AttentionSummary, AttentionTile
+from inductor_npu.tiling.attention import AttentionSummary, AttentionTile, Pass
 
 _KIB = 1024
 _LONGEST_INT32 = torch.iinfo(torch.int32).max
@@ -96,6 +97,18 @@ class AttentionKernel(Scores, EmittedKernel):
         read = self.tensors_read()
         written = [result for result in self.results if result is not None]
         return write_traffic(_bytes_of(read), _bytes_of(written))
+
+    def arithmetic(self) -> int:
+        """What the graph has of it: the backward kernels compute scores twice, which count once."""
+        attention = self.attention
+        sizes = (attention.query.sizes, attention.key.sizes, attention.value.sizes)
+        match self.work.which:
+            case Pass.FORWARD:
+                return arithmetic.of_attention(*sizes)
+            case Pass.KEYS_AND_VALUES:
+                return arithmetic.of_gradients(*sizes)[0]
+            case Pass.QUERIES:
+                return arithmetic.of_gradients(*sizes)[1]
 
     @property
     def rounds_inside(self) -> bool:

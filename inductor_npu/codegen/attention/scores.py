@@ -24,6 +24,8 @@ class Scores(ScoreIndices):
     attention: Attention
     body: IndentedBuffer
     create_cse_var: Callable[..., CSEVariable]
+    indirect_assert: Callable[..., str]
+    index_to_str: Callable[[sympy.Expr], str]
 
     def line(self, text: str) -> None:
         """Writes a statement."""
@@ -98,6 +100,22 @@ class Scores(ScoreIndices):
         lengths = dict(zip(AXES, self.attention.sizes(), strict=True))
         last = {axis: int(n) - 1 if getattr(n, "is_Integer", False) else int_oo for axis, n in lengths.items()}
         return bound_sympy(expr, {axis: ValueRanges(0, max(0, end)) for axis, end in last.items()})
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        """Writes the check of a computed index, for queries and keys that exist. There is none where fewer lanes need
+        the index than it has: those of a mask with other axes.
+        """
+        value = self.cse.varname_map[str(expr)]
+        axes, masked = (
+            tuple(axis for axis in self.order if self.block(axis) in map(str, each.shape or ()))
+            for each in (value, self._load_mask or value)
+        )
+        if not (lower or upper) or not set(masked) <= set(axes):
+            return
+        lanes = self.lanes(axes, self.order)
+        limit = self.index_to_str(size) if upper else None
+        line = self.indirect_assert(value, "0" if lower else None, limit, None if lanes == "None" else lanes)
+        self.cse.generate(self.compute, line, assignment=False, dtype=torch.int32)
 
     def lanes(self, axes: Sequence[str], order: Sequence[str]) -> str:
         conditions = [f"({axis}{subscript((axis,), axes)} < {axis}_count)" for axis in axes if self.needs_mask(axis)]

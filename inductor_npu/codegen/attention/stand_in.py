@@ -108,7 +108,7 @@ class StandIn:
         if which is Pass.KEYS_AND_VALUES:
             self._line(f"results = (eager_attention.key_gradient(d_product, query, key, {self._scale}), d_value)")
         else:
-            self._line(f"results = (eager_attention.query_gradient(d_product, key, {self._scale}),)")
+            self._line(f"results = (eager_attention.query_gradient(d_product, key, {self._scale}), d_product)")
 
     def _write_stores(self, which: Pass) -> None:
         for place, tensor in enumerate(self.results):

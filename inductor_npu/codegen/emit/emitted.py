@@ -14,7 +14,7 @@ from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations import launch_comments, memory_traffic
+from inductor_npu.codegen.annotations import arithmetic, launch_comments, memory_traffic
 from inductor_npu.codegen.emit import float_arguments
 from inductor_npu.codegen.emit.values import TileValue
 from inductor_npu.codegen.fallback import eager_kernel
@@ -125,12 +125,20 @@ class EmittedKernel(TritonKernel):
         dropped = (*self.removed_buffers, *self.inplaced_to_remove)
         return memory_traffic.comment_of(self.features.scheduler_nodes(), self.args, dropped)
 
+    def arithmetic(self) -> int:
+        """The floating-point operations of products, attention and convolutions in a launch."""
+        return arithmetic.of_loops(self.features.scheduler_nodes())
+
     def call_kernel(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Inductor's launch, below a comment that says what it moves."""
+        """Inductor's launch, below comments that say what it moves and computes."""
         wrapper = V.graph.wrapper_code
         wrapper.make_comment(f"{wrapper.comment} {self.memory_traffic()}")
         if self.cycles_of_product is not None:
-            wrapper.make_comment(f"{wrapper.comment} {launch_comments.write_product(*self.cycles_of_product)}")
+            is_part = arithmetic.is_part_of_attention(self.features.scheduler_nodes())
+            text = launch_comments.write_product(*self.cycles_of_product, is_part)
+            wrapper.make_comment(f"{wrapper.comment} {text}")
+        if (operations := self.arithmetic()) > 0:
+            wrapper.make_comment(f"{wrapper.comment} {launch_comments.write_arithmetic(operations)}")
         super().call_kernel(name, *args, **kwargs)
 
 

@@ -15,7 +15,9 @@ from torch._library.utils import is_builtin
 from torch.utils import _pytree as pytree
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations.launch_comments import write_in_eager, write_library
+from inductor_npu.codegen.annotations import arithmetic
+from inductor_npu.codegen.annotations.launch_comments import write_arithmetic, write_in_eager, write_library
+from inductor_npu.codegen.attention import choice
 from inductor_npu.codegen.emit import header
 from inductor_npu.tiling import cube
 from inductor_npu.tiling.convolution import reason_against_call
@@ -39,6 +41,7 @@ _OF_LIBRARIES = (
     "_scaled_dot_product",
     "_flash_attention",
     "_efficient_attention",
+    "npu_fusion_attention",
     "_scaled_mm",
     "_grouped_mm",
     "_int_mm",
@@ -58,12 +61,16 @@ def comments(node: Any) -> list[str]:
         lines.append(write_in_eager(reason))
     elif (reason := _why_library(node)) is not None:
         lines.append(write_library(reason))
+    if (operations := arithmetic.of_call(node)) > 0:
+        lines.append(write_arithmetic(operations))
     return lines
 
 
 def _why_library(node: Any) -> str | None:
-    """Returns why the matrix product or convolution `node` is no kernel of ours; None for any other operator."""
-    origin = node.get_origin_node()
+    """Returns why the product, the convolution or the attention `node` is no kernel of ours; None for others."""
+    origin = arithmetic.operator_of(node)
+    if origin is not None and choice.is_attention(origin):
+        return choice.why_library(origin)
     if origin is not None and origin.target in _CONVOLUTIONS:
         return reason_against_call(origin) or None
     if origin is None or origin.target not in _PRODUCTS:

@@ -10,6 +10,7 @@ from typing import Any
 
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.compile_time.record import CompileTimes
+from inductor_npu.support.units import operations_text, share_of
 
 
 class Pass(str, Enum):
@@ -34,6 +35,8 @@ class Kernel:
     written_by_user: a Triton kernel of the program's own, which the graph launches.
     on_cpu: one that Inductor generates in C++ for tensors on the CPU.
     product: for one that multiplies matrices, its estimated cycles and those of the library with separate kernels.
+    operations: floating-point operations of products, attention and convolutions in all these launches; see
+        `Arithmetic`.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Kernel:
     written_by_user: bool = False
     on_cpu: bool = False
     product: str = ""
+    operations: int = 0
 
     @property
     def moves_unknown(self) -> bool:
@@ -58,12 +62,14 @@ class LibraryCall:
     """An operator that is a library's on every device, such as a convolution: `extern_kernels.convolution`.
 
     reason: why it is no kernel, for those that may be one.
+    operations: floating-point operations of all calls; see `Arithmetic`.
     """
 
     operator: str
     calls: int
     lines: tuple[Line, ...]
     reason: str = ""
+    operations: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class LeftToEager:
 
     operators: one operator that is called, or those of a kernel that did not compile.
     kernel: the kernel's name in that case, else None.
+    operations: floating-point operations of all calls; see `Arithmetic`.
     """
 
     operators: tuple[str, ...]
@@ -79,6 +86,36 @@ class LeftToEager:
     calls: int
     lines: tuple[Line, ...]
     kernel: str | None = None
+    operations: int = 0
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Who does the arithmetic of matrix products, attention and convolutions, in floating-point operations: two for a
+    multiply-add, as `torch.utils.flop_counter` counts. What kernels that a user wrote compute is not known.
+
+    elsewhere: the operators that the library or eager computes, each with its calls; those with most operations first.
+    """
+
+    in_kernels: int = 0
+    in_library: int = 0
+    in_eager: int = 0
+    elsewhere: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.in_kernels + self.in_library + self.in_eager
+
+    def text(self) -> str:
+        """`98.2% of 12.3 GFLOP in kernels, 1.8% in the library: convolution (3)`; empty where there is none."""
+        if not self.total:
+            return ""
+        text = f"{share_of(self.in_kernels, self.total)} of {operations_text(self.total)} in kernels"
+        for share, where in ((self.in_library, "the library"), (self.in_eager, "eager")):
+            text += f", {share_of(share, self.total)} in {where}" if share else ""
+        named = ", ".join(name if calls == 1 else f"{name} ({calls})" for name, calls in self.elsewhere)
+        return f"{text}: {named}" if named else text
 
 
 @dataclass(frozen=True)
@@ -202,6 +239,23 @@ class Observed:
         return sum(graph.bytes_written for graph in self.graphs)
 
     @property
+    def arithmetic(self) -> Arithmetic:
+        """Who does the arithmetic in one call of each graph."""
+        named = [(call.operator, call.calls, call.operations) for call in self.library_calls]
+        named += [(", ".join(left.operators), left.calls, left.operations) for left in self.left_to_eager]
+        by_name = [
+            (name.rpartition(".")[2], sum(calls for _, calls, _ in same), sum(count for *_, count in same))
+            for same in grouped([each for each in named if each[2]], lambda each: each[0].rpartition(".")[2])
+            for name in [same[0][0]]
+        ]
+        return Arithmetic(
+            sum(kernel.operations for kernel in self.kernels),
+            sum(call.operations for call in self.library_calls),
+            sum(left.operations for left in self.left_to_eager),
+            tuple((name, calls) for name, calls, _ in sorted(by_name, key=lambda each: -each[2])),
+        )
+
+    @property
     def happened(self) -> bool:
         """Whether anything was observed."""
         return bool(self.graphs or self.graph_breaks or self.recompiles or self.eager_functions)
@@ -214,7 +268,7 @@ class Observed:
         """Everything, as plain data."""
         fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "times"}
         plain = {name: [dataclasses.asdict(entry) for entry in entries] for name, entries in fields.items()}
-        return {**plain, "times": self.times.to_json()}
+        return {**plain, "arithmetic": dataclasses.asdict(self.arithmetic), "times": self.times.to_json()}
 
 
 def grouped(values: list[Any], key: Callable[[Any], Any]) -> list[list[Any]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from inductor_npu.codegen.annotations.launch_comments import (
     Traffic,
+    read_arithmetic,
     read_in_eager,
     read_library,
     read_product,
@@ -69,6 +70,7 @@ class _Call:
     in_eager: str | None
     product: str
     library: str
+    operations: int
 
 
 def read(text: str) -> GeneratedModule:
@@ -84,12 +86,14 @@ def read(text: str) -> GeneratedModule:
         _pass_of(text),
         tuple(_kernel(definitions[of[0].name], of) for of in launches if not definitions[of[0].name].failure),
         tuple(
-            LibraryCall(of[0].name, len(of), _lines(of), of[0].library) for of in operators if of[0].in_eager is None
+            LibraryCall(of[0].name, len(of), _lines(of), of[0].library, _operations(of))
+            for of in operators
+            if of[0].in_eager is None
         ),
         (
             *(_stand_in(definitions[of[0].name], of) for of in launches if definitions[of[0].name].failure),
             *(
-                LeftToEager((of[0].name,), of[0].in_eager, len(of), _lines(of))
+                LeftToEager((of[0].name,), of[0].in_eager, len(of), _lines(of), None, _operations(of))
                 for of in operators
                 if of[0].in_eager is not None
             ),
@@ -117,13 +121,19 @@ def _kernel(definition: _Definition, launches: Sequence[_Call]) -> Kernel:
         bool(definition.defined),
         definition.on_cpu,
         "; ".join(dict.fromkeys(each.product for each in launches if each.product)),
+        _operations(launches),
     )
 
 
 def _stand_in(definition: _Definition, launches: Sequence[_Call]) -> LeftToEager:
     assert definition.failure is not None
     operators = _operators(definition, launches)
-    return LeftToEager(operators, definition.failure, len(launches), _lines(launches), definition.name)
+    lines, count = _lines(launches), _operations(launches)
+    return LeftToEager(operators, definition.failure, len(launches), lines, definition.name, count)
+
+
+def _operations(calls: Sequence[_Call]) -> int:
+    return sum(call.operations for call in calls)
 
 
 def _operators(definition: _Definition, launches: Sequence[_Call]) -> tuple[str, ...]:
@@ -218,6 +228,7 @@ def _comments_above(lines: Sequence[str], line: int, before: int) -> list[str]:
 def _commented(name: str, comments: Sequence[str]) -> _Call:
     lines, operators, moved, in_eager = [], [], None, None
     product = library = ""
+    operations = 0
     for comment in comments:
         if (reason := read_in_eager(comment)) is not None:
             in_eager = reason
@@ -225,10 +236,12 @@ def _commented(name: str, comments: Sequence[str]) -> _Call:
             product = cycles
         elif (reason := read_library(comment)) is not None:
             library = reason
+        elif (count := read_arithmetic(comment)) is not None:
+            operations = count
         elif (each := read_traffic(comment)) is not None:
             moved = each
         elif match := _ATEN.match(comment):
             operators += [operator for operator in match["operators"].split(", ") if operator]
         elif match := _USERS_LINE.match(comment):
             lines.append(Line(match["file"], int(match["line"]), match["text"]))
-    return _Call(name, tuple(lines), tuple(operators), moved, in_eager, product, library)
+    return _Call(name, tuple(lines), tuple(operators), moved, in_eager, product, library, operations)

@@ -18,7 +18,15 @@ from inductor_npu.cache import misses
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.compile_time.record import CompileTimes, compile_times, record_compile_times
 from inductor_npu.diagnostics.explanation import dynamo, generated
-from inductor_npu.diagnostics.explanation.data import CacheLookups, EagerFunction, Graph, Pass, Recompile
+from inductor_npu.diagnostics.explanation.data import (
+    Arithmetic,
+    CacheLookups,
+    EagerFunction,
+    Graph,
+    Observed,
+    Pass,
+    Recompile,
+)
 from inductor_npu.diagnostics.explanation.explanation import Explanation
 
 # The logger is torch's own; torch tells it nothing while it has no handlers.
@@ -72,6 +80,10 @@ class Recorder(logging.Handler):
     def has_heard(self) -> bool:
         """Whether there was anything to keep."""
         return bool(self._told)
+
+    def arithmetic(self) -> Arithmetic:
+        """Who does the arithmetic of the graphs that were kept."""
+        return Observed(_graphs(list(self._told))).arithmetic
 
     def explanation(self, times: CompileTimes) -> Explanation:
         """What was kept, with `times`, those of the same compiles."""

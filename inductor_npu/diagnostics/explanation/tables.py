@@ -16,7 +16,7 @@ from rich.text import Text
 
 from inductor_npu.codegen.annotations.provenance import Line
 from inductor_npu.diagnostics.explanation.data import Graph, Kernel, Observed
-from inductor_npu.support.units import bytes_text, plural
+from inductor_npu.support.units import bytes_text, operations_text, plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,7 +30,7 @@ _REST = re.compile(r"torch_dynamo_resume_in_(?P<function>.*)_at_\d+$")
 
 
 def shown(observed: Observed) -> RenderableType:
-    """One line with the counts, then the tables."""
+    """One line with the counts, one that says who does the arithmetic, then the tables."""
     if not observed.happened:
         return Text("Nothing was compiled or loaded: the call ran what an earlier call had compiled, or eager Python.")
     tables: list[RenderableType | None] = [
@@ -44,7 +44,8 @@ def shown(observed: Observed) -> RenderableType:
         observed.times if observed.times.graphs else None,
     ]
     apart = [Padding(table, (1, 0, 0, 0), expand=False) for table in tables if table is not None]
-    return Group(Text(headline(observed), style="bold"), *apart)
+    lines = [headline(observed), observed.arithmetic.text()]
+    return Group(*(Text(line, style="bold") for line in lines if line), *apart)
 
 
 def headline(observed: Observed) -> str:
@@ -66,6 +67,10 @@ def headline(observed: Observed) -> str:
 
 def _size(number: int | None) -> str:
     return "unknown" if number is None else bytes_text(number)
+
+
+def _operations(count: int) -> str:
+    return operations_text(count) if count else ""
 
 
 def _table(
@@ -197,7 +202,7 @@ def _kernel(graph: Graph, kernel: Kernel) -> tuple[str | RenderableType, ...]:
     moved = (_ON_CPU, _ON_CPU) if kernel.on_cpu else (_size(kernel.bytes_read), _size(kernel.bytes_written))
     return (
         graph.compile_id,
-        _indented(kernel.name, [computes, kernel.product]),
+        _indented(kernel.name, [computes, _operations(kernel.operations), kernel.product]),
         _places(kernel.lines),
         str(kernel.launches),
         *moved,
@@ -209,7 +214,12 @@ def _library_calls(observed: Observed) -> Table | None:
         "Library calls",
         ("Graph", "Operator, and why it is no kernel", "Source", ">Calls"),
         (
-            (graph.compile_id, _indented(call.operator, [call.reason]), _lines(call.lines), str(call.calls))
+            (
+                graph.compile_id,
+                _indented(call.operator, [_operations(call.operations), call.reason]),
+                _lines(call.lines),
+                str(call.calls),
+            )
             for graph in observed.graphs
             for call in graph.library_calls
         ),
@@ -229,7 +239,7 @@ def _left_to_eager(observed: Observed) -> Table | None:
     operators = [
         (
             graph.compile_id,
-            _indented(", ".join(left.operators), [left.reason]),
+            _indented(", ".join(left.operators), [_operations(left.operations), left.reason]),
             _lines(left.lines),
             str(left.calls),
         )

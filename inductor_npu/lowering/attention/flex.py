@@ -27,8 +27,8 @@ from inductor_npu.lowering.attention.operands import (
     base_of,
     dense_layout,
     readable,
-    reason_against,
     wanted_results,
+    why_no_kernel,
 )
 from inductor_npu.lowering.attention.sdpa import delta_of, gradients
 from inductor_npu.lowering.operands import is_on_npu
@@ -100,7 +100,7 @@ def _backward(
     value: ir.TensorBox,
     out: ir.TensorBox,
     logsumexp: ir.TensorBox,
-    grad_out: ir.TensorBox,
+    grad_out: ir.TensorBox | None,
     grad_logsumexp: ir.TensorBox | None,
     fw_graph: Any,
     joint_graph: Any,
@@ -121,6 +121,9 @@ def _backward(
     by_row = _lists(block_mask[2:6], block_mask, tensors)
     by_column = _lists(block_mask[6:10], block_mask, tensors)
     attention, reads = _attention(tensors, scale, score, mask, gradient, by_row)
+    if grad_out is None:  # where nothing but the logarithms is used
+        size, device = out.get_size(), out.get_device()
+        grad_out = lowering.full(size, 0, dtype=out.get_dtype(), device=device)
     delta = delta_of(out, grad_out)
     if grad_logsumexp is not None:
         natural = lowering.lowerings[torch.ops.aten.mul.Tensor](grad_logsumexp, 1 / math.log(2))
@@ -134,7 +137,7 @@ def _backward(
 
 
 def _tensors(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> list[ir.IRNode]:
-    if reason := reason_against(query, key, value):
+    if (reason := why_no_kernel(query, key, value)) is not None:
         raise NotImplementedError(f"flex_attention on npu has no kernel for {reason}")
     return [readable(each) for each in (query, key, value)]
 

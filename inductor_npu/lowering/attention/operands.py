@@ -10,80 +10,27 @@ import sympy
 import torch
 from torch._inductor import ir
 from torch._inductor.ops_handler import DefaultHandler
-from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from inductor_npu import config, providers
+from inductor_npu.codegen.attention import choice
 from inductor_npu.codegen.attention.problem import AXES
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.lowering.operands import in_memory
-from inductor_npu.tiling.attention import MOST_ROWS
-from inductor_npu.tiling.cube import FLOATS
-
-_LONGEST_HEAD = 256
-_SHORT = 64  # lengths up to which a launch costs more than what is computed
 
 
-def reason_against(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> str:
-    """Returns why no kernel of ours takes these tensors; empty if one does."""
-    return _reason_against(*((node.get_size(), node.get_dtype()) for node in (query, key, value)))
+def why_no_kernel(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> str | None:
+    """Returns why no kernel of ours takes these tensors; None if one does."""
+    return choice.why_no_kernel(*((node.get_size(), node.get_dtype()) for node in (query, key, value)))
 
 
-def is_slower(query: ir.TensorBox, key: ir.TensorBox) -> bool:
-    """Whether the library is known to be faster where it is there for the same, as for all but FlexAttention."""
-    return config.templates == "auto" and _is_slower(hint(query.get_size()[2]), hint(key.get_size()[2]))
-
-
-def _is_slower(rows: int, columns: int) -> bool:
-    padded = _padded(rows) * _padded(columns)
-    is_long = max(rows, columns) > _SHORT
-    return is_long and padded > providers.current_provider().most_padding * rows * columns
-
-
-def _padded(length: int) -> int:
-    """`length` up to the end of the longest blocks that a tile may have along it."""
-    block = min(MOST_ROWS, next_power_of_2(length))
-    return -(-length // block) * block
-
-
-def is_for_kernels(node: torch.fx.Node) -> bool:
-    """Whether kernels of ours compute the attention that the call `node` of a graph is."""
-    if not str(node.target).startswith("aten._scaled_dot_product_fused_attention_overrideable"):
-        return False
-    first = 1 if "backward" in str(node.target) else 0  # the gradient of the result is first
-    operands = [each.meta["val"] for each in node.args[first : first + 3]]
-    sizes = [[s if isinstance(s, int) else s.node.expr for s in operand.shape] for operand in operands]
-    tensors = [(size, operand.dtype) for size, operand in zip(sizes, operands, strict=True)]
-    if _reason_against(*tensors):
-        return False
-    lengths = [operand.shape[2] for operand in operands[:2]]
-    hints = [length if isinstance(length, int) else length.node.hint for length in lengths]
-    return config.templates != "auto" or None in hints or not _is_slower(*hints)
-
-
-_SizesAndDtype = tuple[Sequence[Any], torch.dtype]
-
-
-def _reason_against(query: _SizesAndDtype, key: _SizesAndDtype, value: _SizesAndDtype) -> str:
-    chip = providers.current_target()
-    if config.templates == "none":
-        return "config.templates is none"
-    if not chip.cube_cores:
-        return f"{chip.name} has no matrix unit"
-    if any(len(sizes) != 4 for sizes, _ in (query, key, value)):
-        return "tensors that have not four axes"
-    dtypes = {dtype for _, dtype in (query, key, value)}
-    if len(dtypes) > 1 or FLOATS.get(query[1]) not in chip.float_types:
-        return f"the dtypes {', '.join(sorted(map(str, dtypes)))}"
-    for length in (query[0][3], value[0][3]):
-        if not isinstance(length, (int, sympy.Integer)) or not 0 < length <= _LONGEST_HEAD:
-            return f"heads of dimension {length}"
-    if any(size == 0 for sizes, _ in (query, key) for size in sizes):
-        return "an empty tensor"
-    return ""
+def why_slower(query: ir.TensorBox, key: ir.TensorBox) -> str | None:
+    """Returns why the library is known to be faster where it is there for the same, as for all but FlexAttention; None
+    if it is not known to be.
+    """
+    return choice.why_slower(hint(query.get_size()[2]), hint(key.get_size()[2]))
 
 
 def readable(node: ir.TensorBox) -> ir.IRNode:

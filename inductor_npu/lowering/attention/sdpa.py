@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import sympy
 import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
@@ -23,10 +24,10 @@ from inductor_npu.lowering.attention.operands import (
     Reads,
     base_of,
     dense_layout,
-    is_slower,
     readable,
-    reason_against,
     wanted_results,
+    why_no_kernel,
+    why_slower,
 )
 from inductor_npu.lowering.operands import is_on_npu
 from inductor_npu.tiling.attention import Pass
@@ -80,21 +81,21 @@ def _takes(
     *,
     scale: float | None = None,
 ) -> bool:
-    is_plain = dropout_p == 0 and not return_debug_mask
-    return is_on_npu(query) and is_plain and not reason_against(query, key, value) and not is_slower(query, key)
+    return is_on_npu(query) and dropout_p == 0 and not return_debug_mask and _is_for_kernels(query, key, value)
 
 
 def _takes_backward(
     grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, mask: Any, *others: Any, **options: Any
 ) -> bool:
-    dropout_p = others[6]
-    return (
-        is_on_npu(query)
-        and dropout_p == 0
-        and not (attn_bias is not None and mask[3])
-        and not reason_against(query, key, value)
-        and not is_slower(query, key)
-    )
+    dropout_p, is_causal = others[6:8]
+    # Tiles behind the diagonal are not visited; PyTorch's function has no mask beside `is_causal`.
+    leaves_gradients_out = is_causal and attn_bias is not None and mask[3]
+    is_plain = dropout_p == 0 and not leaves_gradients_out
+    return is_on_npu(query) and is_plain and _is_for_kernels(query, key, value)
+
+
+def _is_for_kernels(query: Any, key: Any, value: Any) -> bool:
+    return why_no_kernel(query, key, value) is None and why_slower(query, key) is None
 
 
 def _forward(
@@ -113,7 +114,7 @@ def _forward(
     """
     out = V.graph.current_node.meta["val"][0]
     tensors = [readable(each) for each in (query, key, value)]
-    attention, reads = _attention(tensors, attn_bias, is_causal, scale)
+    attention, reads = attention_of(tensors, attn_bias, is_causal, scale)
     rows = list(query.get_size()[:3])
     device = query.get_device()
     wanted = wanted_results(9)
@@ -145,11 +146,38 @@ def _backward(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    """The gradients of query, key and value, in their dtypes."""
+    """The gradients of query, key, value and, where it needs one, of what is added to scores, in their dtypes."""
     tensors = [readable(each) for each in (query, key, value)]
-    attention, reads = _attention(tensors, attn_bias, is_causal, scale)
+    attention, reads = attention_of(tensors, attn_bias, is_causal, scale)
     delta = delta_of(out, grad_out)
-    return (*gradients(attention, tensors, reads, grad_out, logsumexp, delta), None)
+    d_score = None
+    if attn_bias is not None and grad_input_mask[3]:
+        d_score = _gradient_of_scores(attention, attn_bias)
+    results = gradients(attention, tensors, reads, grad_out, logsumexp, delta, d_score=d_score)
+    return (*results, None if d_score is None else _summed(d_score, attn_bias))
+
+
+def _gradient_of_scores(attention: Attention, bias: ir.TensorBox) -> ir.IRNode:
+    """Memory [B, H, M, N] for the gradient of all scores, each key's queries one after the other, as the kernel has
+    them: in float32 where it is summed.
+    """
+    sizes = list(attention.sizes())
+    known = V.graph.sizevars.statically_known_list_equals
+    dtype = bias.get_dtype() if known(bias.get_size(), sizes) else torch.float32
+    _, heads, rows, columns = sizes
+    strides = [heads * rows * columns, rows * columns, sympy.S.One, rows]
+    return written_to(sizes, strides, dtype, bias.get_device())
+
+
+def _summed(d_score: ir.IRNode, bias: ir.TensorBox) -> ir.TensorBox:
+    """The gradient of scores [B, H, M, N], summed along the axes along which `bias` is broadcast, in its dtype."""
+    result = ir.TensorBox.create(d_score)
+    size = [sympy.S.One] * (4 - len(bias.get_size())) + list(bias.get_size())
+    known = V.graph.sizevars.statically_known_equals
+    axes = [axis for axis in range(4) if known(size[axis], 1) and not known(d_score.get_size()[axis], 1)]
+    if axes:
+        result = lowering.lowerings[_aten.sum.dim_IntList](result, axes, True)
+    return lowering.to_dtype(lowering.view(result, list(bias.get_size())), bias.get_dtype())
 
 
 def gradients(
@@ -161,10 +189,11 @@ def gradients(
     delta: ir.TensorBox,
     lists: tuple[BlockLists, BlockLists | None] | None = None,
     nodes: Sequence[ir.IRNode] = (),
+    d_score: ir.IRNode | None = None,
 ) -> tuple[ir.TensorBox, ir.TensorBox, ir.TensorBox]:
     """The gradients of queries, keys and values, which `tensors` are, as two kernels. The layouts are those that the
     operator which is being lowered promises. `lists`: blocks of keys for each block of queries, and blocks of queries
-    for each block of keys, which lie in `nodes`.
+    for each block of keys, which lie in `nodes`. `d_score`: memory [B, H, M, N] that gets the gradient of scores.
     """
     d_query, d_key, d_value = (dense_layout(each) for each in V.graph.current_node.meta["val"][:3])
     others = [readable(each) for each in (grad_out, logarithms, delta)]
@@ -173,7 +202,7 @@ def gradients(
     of_keys = attention if lists is None else replace(attention, blocks=lists[1])
     values = written_to(d_value.size, d_value.stride, d_value.dtype, d_value.device)
     keys = AttentionBuffer(d_key, Pass.KEYS_AND_VALUES, of_keys, inputs, operands, [values], reads.sizes())
-    queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, [], reads.sizes())
+    queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, [d_score], reads.sizes())
     return _box(queries), _box(keys), ir.TensorBox.create(values)
 
 
@@ -195,10 +224,12 @@ def _box(buffer: AttentionBuffer) -> ir.TensorBox:
     return ir.TensorBox(ir.StorageBox(buffer))
 
 
-def _attention(
+def attention_of(
     tensors: list[ir.IRNode], bias: ir.TensorBox | None, is_causal: bool, scale: float | None
 ) -> tuple[Attention, Reads]:
-    """The attention of these tensors, which are in memory, and what its mask reads."""
+    """Returns the attention of these tensors, which are in memory, and what its mask reads. `bias`: what is added to
+    scores; `scale`: the factor of products, None for the usual one.
+    """
     query, key, value = map(Tensor.of, tensors)
     attention = Attention(
         query=query,

@@ -18,6 +18,7 @@ from inductor_npu.ascend.collect.collection import Activity, Collection
 from inductor_npu.ascend.collect.collector import collecting
 from inductor_npu.ascend.collect.source import kernel_source
 from inductor_npu.ascend.kernel import TensorArgument
+from inductor_npu.diagnostics.explanation.data import Arithmetic
 
 pytestmark = pytest.mark.compiled
 
@@ -65,6 +66,14 @@ def test_a_users_kernel_with_its_grid_arguments_and_place(tmp_path: Path):
     assert place.startswith("tests/ascend/collect/test_collector.py:") and text.startswith("def scale(source, target")
     assert collection.omissions == [] and collection.activity.used_npu
     assert kernel.load(tmp_path) == collection.kernels
+
+
+def test_who_does_the_arithmetic_of_compiled_graphs(tmp_path: Path):
+    x = torch.ones(16, 32, device="npu")
+    collection = collect(lambda: torch.compile(lambda x: (x @ x.T, x.double() @ x.double().T))(x), tmp_path)
+    product = 2 * 16 * 32 * 16
+    assert collection.arithmetic == Arithmetic(product, product, 0, (("mm", 1),))
+    assert Collection.load(tmp_path / "nowhere").arithmetic is None
 
 
 def test_the_bytes_before_and_after_the_first_launch(tmp_path: Path):

@@ -14,7 +14,16 @@ from inductor_npu.ascend.kernel import CollectedKernel, KernelSource, Launch, Or
 from inductor_npu.ascend.lint import LintFinding
 from inductor_npu.ascend.report import Refusal, advice
 from inductor_npu.ascend.report.build import make_row
-from inductor_npu.support.units import bytes_text, count_text, plural, ratio_text, share_text
+from inductor_npu.diagnostics.explanation.data import Arithmetic
+from inductor_npu.support.units import (
+    bytes_text,
+    count_text,
+    operations_text,
+    plural,
+    ratio_text,
+    share_of,
+    share_text,
+)
 from inductor_npu.target import get_target
 from tests.ascend.lint.product_cases import PRODUCT_PAIRS
 from tests.ascend.report.examples import ALL, COMPILED, CRASHED, ELEMENT, REFUSED, SCALAR, UNREAD, VECTOR, report, row
@@ -67,6 +76,8 @@ def test_numbers_have_units():
         "-", "0 B", "999 B", "1.50 KiB", "96.0 KiB", "5.00 MiB",
     ]  # fmt: skip
     assert [count_text(n) for n in (None, 7, 1234, 5_600_000)] == ["-", "7", "1.23 k", "5.60 M"]
+    assert (share_of(3, 3), share_of(1, 10**9), share_of(2, 3)) == ("100%", "0.1%", "66.7%")
+    assert [operations_text(n) for n in (7, 5_600_000, 2 * 10**16)] == ["7 FLOP", "5.60 MFLOP", "20.0 PFLOP"]
     assert share_text(0.5) == "50%" and ratio_text(3, 2) == "1.50x" and ratio_text(None, 2) == "-"
     assert (plural(1, "launch"), plural(2, "launch"), plural(0, "kernel")) == ("1 launch", "2 launches", "0 kernels")
 
@@ -142,6 +153,16 @@ def test_there_is_something_to_write_instead_of_each_finding_that_costs():
     assert UNREAD.refusal is None
 
 
+def test_says_who_does_the_arithmetic():
+    one = report(VECTOR, arithmetic=Arithmetic(98_200, 1_800, 0, (("convolution", 3),)))
+    words = "98.2% of 100 kFLOP in kernels, 1.8% in the library: convolution (3)"
+    assert f"arithmetic, a call of each graph: {words}" in one.table(320)
+    assert words in one.to_html()
+    assert json.loads(one.to_json())["summary"]["arithmetic"]["in_library"] == 1_800
+    for nothing in (report(VECTOR), report(VECTOR, arithmetic=Arithmetic())):
+        assert "a call of each graph" not in nothing.table(320) + nothing.to_html()
+
+
 # What the lint adds
 
 WRONG_ON_ASCEND = row(
@@ -190,8 +211,10 @@ def test_a_kernel_with_a_cube_cores_part_shows_both_sides():
     for part in ("mixed", "rows are not shared", "L1 384 KiB", "L0C 128 KiB", "ws 256 KiB", "1.00 k in all"):
         assert part in shown, shown
     assert "50% cube, 20% vector" in " ".join(shown.split())
+    assert "bound by" in shown
     assert "even number of rows" in shown
     (kernel,) = json.loads(report(MIXED).to_json())["kernels"]
+    assert kernel["busy"] == {"cube": 0.5, "vector": 0.2}
     assert kernel["cube"]["workspace_bytes"] == 262144 and kernel["cube"]["rows_shared"] is False
     assert (kernel["cycles"]["mte1"], kernel["cycles"]["fix"], kernel["cycles"]["launch"]) == (300, 400, 1000)
     assert "workspace 256 KiB a core, 4 tiles" in report(MIXED).to_html()

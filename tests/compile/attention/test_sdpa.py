@@ -121,6 +121,48 @@ def test_masks_are_made_for_each_tile() -> None:
     assert len(found) == 1, "both layers have one kernel, and no other writes the mask"
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((1, 4, 65, 130), torch.float32),
+        ((2, 4, 65, 130), torch.float16),
+        ((65, 130), torch.bfloat16),
+        ((2, 1, 1, 130), torch.float32),
+    ],
+)
+def test_gradients_of_a_mask(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """A learned bias, broadcast or not; the key at place 3 is left out, and so are all of the first query's."""
+    tensors = heads(2, 4, 65, 130, 32, dtype, shared=2)
+    bias = torch.linspace(-3, 3, torch.Size(shape).numel()).sin().reshape(shape).to(dtype)
+    bias[..., 3] = -torch.inf
+    if shape[-2] > 1:
+        bias[..., 0, :] = -torch.inf
+    check(attention(enable_gqa=True), [*tensors, bias])
+
+
+def test_gradients_of_a_mask_by_the_library() -> None:
+    bias = torch.linspace(-3, 3, 65).sin()[:, None].expand(65, 130).contiguous()
+    with config.patch(templates="none"):
+        check(attention(enable_gqa=True), [*heads(2, 4, 65, 130, 32, shared=2), bias])
+
+
+def test_gradients_of_a_mask_take_no_kernel_more() -> None:
+    """The kernel of queries' gradients stores those of scores; a mask that is not broadcast needs no sum."""
+    inputs = on_npu([*heads(1, 2, 64, 64, 32), torch.zeros(1, 2, 64, 64)])
+    _, modules = run_and_get_code(lambda: with_gradients(torch.compile(attention()), inputs))
+    attentions = [module.count("# attention, ") for module in modules]
+    assert attentions == [1, 2]
+    assert sum("d_score, (column" in line for line in modules[1].splitlines()) == 1
+
+
+def test_gradients_of_a_mask_in_one_compile_for_all_lengths() -> None:
+    compiled = torch.compile(attention(), dynamic=True, fullgraph=True)
+    for length in (33, 70):
+        inputs = [*heads(2, 2, length, length, 16), torch.linspace(-1, 1, length).repeat(2, length, 1)]
+        actual = with_gradients(compiled, on_npu(inputs))
+        assert_close(actual, with_gradients(attention(), [each.double() for each in inputs]), torch.float32)
+
+
 @pytest.mark.parametrize("case", ["templates", "float64", "dropout"])
 def test_what_is_the_librarys(case: str) -> None:
     tensors = heads(1, 2, 20, 20, 16, torch.float64 if case == "float64" else torch.float32)
@@ -143,6 +185,8 @@ def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npu_scheduling, "compile_in_process", lambda name, source: RuntimeError("refused"))
     with config.patch(strict=False), pytest.warns(NpuWarning, match="scaled dot product"):
         check(attention(is_causal=True), heads(1, 4, 33, 40, 16))
+    with config.patch(strict=False), pytest.warns(NpuWarning, match="scaled dot product"):
+        check(attention(), [*heads(2, 4, 33, 40, 16), torch.linspace(-1, 1, 33 * 40).reshape(33, 40)])
 
 
 def test_memory_grows_with_the_length() -> None:

@@ -14,7 +14,8 @@ import triton
 import triton.language as tl
 
 import inductor_npu
-from inductor_npu.diagnostics.explanation.data import Graph, Kernel, Pass
+from inductor_npu import config
+from inductor_npu.diagnostics.explanation.data import Arithmetic, Graph, Kernel, Pass
 from inductor_npu.diagnostics.explanation.explanation import Explanation
 from tests.cache.conftest import forget
 from tests.processes import run_forked
@@ -180,6 +181,68 @@ def test_a_matrix_product_of_doubles_is_a_librarys_and_not_left_to_eager() -> No
     assert call.reason == "the cube cores do not multiply torch.float64"
     assert [line.line for line in call.lines] == [line_with("relu", product)]
     assert explained.left_to_eager == ()
+
+
+def test_who_does_the_arithmetic() -> None:
+    """As torch.utils.flop_counter counts it: the bias and the activation are none; a library's is its own share."""
+
+    def mixed(x, weight, bias, image, filters):
+        hidden = torch.nn.functional.gelu(torch.nn.functional.linear(x, weight, bias)).softmax(-1)
+        return hidden, torch.nn.functional.conv2d(image, filters).double() @ image.double()[:, :1, :6, :6]
+
+    inputs = on_npu(128, 64), on_npu(96, 64), on_npu(96), on_npu(2, 3, 8, 8), on_npu(1, 3, 3, 3)
+    explained = inductor_npu.explain(mixed, *inputs)
+    linear, convolution, doubles = 2 * 128 * 64 * 96, 2 * 2 * 6 * 6 * 27, 2 * 2 * 6 * 6 * 6
+    assert explained.arithmetic == Arithmetic(linear, convolution + doubles, 0, (("convolution", 1), ("bmm", 1)))
+    assert [kernel.operations for kernel in explained.kernels if kernel.operations] == [linear]
+    assert explained.arithmetic.text() == "99.7% of 1.58 MFLOP in kernels, 0.3% in the library: convolution, bmm"
+    assert explained.arithmetic.text() in str(explained)
+    assert explained.to_json()["arithmetic"]["in_kernels"] == linear
+    assert explained.graphs and "FLOP" not in str(inductor_npu.explain(torch.sin, on_npu(5)))
+
+
+def test_the_arithmetic_of_attention_counts_each_product_of_the_graph_once() -> None:
+    def attend(query, key, value):
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+
+    def inputs():
+        return [on_npu(2, heads, 64, 32).requires_grad_() for heads in (4, 2, 2)]
+
+    product = 2 * 2 * 4 * 64 * 64 * 32
+    for templates in ("all", "none"):
+        torch.compiler.reset()
+        with config.patch(templates=templates):
+            forward, backward = inductor_npu.explain(attend, *inputs(), backward=True).graphs
+        both = [[each.operations for each in graph.kernels if each.operations] for graph in (forward, backward)]
+        assert both == ([[2 * product], [4 * product, product]] if templates == "all" else [[], []])
+        called = [sum(call.operations for call in graph.library_calls) for graph in (forward, backward)]
+        assert called == ([0, 0] if templates == "all" else [2 * product, 5 * product])
+
+
+def test_attention_that_the_library_computes_says_why() -> None:
+    """On the embedded NPU it is faster where blocks are mostly padding."""
+    (call,) = inductor_npu.explain(
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x), on_npu(1, 2, 65, 16)
+    ).library_calls
+    assert call.reason == "blocks would pad the scores of 65 queries and 65 keys to 3.9 times"
+
+
+def test_attention_in_parts_says_so() -> None:
+    """Dropout: random numbers for each score would take 29 times as long as the kernel of attention without them."""
+    inputs = [on_npu(1, 2, 64, 16).requires_grad_() for _ in range(3)]
+    explained = inductor_npu.explain(
+        lambda *inputs: torch.nn.functional.scaled_dot_product_attention(*inputs, dropout_p=0.1), *inputs, backward=True
+    )
+    products = [kernel.product for kernel in explained.kernels if kernel.operations]
+    assert len(products) == 6 and all("a part of scaled_dot_product_attention" in product for product in products)
+    assert explained.arithmetic.in_library == 0
+
+
+def test_arithmetic_in_words() -> None:
+    assert Arithmetic().text() == ""
+    assert Arithmetic(12_300_000_000).text() == "100% of 12.3 GFLOP in kernels"
+    mostly = Arithmetic(10**15, 1, 10**12, (("convolution", 3), ("mm", 1)))
+    assert mostly.text() == ("99.9% of 1.00 PFLOP in kernels, 0.1% in the library, 0.1% in eager: convolution (3), mm")
 
 
 def test_an_operator_on_complex_numbers_is_left_to_eager_because_of_its_dtype() -> None:

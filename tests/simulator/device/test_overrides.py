@@ -111,6 +111,19 @@ def test_attention(dtype: torch.dtype, options: dict[str, Any]) -> None:
     torch.testing.assert_close(attention("npu", dtype, **options), attention("cpu", dtype, **options))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(2, 3, 7, 7), (1, 3, 7, 7), (3, 7, 7), (7, 7), (2, 1, 1, 7)])
+def test_the_gradient_of_a_mask(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    gradients = []
+    for device in ("npu", "cpu"):
+        mask = torch.linspace(-1, 1, 294)[: torch.Size(shape).numel()].reshape(shape)
+        mask = (mask if mask.shape[-2] == 1 else mask.index_fill(-2, torch.tensor(3), -torch.inf)).to(device, dtype)
+        mask.requires_grad_()
+        gradients.append([*attention(device, dtype, attn_mask=mask, scale=0.5), mask.grad.cpu()])
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(*gradients, rtol=tolerance, atol=tolerance)
+
+
 def test_attention_is_fused_unless_told_otherwise() -> None:
     q = torch.randn(1, 2, 4, 8, device="npu")
     assert torch._fused_sdp_choice(q, q, q) == SDPBackend.OVERRIDEABLE.value

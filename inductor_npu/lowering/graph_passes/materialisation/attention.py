@@ -16,7 +16,7 @@ from torch._inductor.ir import get_stride_order
 from torch._prims_common import make_contiguous_strides_for
 from torch.fx import Node
 
-from inductor_npu.lowering.attention.operands import is_for_kernels
+from inductor_npu.codegen.attention import choice
 from inductor_npu.lowering.graph_passes.materialisation.kinds import Kind, kind_of
 from inductor_npu.lowering.graph_passes.nodes import before_writes, called, in_place_of, is_on_npu
 
@@ -44,7 +44,7 @@ def store_for_calls(graph: torch.fx.Graph) -> int:
 def _is_attention(node: Node) -> bool:
     """Whether `node` calls the library's attention. Kernels of ours make their masks themselves, tile by tile."""
     is_attention = isinstance(node.target, torch._ops.OpOverload) and "scaled_dot_product" in node.target.name()
-    return is_attention and not is_for_kernels(node)
+    return is_attention and not (choice.is_attention(node) and choice.why_library(node) is None)
 
 
 def _copied_contiguously(value: Node) -> Node | None:

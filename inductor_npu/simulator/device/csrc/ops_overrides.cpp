@@ -1,12 +1,15 @@
 // Operators for which PyTorch asks a device other than the CPU to bring its own kernel, built from the CPU's.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <torch/library.h>
+
+#include <cmath>
 
 #include "fallback.h"
 #include "generator.h"
@@ -62,8 +65,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
 // --- Attention -------------------------------------------------------------------------------------------------------
 
 // Whether the CPU's flash kernel takes these inputs, after `for_all_heads`. Looks at sizes only: the tensors may be fake.
-bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                 const std::optional<at::Tensor>& mask, double dropout_p, bool enable_gqa) {
+bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout_p,
+                 bool enable_gqa) {
   const at::ScalarType dtype = query.scalar_type();
   const bool dtype_fits = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
   if (!dtype_fits || key.scalar_type() != dtype || value.scalar_type() != dtype || dropout_p != 0.0) {
@@ -82,18 +85,15 @@ bool flash_takes(const at::Tensor& query, const at::Tensor& key, const at::Tenso
                          query_size[3] == key_size[3] && query_size[3] == value_size[3] && query_size[2] != 0 &&
                          key_size[2] != 0 && query_size[0] != 0 && query_size[1] != 0 && query_size[3] != 0;
   const bool strides_fit = query.sym_stride(3) == 1 && key.sym_stride(3) == 1 && value.sym_stride(3) == 1;
-  if (!sizes_fit || !strides_fit) {
-    return false;
-  }
-  return !mask.has_value() || !mask->defined() || !mask->requires_grad();
+  return sizes_fit && strides_fit;
 }
 
 int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
+                         const std::optional<at::Tensor>& /*mask*/, double dropout_p, bool is_causal,
                          std::optional<double> scale, bool enable_gqa) {
   const at::Context& context = at::globalContext();
   const bool allowed = context.userEnabledOverrideableSDP() && context.userEnabledFlashSDP();
-  const bool flash = allowed && flash_takes(query, key, value, mask, dropout_p, enable_gqa);
+  const bool flash = allowed && flash_takes(query, key, value, dropout_p, enable_gqa);
   TORCH_CHECK(flash || context.userEnabledMathSDP(),
               "No available kernel for scaled_dot_product_attention on device npu: the fused one does not take these "
               "inputs (or is switched off) and the math one is switched off");
@@ -117,6 +117,18 @@ at::Tensor of_shared_heads(const at::Tensor& gradient, const at::Tensor& like) {
   return gradient.size(1) == like.size(1) ? gradient : gradient.unflatten(1, {like.size(1), -1}).sum(2);
 }
 
+// A mask of the CPU's flash kernel, which takes two axes or four.
+std::optional<at::Tensor> mask_of_four_axes(const std::optional<at::Tensor>& mask) {
+  if (!mask.has_value() || !mask->defined()) {
+    return std::nullopt;
+  }
+  at::Tensor whole = *mask;
+  while (whole.dim() < 4) {
+    whole = whole.unsqueeze(0);
+  }
+  return whole;
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
 attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
           const std::optional<at::Tensor>& bias, double dropout_p, bool is_causal, bool return_debug_mask,
@@ -131,7 +143,7 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
       bias.has_value() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
   auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
       query_cpu, for_all_heads(call.cpu(key), query), for_all_heads(call.cpu(value), query), dropout_p, is_causal,
-      bias_cpu, scale);
+      mask_of_four_axes(bias_cpu), scale);
   at::Tensor seed = at::zeros({}, at::kLong), offset = at::zeros({}, at::kLong);
   return {call.npu(with_layout_of(output, query_cpu)),
           call.npu(logsumexp.contiguous()),
@@ -144,31 +156,52 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
           at::Tensor()};
 }
 
+// The gradient of what is added to scores, which the CPU's flash kernel does not give; all tensors are the CPU's. `log`:
+// the logarithms of the sums of exponentials, minus infinity for a query without a score.
+at::Tensor bias_gradient(const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key,
+                         const at::Tensor& value, const at::Tensor& bias, const at::Tensor& out, const at::Tensor& log,
+                         double scale) {
+  const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kFloat); };
+  const at::Tensor of_row = wide(log).unsqueeze(-1);
+  const at::Tensor scores = at::matmul(wide(query), wide(key).transpose(2, 3)) * scale + wide(bias);
+  const at::Tensor weights = at::exp(scores - of_row).masked_fill(at::isneginf(of_row), 0);
+  const at::Tensor of_weights = at::matmul(wide(grad_out), wide(value).transpose(2, 3));
+  const at::Tensor delta = (wide(grad_out) * wide(out)).sum(-1, /*keepdim=*/true);
+  return (weights * (of_weights - delta)).sum_to_size(bias.sizes()).to(bias.scalar_type());
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& bias, std::array<bool, 4> mask, const at::Tensor& out, const at::Tensor& logsumexp,
     const at::Tensor& cum_seq_q, const at::Tensor& cum_seq_k, c10::SymInt max_q, c10::SymInt max_k, double dropout_p,
     bool is_causal, const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale) {
-  TORCH_CHECK(!(mask[3] && bias.defined() && bias.requires_grad()),
-              "the fused attention of device npu gives no gradient of its mask");
+  TORCH_CHECK(!(mask[3] && bias.defined() && is_causal),
+              "the fused attention of device npu gives no gradient of a mask beside is_causal");
   HostCall call(query);
   const at::Tensor q = call.cpu(query), k = call.cpu(key), v = call.cpu(value);
   const std::optional<at::Tensor> bias_cpu = bias.defined() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
+  const at::Tensor grad = call.cpu(grad_out), result = call.cpu(out), log = call.cpu(logsumexp);
+  const at::Tensor all_k = for_all_heads(k, q), all_v = for_all_heads(v, q);
   auto [grad_q, grad_k, grad_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      call.cpu(grad_out), q, for_all_heads(k, q), for_all_heads(v, q), call.cpu(out), call.cpu(logsumexp), dropout_p,
-      is_causal, bias_cpu, scale);
+      grad, q, all_k, all_v, result, log, dropout_p, is_causal, mask_of_four_axes(bias_cpu), scale);
+  at::Tensor grad_bias;
+  if (mask[3] && bias_cpu.has_value()) {
+    const double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))));
+    grad_bias = call.npu(bias_gradient(grad, q, all_k, all_v, *bias_cpu, result, log, factor));
+  }
   return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(of_shared_heads(grad_k, k), k)),
-          call.npu(with_layout_of(of_shared_heads(grad_v, v), v)), at::Tensor()};
+          call.npu(with_layout_of(of_shared_heads(grad_v, v), v)), grad_bias};
 }
 
 // What attention_backward gives, to those who trace: PyTorch before 2.13 does not say.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward_meta(
     const at::Tensor& /*grad_out*/, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-    const at::Tensor& /*bias*/, std::array<bool, 4> /*mask*/, const at::Tensor& /*out*/,
+    const at::Tensor& bias, std::array<bool, 4> mask, const at::Tensor& /*out*/,
     const at::Tensor& /*logsumexp*/, const at::Tensor& /*cum_seq_q*/, const at::Tensor& /*cum_seq_k*/,
     c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double /*dropout_p*/, bool /*is_causal*/,
     const at::Tensor& /*seed*/, const at::Tensor& /*offset*/, std::optional<double> /*scale*/) {
-  return {at::empty_like(query), at::empty_like(key), at::empty_like(value), at::Tensor()};
+  const at::Tensor grad_bias = mask[3] && bias.defined() ? at::empty_like(bias) : at::Tensor();
+  return {at::empty_like(query), at::empty_like(key), at::empty_like(value), grad_bias};
 }
 
 // --- Dropout ---------------------------------------------------------------------------------------------------------
