@@ -133,6 +133,20 @@ def _integers() -> Iterator[Program]:
         yield case(f"int8 scaled {rows} x {inner} x {columns}", lambda a, b, r, c: torch._int_mm(a, b) * r * c, *scaled)
 
 
+def _long_sums() -> Iterator[Program]:
+    for name in _HALVES:
+        make = _floats_of(name)
+        yield case(f"long sum {name}", torch.mm, make(16, 65536), make(65536, 16))
+        yield case(
+            f"long sum bias {name}",
+            lambda c, x, y: F.relu(torch.addmm(c, x.t(), y)),
+            make(64),
+            make(50_000, 48),
+            make(50_000, 64),
+        )
+    yield case("long sum int8", lambda a, b: torch._int_mm(a, b.t()) * 0.5, _bytes(33, 40_000), _bytes(48, 40_000))
+
+
 def _dynamic() -> Iterator[Program]:
     for name in _HALVES:
         make = _floats_of(name)
@@ -149,5 +163,15 @@ def _dynamic() -> Iterator[Program]:
 
 
 PROGRAMS = family(
-    "product", [*_sizes(), *_layouts(), *_batches(), *_after(), *_parts_of_networks(), *_integers(), *_dynamic()]
+    "product",
+    [
+        *_sizes(),
+        *_layouts(),
+        *_batches(),
+        *_after(),
+        *_parts_of_networks(),
+        *_integers(),
+        *_long_sums(),
+        *_dynamic(),
+    ],
 )

@@ -9,6 +9,7 @@ library, keeps Inductor's own lowering, which calls the operator.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -21,8 +22,11 @@ from torch._inductor.virtualized import V, ops
 
 from inductor_npu import providers
 from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.lowering.operands import in_memory, is_on_npu
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.plan import FILLED
+from inductor_npu.tiling.splits import parts_of_sum
 
 _aten = torch.ops.aten
 
@@ -115,7 +119,11 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
         shape = [*left.get_size()[:-1], sizes[2]]
         return lowering.full(shape, 0, dtype=result, device=left.get_device())
     if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
-        return _reduction(left, right, _products(_loader(left), _loader(right)), "dot", result)
+        of = _products(_loader(left), _loader(right))
+        parts = _parts(left, right, result)
+        if parts > 1:
+            return _sum_of_parts(left, right, of, parts, result)
+        return _reduction(left, right, of, "dot", result)
     return _sum(left, right, result) if left.get_dtype().is_floating_point else None
 
 
@@ -127,6 +135,56 @@ def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:
         return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
 
     return of
+
+
+def _parts(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> int:
+    """Into how many parts the sum of a product is split, in dtype `result`; 1 where its length is dynamic."""
+    *batch, rows, inner = left.get_size()
+    if not isinstance(inner, sympy.Integer):
+        return 1
+    work = cube.ProductSummary(
+        rows=max(1, hint(rows)),
+        columns=max(1, hint(right.get_size()[-1])),
+        inner=int(inner),
+        batch=max(1, hint(math.prod(batch))),
+        item_size=left.get_dtype().itemsize,
+        result_bytes=result.itemsize,
+    )
+    return parts_of_sum(work, providers.current_target(), FILLED)
+
+
+def _sum_of_parts(
+    left: ir.TensorBox, right: ir.TensorBox, of: Callable[..., Any], parts: int, result: torch.dtype
+) -> ir.TensorBox:
+    """The product as a batch of `parts` products, each of a part of the sum, that are added up on the vector cores."""
+    *outer, inner = left.get_size()
+    ranges, length = [*outer, right.get_size()[-1]], inner // parts
+    summed_in = torch.int32 if result == torch.int32 else torch.float32
+    each = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=summed_in,
+        src_dtype=left.get_dtype(),
+        inner_fn=lambda index, reduced: of(index[1:], [index[0] * length + reduced[0]]),
+        ranges=[parts, *ranges],
+        reduction_ranges=[length],
+        reduction_type="dot",
+    )
+    each.realize()
+    # One part after the other, without gaps: the sum goes over one long axis.
+    strides = ir.FlexibleLayout.contiguous_strides(each.get_size())
+    ir.as_storage_and_layout(each, freeze=True, exact_strides=strides)
+    load = each.make_loader()
+    made = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=result,
+        src_dtype=summed_in,
+        inner_fn=lambda index, reduced: load([*reduced, *index]),
+        ranges=ranges,
+        reduction_ranges=[parts],
+        reduction_type="sum",
+    )
+    made.realize()
+    return made
 
 
 def _sum(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> ir.TensorBox:

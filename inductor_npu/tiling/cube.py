@@ -22,7 +22,7 @@ _ACCUMULATOR_BYTES = 4
 _LONGEST_SIDE = 512
 
 # Estimates that differ by less count as equal: the bandwidth of L2 is an assumption.
-_ABOUT = 1.15
+ABOUT = 1.15
 
 
 # Operands of products, by what a chip's `float_types` call them.
@@ -211,7 +211,7 @@ def candidates(work: ProductSummary, chip: NpuTarget, share: float) -> list[Prod
     if not costs:
         raise NoTileError(f"what follows the product takes {work.vector_bytes} bytes for each of its elements")
     found = sorted(costs, key=lambda tile: (costs[tile].cycles, -tile.inner, -tile.columns))
-    about = (tile for tile in found if costs[tile].cycles <= _ABOUT * costs[found[0]].cycles)
+    about = (tile for tile in found if costs[tile].cycles <= ABOUT * costs[found[0]].cycles)
     best = min(about, key=lambda tile: costs[tile].bytes_moved)
     return [best, *(tile for tile in found if tile != best)]
 
