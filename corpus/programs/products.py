@@ -147,6 +147,18 @@ def _long_sums() -> Iterator[Program]:
     yield case("long sum int8", lambda a, b: torch._int_mm(a, b.t()) * 0.5, _bytes(33, 40_000), _bytes(48, 40_000))
 
 
+def _of_float32(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return lambda *operands: operator(*operands, out_dtype=torch.float32)
+
+
+def _result_dtypes() -> Iterator[Program]:
+    """Without a partner in eager: PyTorch has them for CUDA and XPU only."""
+    for name in ("float16", "bfloat16"):
+        make = _floats_of(name)
+        yield case(f"out_dtype {name}", _of_float32(torch.mm), make(33, 100), make(100, 48))
+        yield case(f"out_dtype bias {name}", _of_float32(torch.addmm), floats(48), make(33, 100), make(100, 48))
+
+
 def _dynamic() -> Iterator[Program]:
     for name in _HALVES:
         make = _floats_of(name)
@@ -172,6 +184,7 @@ PROGRAMS = family(
         *_parts_of_networks(),
         *_integers(),
         *_long_sums(),
+        *_result_dtypes(),
         *_dynamic(),
     ],
 )

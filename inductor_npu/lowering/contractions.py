@@ -45,6 +45,20 @@ def register() -> None:
     ):
         original = lowering.lowerings[operator.default]
         lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(_or_else(original, lower))
+    for operator, lower in ((_aten.mm, _mm), (_aten.bmm, _mm), (_aten.addmm, _addmm)):
+        if "dtype" in operator.overloads():
+            original = _or_else(lowering.lowerings[operator.dtype], functools.partial(_refuse, operator.dtype))
+            lowering.register_lowering(operator.dtype, type_promotion_kind=None)(_or_else(original, lower))
+
+
+def _refuse(operator: torch._ops.OpOverload, *args: Any, **options: Any) -> None:
+    """Raises NotImplementedError for a product with a dtype for its result that is no kernel of ours: PyTorch has the
+    operator for CUDA and XPU only.
+    """
+    *_, left, right, dtype = args
+    dtypes = left.get_dtype(), right.get_dtype()
+    reason = cube.why_library(dtypes, providers.current_target()) or f"{dtypes[0]} has no products of {dtype}"
+    raise NotImplementedError(f"{operator} on npu: {reason}, and no library computes it. Cast the operands instead.")
 
 
 def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,8 +77,15 @@ def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callabl
 # -- operators --------------------------------------------------------------------------------------------------------
 
 
-def _mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
-    return _product(left, right)
+def _mm(
+    left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, *, layout: Any = None
+) -> ir.TensorBox | None:
+    return _product(left, right, out_dtype) if _is_result(out_dtype, left) else None
+
+
+def _is_result(dtype: torch.dtype | None, operand: ir.TensorBox) -> bool:
+    """Whether a product of matrices like `operand` may have this dtype, as PyTorch rules for CUDA."""
+    return dtype in (None, operand.get_dtype(), torch.float32)
 
 
 def _int_mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
@@ -75,14 +96,15 @@ def _addmm(
     added: ir.TensorBox,
     left: ir.TensorBox,
     right: ir.TensorBox,
+    out_dtype: torch.dtype | None = None,
     *,
     beta: float = 1,
     alpha: float = 1,
     layout: Any = None,
 ) -> ir.TensorBox | None:
     # The sum is rounded once, as in eager, also where it is a kernel of its own.
-    product = _product(left, right, torch.float32)
-    return None if product is None else _scaled_sum(added, product, left.get_dtype(), beta, alpha)
+    product = _product(left, right, torch.float32) if _is_result(out_dtype, left) else None
+    return None if product is None else _scaled_sum(added, product, out_dtype or left.get_dtype(), beta, alpha)
 
 
 def _scaled_sum(
