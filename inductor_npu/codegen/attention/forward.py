@@ -7,7 +7,8 @@ that, and the sum of weighted values: whatever the lengths, no tensor of scores 
 from __future__ import annotations
 
 from inductor_npu.codegen.attention.kernel import AttentionKernel
-from inductor_npu.codegen.attention.problem import LEAST, Tensor
+from inductor_npu.codegen.attention.problem import LEAST
+from inductor_npu.codegen.templates.tensor import Tensor
 
 
 class ForwardKernel(AttentionKernel):

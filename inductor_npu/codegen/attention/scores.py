@@ -24,10 +24,7 @@ class Scores(ScoreIndices):
     attention: Attention
     body: IndentedBuffer
     create_cse_var: Callable[..., CSEVariable]
-
-    def line(self, text: str) -> None:
-        """Writes a statement."""
-        self.body.writeline(text)
+    line: Callable[[str], None]
 
     def needs_mask(self, axis: str) -> bool:
         """Whether the last block of an axis may be longer than what is left."""

@@ -21,7 +21,8 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 
 from inductor_npu import config
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.codegen.attention.problem import BATCH, COLUMN, HEAD, ROW, Attention, BlockLists, Tensor
+from inductor_npu.codegen.attention.problem import BATCH, COLUMN, HEAD, ROW, Attention, BlockLists
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
     base_of,

@@ -18,7 +18,8 @@ from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, Modification, Tensor
+from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, Modification
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
     base_of,
