@@ -159,6 +159,24 @@ def _result_dtypes() -> Iterator[Program]:
         yield case(f"out_dtype bias {name}", _of_float32(torch.addmm), floats(48), make(33, 100), make(100, 48))
 
 
+def _ends(*ends: int) -> Input:
+    return lambda: torch.tensor(ends, dtype=torch.int32)
+
+
+def _grouped(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return F.grouped_mm(left, right, offs=ends)
+
+
+def _groups() -> Iterator[Program]:
+    make, ends = _floats_of("bfloat16"), _ends(0, 90, 90, 400, 650, 700)
+    rows = (make(700, 200), make(6, 200, 304), ends)
+    yield case("groups", _grouped, *rows)
+    yield case("groups backward", _grouped, *rows, backward=True)
+    yield case("groups turned", lambda x, w, ends: _grouped(x, w.mT, ends), make(700, 200), make(6, 304, 200), ends)
+    yield case("groups of columns", lambda w, x, ends: _grouped(w, x.t(), ends), make(6, 64, 200), make(700, 200), ends)
+    yield case("groups dynamic", _grouped, *rows, dynamic=True)
+
+
 def _dynamic() -> Iterator[Program]:
     for name in _HALVES:
         make = _floats_of(name)
@@ -185,6 +203,7 @@ PROGRAMS = family(
         *_integers(),
         *_long_sums(),
         *_result_dtypes(),
+        *_groups(),
         *_dynamic(),
     ],
 )

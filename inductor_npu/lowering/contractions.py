@@ -80,7 +80,7 @@ def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callabl
 def _mm(
     left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, *, layout: Any = None
 ) -> ir.TensorBox | None:
-    return _product(left, right, out_dtype) if _is_result(out_dtype, left) else None
+    return product(left, right, out_dtype) if _is_result(out_dtype, left) else None
 
 
 def _is_result(dtype: torch.dtype | None, operand: ir.TensorBox) -> bool:
@@ -89,7 +89,7 @@ def _is_result(dtype: torch.dtype | None, operand: ir.TensorBox) -> bool:
 
 
 def _int_mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
-    return _product(left, right, torch.int32)
+    return product(left, right, torch.int32)
 
 
 def _addmm(
@@ -103,8 +103,8 @@ def _addmm(
     layout: Any = None,
 ) -> ir.TensorBox | None:
     # The sum is rounded once, as in eager, also where it is a kernel of its own.
-    product = _product(left, right, torch.float32) if _is_result(out_dtype, left) else None
-    return None if product is None else _scaled_sum(added, product, out_dtype or left.get_dtype(), beta, alpha)
+    summed = product(left, right, torch.float32) if _is_result(out_dtype, left) else None
+    return None if summed is None else _scaled_sum(added, summed, out_dtype or left.get_dtype(), beta, alpha)
 
 
 def _scaled_sum(
@@ -128,9 +128,9 @@ def _scaled_sum(
 # -- a product --------------------------------------------------------------------------------------------------------
 
 
-def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None = None) -> ir.TensorBox | None:
-    """`left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands; None
-    where the library computes it.
+def product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None = None) -> ir.TensorBox | None:
+    """Returns `left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands;
+    None where the library computes it.
     """
     dtypes = (left.get_dtype(), right.get_dtype())
     if cube.why_library(dtypes, providers.current_target()) is not None:

@@ -143,7 +143,14 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
-    from inductor_npu.lowering import argmax_positions, complex_copies, contractions, moved_constants, search_boundaries
+    from inductor_npu.lowering import (
+        argmax_positions,
+        complex_copies,
+        contractions,
+        grouped_products,
+        moved_constants,
+        search_boundaries,
+    )
     from inductor_npu.lowering.attention import flex, sdpa
     from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
@@ -157,6 +164,7 @@ def _register_codegen() -> None:
     moved_constants.register()
     argmax_positions.register()
     contractions.register()
+    grouped_products.register()
     sdpa.register()
     flex.register()
     stored.register()

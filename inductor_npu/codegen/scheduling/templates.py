@@ -10,13 +10,14 @@ from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.attention.buffer import AttentionBuffer
-from inductor_npu.codegen.scheduling import attention
+from inductor_npu.codegen.grouped.buffer import GroupedBuffer
+from inductor_npu.codegen.scheduling import attention, grouped
 from inductor_npu.codegen.templates.kernel import TemplateKernel
 
 
 def is_ours(buffer: ir.Buffer) -> bool:
     """Whether the template `buffer` stands for a kernel of ours."""
-    return isinstance(buffer, AttentionBuffer)
+    return isinstance(buffer, AttentionBuffer | GroupedBuffer)
 
 
 def define(
@@ -27,13 +28,19 @@ def define(
 
     Raises NoTileError if no tile fits.
     """
-    kernel = attention.kernel_of(node.node, share)
+    kernel = _kernel_of(node.node, share)
     note_filled(kernel.filled)
     kernel.nodes = [node]
     with V.set_kernel_handler(kernel):
         source = kernel.codegen_kernel()
     kernel.kernel_name = scheduling.define_kernel(source, [node], kernel)
     return kernel
+
+
+def _kernel_of(buffer: AttentionBuffer | GroupedBuffer, share: float) -> TemplateKernel:
+    if isinstance(buffer, AttentionBuffer):
+        return attention.kernel_of(buffer, share)
+    return grouped.kernel_of(buffer, share)
 
 
 def launch(scheduling: TritonScheduling, node: BaseSchedulerNode, kernel: TemplateKernel) -> None:

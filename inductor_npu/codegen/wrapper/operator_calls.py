@@ -17,10 +17,11 @@ from torch.utils import _pytree as pytree
 from inductor_npu import providers
 from inductor_npu.codegen.annotations.launch_comments import write_in_eager, write_library
 from inductor_npu.codegen.emit import header
+from inductor_npu.codegen.grouped.problem import why_library as why_library_multiplies_groups
 from inductor_npu.tiling import cube
 
 _aten = torch.ops.aten
-# What lowering/contractions.py makes kernels of.
+# What lowering/contractions.py and grouped_products.py make kernels of.
 _PRODUCTS = (
     _aten.mm.default,
     _aten.bmm.default,
@@ -28,6 +29,8 @@ _PRODUCTS = (
     _aten.baddbmm.default,
     _aten._int_mm.default,
 )
+
+_GROUPED = _aten._grouped_mm.default
 
 # How the names of operators begin whose backward passes and variants Inductor leaves to libraries, beside those that
 # it calls as extern_kernels.
@@ -62,8 +65,13 @@ def comments(node: Any) -> list[str]:
 def _why_library(node: Any) -> str | None:
     """Returns why the matrix product `node` is no kernel of ours; None for any other operator."""
     origin = node.get_origin_node()
-    if origin is None or origin.target not in _PRODUCTS:
+    if origin is None or origin.target not in (*_PRODUCTS, _GROUPED):
         return None
+    if origin.target is _GROUPED:
+        left, right, *others = origin.args
+        named = {**dict(zip(("offs", "bias", "out_dtype"), others)), **origin.kwargs}
+        dtypes = (operand.meta["val"].dtype for operand in (left, right))
+        return why_library_multiplies_groups(dtypes, named.get("out_dtype"), named.get("bias") is not None)
     dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])
     return cube.why_library(dtypes, providers.current_target())
 

@@ -25,14 +25,12 @@ from inductor_npu.codegen.attention.problem import BATCH, COLUMN, HEAD, ROW, Att
 from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
-    base_of,
-    dense_layout,
     readable,
     reason_against,
     wanted_results,
 )
 from inductor_npu.lowering.attention.sdpa import delta_of, gradients
-from inductor_npu.lowering.operands import is_on_npu
+from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu
 from inductor_npu.tiling.attention import Pass
 
 _FORWARD = torch.ops.higher_order.flex_attention

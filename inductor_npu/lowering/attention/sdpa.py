@@ -22,14 +22,12 @@ from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, 
 from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
-    base_of,
-    dense_layout,
     is_slower,
     readable,
     reason_against,
     wanted_results,
 )
-from inductor_npu.lowering.operands import is_on_npu
+from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu, unless_taken
 from inductor_npu.tiling.attention import Pass
 
 _aten = torch.ops.aten
@@ -47,7 +45,7 @@ def register() -> None:
         constraint = lowering._maybe_layout_constraints.get(overload)
         lowering.register_lowering(overload, type_promotion_kind=None)(_chosen(original, lower, is_taken))
         if constraint is not None:
-            lowering.add_layout_constraint(overload, _unless_taken(constraint, is_taken))
+            lowering.add_layout_constraint(overload, unless_taken(constraint, is_taken))
 
 
 def _chosen(
@@ -58,16 +56,6 @@ def _chosen(
         return (lower if is_taken(*args, **options) else original)(*args, **options)
 
     return chosen
-
-
-def _unless_taken(constraint: Callable[..., Any], is_taken: Callable[..., bool]) -> Callable[..., Any]:
-    """`constraint`, which stores each operand as the library wants it, where the library is called."""
-
-    @functools.wraps(constraint)
-    def constrained(node: torch.fx.Node, *args: Any, **options: Any) -> Any:
-        return (args, options) if is_taken(*args, **options) else constraint(node, *args, **options)
-
-    return constrained
 
 
 def _takes(
