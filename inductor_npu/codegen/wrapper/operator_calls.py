@@ -7,6 +7,7 @@ eager because no kernel can be generated for it, and its comment states the reas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,6 +32,12 @@ _PRODUCTS = (
 )
 
 _GROUPED = _aten._grouped_mm.default
+# What no kernel of ours computes: Ascend's Triton refuses arguments of eight-bit floats for every chip that is known.
+_SCALED = tuple(
+    getattr(_aten, name).default
+    for name in ("_scaled_mm", "_scaled_mm_v2", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
+    if hasattr(_aten, name)
+)
 
 # How the names of operators begin whose backward passes and variants Inductor leaves to libraries, beside those that
 # it calls as extern_kernels.
@@ -65,15 +72,19 @@ def comments(node: Any) -> list[str]:
 def _why_library(node: Any) -> str | None:
     """Returns why the matrix product `node` is no kernel of ours; None for any other operator."""
     origin = node.get_origin_node()
-    if origin is None or origin.target not in (*_PRODUCTS, _GROUPED):
+    if origin is None or origin.target not in (*_PRODUCTS, *_SCALED, _GROUPED):
         return None
-    if origin.target is _GROUPED:
-        left, right, *others = origin.args
-        named = {**dict(zip(("offs", "bias", "out_dtype"), others)), **origin.kwargs}
-        dtypes = (operand.meta["val"].dtype for operand in (left, right))
-        return why_library_multiplies_groups(dtypes, named.get("out_dtype"), named.get("bias") is not None)
-    dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])
-    return cube.why_library(dtypes, providers.current_target())
+    if origin.target in _PRODUCTS:
+        return cube.why_library(_dtypes_of(origin.args[-2:]), providers.current_target())
+    operands, others = origin.args[:2], origin.args[2:]
+    if origin.target in _SCALED:
+        return f"kernels for {providers.current_target().name} load no {_dtypes_of(operands)[0]}"
+    named = {**dict(zip(("offs", "bias", "out_dtype"), others)), **origin.kwargs}
+    return why_library_multiplies_groups(_dtypes_of(operands), named.get("out_dtype"), named.get("bias") is not None)
+
+
+def _dtypes_of(operands: Sequence[Any]) -> list[torch.dtype]:
+    return [operand.meta["val"].dtype for operand in operands]
 
 
 def why_in_eager(node: Any) -> str | None:
