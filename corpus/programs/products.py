@@ -177,6 +177,15 @@ def _groups() -> Iterator[Program]:
     yield case("groups dynamic", _grouped, *rows, dynamic=True)
 
 
+def _weights_of_few_rows() -> Iterator[Program]:
+    for name in ("float16", "bfloat16"):
+        x, w, scale = _floats_of(name)(8, 520), _bytes(520, 328), _floats_of(name)(328)
+        yield case(f"int8 weights {name}", lambda x, w: x @ w.to(x.dtype), x, w)
+        yield case(f"int8 weights scaled {name}", lambda x, w, s: (x @ w.to(x.dtype)) * s, x, w, scale)
+        turned = _bytes(328, 520)
+        yield case(f"int8 weights turned {name}", lambda x, w, s: F.linear(x, w.to(x.dtype)) * s, x, turned, scale)
+
+
 def _dynamic() -> Iterator[Program]:
     for name in _HALVES:
         make = _floats_of(name)
@@ -204,6 +213,7 @@ PROGRAMS = family(
         *_long_sums(),
         *_result_dtypes(),
         *_groups(),
+        *_weights_of_few_rows(),
         *_dynamic(),
     ],
 )

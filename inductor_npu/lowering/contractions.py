@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import sympy
 import torch
 from torch._inductor import ir, lowering
-from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu import providers
@@ -25,10 +26,14 @@ from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.lowering.operands import in_memory, is_on_npu
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.conversions import is_converted_inside
 from inductor_npu.tiling.plan import FILLED
 from inductor_npu.tiling.splits import parts_of_sum
 
 _aten = torch.ops.aten
+
+# What the product of a few rows converts itself: every one is a float16, and a bfloat16.
+_CONVERTED = torch.int8
 
 # Loads the element at an index, in each dimension of a tensor.
 _Loader = Callable[[Sequence[sympy.Expr]], Any]
@@ -141,8 +146,12 @@ def product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None 
         shape = [*left.get_size()[:-1], sizes[2]]
         return lowering.full(shape, 0, dtype=result, device=left.get_device())
     if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
-        of = _products(_loader(left), _loader(right))
-        parts = _parts(left, right, result)
+        work = _summary(left, right, result)
+        load_converted = _loader_of_converted(left, right, work)
+        if load_converted is not None:
+            work = replace(work, converted=_CONVERTED.itemsize)
+        of = _products(_loader(left), load_converted or _loader(right))
+        parts = _parts(left, work)
         if parts > 1:
             return _sum_of_parts(left, right, of, parts, result)
         return _reduction(left, right, of, "dot", result)
@@ -159,19 +168,23 @@ def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:
     return of
 
 
-def _parts(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> int:
-    """Into how many parts the sum of a product is split, in dtype `result`; 1 where its length is dynamic."""
+def _summary(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> cube.ProductSummary:
+    """The product in dtype `result` as the planner sees it."""
     *batch, rows, inner = left.get_size()
-    if not isinstance(inner, sympy.Integer):
-        return 1
-    work = cube.ProductSummary(
+    return cube.ProductSummary(
         rows=max(1, hint(rows)),
         columns=max(1, hint(right.get_size()[-1])),
-        inner=int(inner),
+        inner=max(1, hint(inner)),
         batch=max(1, hint(math.prod(batch))),
         item_size=left.get_dtype().itemsize,
         result_bytes=result.itemsize,
     )
+
+
+def _parts(left: ir.TensorBox, work: cube.ProductSummary) -> int:
+    """Into how many parts the sum of a product is split; 1 where its length is dynamic."""
+    if not isinstance(left.get_size()[-1], sympy.Integer):
+        return 1
     return parts_of_sum(work, providers.current_target(), FILLED)
 
 
@@ -255,10 +268,39 @@ def _loader(operand: ir.TensorBox) -> _Loader:
     return _from_memory(in_memory(operand, lambda placed: _is_readable(_from_memory(placed), placed.get_size())))
 
 
-def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
-    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps."""
+def _loader_of_converted(left: ir.TensorBox, right: ir.TensorBox, work: cube.ProductSummary) -> _Loader | None:
+    """Loads elements of int8 that `right` converts to the dtype of `left`, where the product's kernel converts them:
+    the weights of a few rows. None elsewhere.
+    """
+    chip = providers.current_target()
+    is_short = V.graph.sizevars.statically_known_leq(left.get_size()[-2], chip.fractal_rows)
+    if not is_short or not is_converted_inside(replace(work, converted=_CONVERTED.itemsize), chip, FILLED):
+        return None
+    loader = right.make_loader()
+    taken = _Address(converts_to=left.get_dtype())
+    if not _is_readable(loader, right.get_size(), taken) or not taken.is_converted:
+        return None
+
+    def load(index: Sequence[sympy.Expr]) -> Any:
+        with V.set_ops_handler(_WithoutConversion(V.get_ops_handler())):
+            return loader(index)
+
+    return load
+
+
+class _WithoutConversion(WrapperHandler):
+    """Leaves out conversions of what is loaded."""
+
+    def to_dtype(self, value: Any, *_: Any, **_options: Any) -> Any:
+        return value
+
+
+def _is_readable(loader: _Loader, size: Sequence[sympy.Expr], taken: _Address | None = None) -> bool:
+    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps, or
+    what `taken` takes down beside.
+    """
     indices = [sympy.Symbol(f"i{place}", integer=True, nonnegative=True) for place in range(len(size))]
-    taken = _Address()
+    taken = taken or _Address()
     with V.set_ops_handler(taken), patch.object(ir.FlexibleLayout, "allow_indexing", True):
         try:
             loader(indices)
@@ -280,15 +322,24 @@ class _ComputesError(Exception):
 
 
 class _Address(DefaultHandler):
-    """Takes down at which index a function loads an element."""
+    """Takes down at which index a function loads an element; it may convert one of int8 to `converts_to`."""
 
-    def __init__(self) -> None:
+    def __init__(self, converts_to: torch.dtype | None = None) -> None:
+        self.converts_to, self.is_converted = converts_to, False
+        self.dtypes: list[torch.dtype] = []
         self.loads: list[sympy.Expr] = []
 
     def load(self, name: str, index: sympy.Expr) -> None:
         if self.loads:
             raise _ComputesError
+        self.dtypes.append(V.graph.get_dtype(name))
         self.loads.append(sympy.sympify(index))
+
+    def to_dtype(self, value: None, dtype: torch.dtype, *_: Any, **_options: Any) -> None:
+        is_first = not self.is_converted and self.dtypes == [_CONVERTED]
+        if not is_first or dtype != self.converts_to:
+            raise _ComputesError
+        self.is_converted = True
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _ComputesError

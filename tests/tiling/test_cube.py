@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inductor_npu.target import NpuTarget
 from inductor_npu.target.ascend import ASCEND_CHIPS
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.conversions import is_converted_inside
 from inductor_npu.tiling.cube import (
     NoTileError,
     ProductSummary,
@@ -135,3 +136,19 @@ def test_a_split_sum_has_equal_parts_and_takes_no_more_cycles(rows: int, columns
     each = replace(work, inner=inner // parts, batch=parts, result_bytes=4 if parts > 1 else work.result_bytes)
     cycles = cost(each, plan_product(each, CHIP, 0.8), CHIP).cycles + (CHIP.launch_cycles if parts > 1 else 0)
     assert inner % parts == 0 and cycles <= cost(work, plan_product(work, CHIP, 0.8), CHIP).cycles
+
+
+@pytest.mark.parametrize(("rows", "is_inside"), [(2, True), (16, True), (17, False), (256, False)])
+def test_weights_of_one_square_of_rows_are_converted_inside(rows: int, is_inside: bool) -> None:
+    assert is_converted_inside(product(rows, 4096, 4096, converted=1), CHIP, 0.8) is is_inside
+
+
+@given(sizes, sizes, st.sampled_from((2, 4)), st.sampled_from((0, 10)))
+def test_what_is_converted_fits_and_has_whole_bursts(
+    columns: int, inner: int, item_size: int, vector_bytes: int
+) -> None:
+    work = product(16, columns, inner, item_size, vector_bytes=vector_bytes, converted=1)
+    for tile in candidates(work, CHIP, 0.8):
+        assert tile.inner >= CHIP.burst_bytes and tile.columns >= CHIP.burst_bytes
+        assert cube.vector_bytes(work, tile, CHIP) <= 0.8 * CHIP.unified_buffer
+        assert 2 * cube.l1_bytes(work, tile, CHIP) <= CHIP.l1
