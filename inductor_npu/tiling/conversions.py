@@ -21,11 +21,17 @@ def is_converted_inside(work: ProductSummary, chip: NpuTarget, share: float) -> 
     """
     if work.rows > chip.fractal_rows:
         return False
-    apart = replace(work, converted=0)
+    return _cycles(work, chip, share) < cycles_apart(work, chip, share)
+
+
+def cycles_apart(work: ProductSummary, chip: NpuTarget, share: float) -> float:
+    """Returns the estimated cycles of the conversion in a kernel of its own, of its launch, and of the product `work`
+    of its result, whose tile fills up to `share` (0 to 1) of the Unified Buffer.
+    """
     elements = work.inner * work.columns * work.batch * work.accumulators
     moved = elements * (work.converted + work.item_size)
     conversion = moved / (chip.vector_cores * chip.device_bytes_per_cycle) + chip.launch_cycles
-    return _cycles(work, chip, share) < conversion + _cycles(apart, chip, share)
+    return conversion + _cycles(replace(work, converted=0), chip, share)
 
 
 def _cycles(work: ProductSummary, chip: NpuTarget, share: float) -> float:

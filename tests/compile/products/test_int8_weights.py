@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+import inductor_npu
+from inductor_npu import config
+from inductor_npu.errors import NpuWarning
 from tests.compile.helpers import check, code_of, kernel_count, to_npu
 from tests.compile.products.test_values import HALVES, calls_of_the_library
 
@@ -100,3 +104,20 @@ def test_dynamic_sizes() -> None:
 
 def test_gradients_of_the_rows() -> None:
     check(linear, small(4, 96, dtype=torch.float32).requires_grad_(), weights(72, 96), backward=True)
+
+
+def test_explain_counts_the_conversion_that_is_saved() -> None:
+    explained = inductor_npu.explain(
+        lambda x, w: product(x, w), *map(to_npu, (small(4, 96, dtype=HALVES[0]), weights(96, 72)))
+    )
+    (kernel,) = explained.kernels
+    inside, apart = map(int, re.findall(r"\d+", kernel.product)[:2])
+    assert inside + 5000 < apart  # a launch, and what it moves
+
+
+def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inductor_npu.codegen.scheduling import npu_scheduling
+
+    monkeypatch.setattr(npu_scheduling, "compile_in_process", lambda name, source: RuntimeError("refused"))
+    with config.patch(strict=False), pytest.warns(NpuWarning, match="mm"):
+        check(product, small(4, 96, dtype=torch.float16), weights(96, 72))
