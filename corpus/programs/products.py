@@ -133,6 +133,59 @@ def _integers() -> Iterator[Program]:
         yield case(f"int8 scaled {rows} x {inner} x {columns}", lambda a, b, r, c: torch._int_mm(a, b) * r * c, *scaled)
 
 
+def _long_sums() -> Iterator[Program]:
+    for name in _HALVES:
+        make = _floats_of(name)
+        yield case(f"long sum {name}", torch.mm, make(16, 65536), make(65536, 16))
+        yield case(
+            f"long sum bias {name}",
+            lambda c, x, y: F.relu(torch.addmm(c, x.t(), y)),
+            make(64),
+            make(50_000, 48),
+            make(50_000, 64),
+        )
+    yield case("long sum int8", lambda a, b: torch._int_mm(a, b.t()) * 0.5, _bytes(33, 40_000), _bytes(48, 40_000))
+
+
+def _of_float32(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return lambda *operands: operator(*operands, out_dtype=torch.float32)
+
+
+def _result_dtypes() -> Iterator[Program]:
+    """Without a partner in eager: PyTorch has them for CUDA and XPU only."""
+    for name in ("float16", "bfloat16"):
+        make = _floats_of(name)
+        yield case(f"out_dtype {name}", _of_float32(torch.mm), make(33, 100), make(100, 48))
+        yield case(f"out_dtype bias {name}", _of_float32(torch.addmm), floats(48), make(33, 100), make(100, 48))
+
+
+def _ends(*ends: int) -> Input:
+    return lambda: torch.tensor(ends, dtype=torch.int32)
+
+
+def _grouped(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return F.grouped_mm(left, right, offs=ends)
+
+
+def _groups() -> Iterator[Program]:
+    make, ends = _floats_of("bfloat16"), _ends(0, 90, 90, 400, 650, 700)
+    rows = (make(700, 200), make(6, 200, 304), ends)
+    yield case("groups", _grouped, *rows)
+    yield case("groups backward", _grouped, *rows, backward=True)
+    yield case("groups turned", lambda x, w, ends: _grouped(x, w.mT, ends), make(700, 200), make(6, 304, 200), ends)
+    yield case("groups of columns", lambda w, x, ends: _grouped(w, x.t(), ends), make(6, 64, 200), make(700, 200), ends)
+    yield case("groups dynamic", _grouped, *rows, dynamic=True)
+
+
+def _weights_of_few_rows() -> Iterator[Program]:
+    for name in ("float16", "bfloat16"):
+        x, w, scale = _floats_of(name)(8, 520), _bytes(520, 328), _floats_of(name)(328)
+        yield case(f"int8 weights {name}", lambda x, w: x @ w.to(x.dtype), x, w)
+        yield case(f"int8 weights scaled {name}", lambda x, w, s: (x @ w.to(x.dtype)) * s, x, w, scale)
+        turned = _bytes(328, 520)
+        yield case(f"int8 weights turned {name}", lambda x, w, s: F.linear(x, w.to(x.dtype)) * s, x, turned, scale)
+
+
 def _dynamic() -> Iterator[Program]:
     for name in _HALVES:
         make = _floats_of(name)
@@ -149,5 +202,18 @@ def _dynamic() -> Iterator[Program]:
 
 
 PROGRAMS = family(
-    "product", [*_sizes(), *_layouts(), *_batches(), *_after(), *_parts_of_networks(), *_integers(), *_dynamic()]
+    "product",
+    [
+        *_sizes(),
+        *_layouts(),
+        *_batches(),
+        *_after(),
+        *_parts_of_networks(),
+        *_integers(),
+        *_long_sums(),
+        *_result_dtypes(),
+        *_groups(),
+        *_weights_of_few_rows(),
+        *_dynamic(),
+    ],
 )

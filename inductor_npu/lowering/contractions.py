@@ -9,22 +9,31 @@ library, keeps Inductor's own lowering, which calls the operator.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import sympy
 import torch
 from torch._inductor import ir, lowering
-from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu import providers
 from inductor_npu.codegen.index.affine import affine
+from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.lowering.operands import in_memory, is_on_npu
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.conversions import is_converted_inside
+from inductor_npu.tiling.plan import FILLED
+from inductor_npu.tiling.splits import parts_of_sum
 
 _aten = torch.ops.aten
+
+# What the product of a few rows converts itself: every one is a float16, and a bfloat16.
+_CONVERTED = torch.int8
 
 # Loads the element at an index, in each dimension of a tensor.
 _Loader = Callable[[Sequence[sympy.Expr]], Any]
@@ -41,6 +50,20 @@ def register() -> None:
     ):
         original = lowering.lowerings[operator.default]
         lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(_or_else(original, lower))
+    for operator, lower in ((_aten.mm, _mm), (_aten.bmm, _mm), (_aten.addmm, _addmm)):
+        if "dtype" in operator.overloads():
+            original = _or_else(lowering.lowerings[operator.dtype], functools.partial(_refuse, operator.dtype))
+            lowering.register_lowering(operator.dtype, type_promotion_kind=None)(_or_else(original, lower))
+
+
+def _refuse(operator: torch._ops.OpOverload, *args: Any, **options: Any) -> None:
+    """Raises NotImplementedError for a product with a dtype for its result that is no kernel of ours: PyTorch has the
+    operator for CUDA and XPU only.
+    """
+    *_, left, right, dtype = args
+    dtypes = left.get_dtype(), right.get_dtype()
+    reason = cube.why_library(dtypes, providers.current_target()) or f"{dtypes[0]} has no products of {dtype}"
+    raise NotImplementedError(f"{operator} on npu: {reason}, and no library computes it. Cast the operands instead.")
 
 
 def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,26 +82,34 @@ def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callabl
 # -- operators --------------------------------------------------------------------------------------------------------
 
 
-def _mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
-    return _product(left, right)
+def _mm(
+    left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, *, layout: Any = None
+) -> ir.TensorBox | None:
+    return product(left, right, out_dtype) if _is_result(out_dtype, left) else None
+
+
+def _is_result(dtype: torch.dtype | None, operand: ir.TensorBox) -> bool:
+    """Whether a product of matrices like `operand` may have this dtype, as PyTorch rules for CUDA."""
+    return dtype in (None, operand.get_dtype(), torch.float32)
 
 
 def _int_mm(left: ir.TensorBox, right: ir.TensorBox, *, layout: Any = None) -> ir.TensorBox | None:
-    return _product(left, right, torch.int32)
+    return product(left, right, torch.int32)
 
 
 def _addmm(
     added: ir.TensorBox,
     left: ir.TensorBox,
     right: ir.TensorBox,
+    out_dtype: torch.dtype | None = None,
     *,
     beta: float = 1,
     alpha: float = 1,
     layout: Any = None,
 ) -> ir.TensorBox | None:
     # The sum is rounded once, as in eager, also where it is a kernel of its own.
-    product = _product(left, right, torch.float32)
-    return None if product is None else _scaled_sum(added, product, left.get_dtype(), beta, alpha)
+    summed = product(left, right, torch.float32) if _is_result(out_dtype, left) else None
+    return None if summed is None else _scaled_sum(added, summed, out_dtype or left.get_dtype(), beta, alpha)
 
 
 def _scaled_sum(
@@ -102,9 +133,9 @@ def _scaled_sum(
 # -- a product --------------------------------------------------------------------------------------------------------
 
 
-def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None = None) -> ir.TensorBox | None:
-    """`left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands; None
-    where the library computes it.
+def product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None = None) -> ir.TensorBox | None:
+    """Returns `left @ right` as loops, of [*batch, M, K] and [*batch, K, N], in dtype `result` or that of the operands;
+    None where the library computes it.
     """
     dtypes = (left.get_dtype(), right.get_dtype())
     if cube.why_library(dtypes, providers.current_target()) is not None:
@@ -115,7 +146,15 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype | None
         shape = [*left.get_size()[:-1], sizes[2]]
         return lowering.full(shape, 0, dtype=result, device=left.get_device())
     if not any(V.graph.sizevars.statically_known_equals(size, 1) for size in sizes):
-        return _reduction(left, right, _products(_loader(left), _loader(right)), "dot", result)
+        work = _summary(left, right, result)
+        load_converted = _loader_of_converted(left, right, work)
+        if load_converted is not None:
+            work = replace(work, converted=_CONVERTED.itemsize)
+        of = _products(_loader(left), load_converted or _loader(right))
+        parts = _parts(left, work)
+        if parts > 1:
+            return _sum_of_parts(left, right, of, parts, result)
+        return _reduction(left, right, of, "dot", result)
     return _sum(left, right, result) if left.get_dtype().is_floating_point else None
 
 
@@ -127,6 +166,60 @@ def _products(load_left: _Loader, load_right: _Loader) -> Callable[..., Any]:
         return ops.dot(load_left([*outer, row, *reduced]), load_right([*outer, *reduced, column]))
 
     return of
+
+
+def _summary(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> cube.ProductSummary:
+    """The product in dtype `result` as the planner sees it."""
+    *batch, rows, inner = left.get_size()
+    return cube.ProductSummary(
+        rows=max(1, hint(rows)),
+        columns=max(1, hint(right.get_size()[-1])),
+        inner=max(1, hint(inner)),
+        batch=max(1, hint(math.prod(batch))),
+        item_size=left.get_dtype().itemsize,
+        result_bytes=result.itemsize,
+    )
+
+
+def _parts(left: ir.TensorBox, work: cube.ProductSummary) -> int:
+    """Into how many parts the sum of a product is split; 1 where its length is dynamic."""
+    if not isinstance(left.get_size()[-1], sympy.Integer):
+        return 1
+    return parts_of_sum(work, providers.current_target(), FILLED)
+
+
+def _sum_of_parts(
+    left: ir.TensorBox, right: ir.TensorBox, of: Callable[..., Any], parts: int, result: torch.dtype
+) -> ir.TensorBox:
+    """The product as a batch of `parts` products, each of a part of the sum, that are added up on the vector cores."""
+    *outer, inner = left.get_size()
+    ranges, length = [*outer, right.get_size()[-1]], inner // parts
+    summed_in = torch.int32 if result == torch.int32 else torch.float32
+    each = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=summed_in,
+        src_dtype=left.get_dtype(),
+        inner_fn=lambda index, reduced: of(index[1:], [index[0] * length + reduced[0]]),
+        ranges=[parts, *ranges],
+        reduction_ranges=[length],
+        reduction_type="dot",
+    )
+    each.realize()
+    # One part after the other, without gaps: the sum goes over one long axis.
+    strides = ir.FlexibleLayout.contiguous_strides(each.get_size())
+    ir.as_storage_and_layout(each, freeze=True, exact_strides=strides)
+    load = each.make_loader()
+    made = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=result,
+        src_dtype=summed_in,
+        inner_fn=lambda index, reduced: load([*reduced, *index]),
+        ranges=ranges,
+        reduction_ranges=[parts],
+        reduction_type="sum",
+    )
+    made.realize()
+    return made
 
 
 def _sum(left: ir.TensorBox, right: ir.TensorBox, result: torch.dtype) -> ir.TensorBox:
@@ -175,10 +268,39 @@ def _loader(operand: ir.TensorBox) -> _Loader:
     return _from_memory(in_memory(operand, lambda placed: _is_readable(_from_memory(placed), placed.get_size())))
 
 
-def _is_readable(loader: _Loader, size: Sequence[sympy.Expr]) -> bool:
-    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps."""
+def _loader_of_converted(left: ir.TensorBox, right: ir.TensorBox, work: cube.ProductSummary) -> _Loader | None:
+    """Loads elements of int8 that `right` converts to the dtype of `left`, where the product's kernel converts them:
+    the weights of a few rows. None elsewhere.
+    """
+    chip = providers.current_target()
+    is_short = V.graph.sizevars.statically_known_leq(left.get_size()[-2], chip.fractal_rows)
+    if not is_short or not is_converted_inside(replace(work, converted=_CONVERTED.itemsize), chip, FILLED):
+        return None
+    loader = right.make_loader()
+    taken = _Address(converts_to=left.get_dtype())
+    if not _is_readable(loader, right.get_size(), taken) or not taken.is_converted:
+        return None
+
+    def load(index: Sequence[sympy.Expr]) -> Any:
+        with V.set_ops_handler(_WithoutConversion(V.get_ops_handler())):
+            return loader(index)
+
+    return load
+
+
+class _WithoutConversion(WrapperHandler):
+    """Leaves out conversions of what is loaded."""
+
+    def to_dtype(self, value: Any, *_: Any, **_options: Any) -> Any:
+        return value
+
+
+def _is_readable(loader: _Loader, size: Sequence[sympy.Expr], taken: _Address | None = None) -> bool:
+    """Whether `loader` does nothing but load, from matrices that lie along their rows or columns, without steps, or
+    what `taken` takes down beside.
+    """
     indices = [sympy.Symbol(f"i{place}", integer=True, nonnegative=True) for place in range(len(size))]
-    taken = _Address()
+    taken = taken or _Address()
     with V.set_ops_handler(taken), patch.object(ir.FlexibleLayout, "allow_indexing", True):
         try:
             loader(indices)
@@ -200,15 +322,24 @@ class _ComputesError(Exception):
 
 
 class _Address(DefaultHandler):
-    """Takes down at which index a function loads an element."""
+    """Takes down at which index a function loads an element; it may convert one of int8 to `converts_to`."""
 
-    def __init__(self) -> None:
+    def __init__(self, converts_to: torch.dtype | None = None) -> None:
+        self.converts_to, self.is_converted = converts_to, False
+        self.dtypes: list[torch.dtype] = []
         self.loads: list[sympy.Expr] = []
 
     def load(self, name: str, index: sympy.Expr) -> None:
         if self.loads:
             raise _ComputesError
+        self.dtypes.append(V.graph.get_dtype(name))
         self.loads.append(sympy.sympify(index))
+
+    def to_dtype(self, value: None, dtype: torch.dtype, *_: Any, **_options: Any) -> None:
+        is_first = not self.is_converted and self.dtypes == [_CONVERTED]
+        if not is_first or dtype != self.converts_to:
+            raise _ComputesError
+        self.is_converted = True
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _ComputesError

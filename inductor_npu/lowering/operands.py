@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
@@ -25,3 +27,29 @@ def in_memory(node: ir.IRNode, is_good: Callable[[ir.IRNode], bool]) -> ir.IRNod
     copied = ir.ExternKernel.copy_input(stored)
     ir.as_storage_and_layout(copied, freeze=True)
     return copied
+
+
+def base_of(node: ir.IRNode) -> ir.IRNode:
+    """The buffer, or the view of one, that the stored `node` is."""
+    while isinstance(node, (ir.TensorBox, ir.StorageBox)):
+        node = node.data
+    return node
+
+
+def dense_layout(promised: torch.Tensor) -> ir.FixedLayout:
+    """The layout that the fake tensor `promised` has, or a contiguous one where its last axis is not."""
+    layout = ir.FallbackKernel.tensor_to_layout(promised)
+    if layout.size and layout.stride[-1] != 1:
+        strides = ir.FlexibleLayout.contiguous_strides(layout.size)
+        return ir.FixedLayout(layout.device, layout.dtype, layout.size, strides)
+    return layout
+
+
+def unless_taken(constraint: Callable[..., Any], is_taken: Callable[..., bool]) -> Callable[..., Any]:
+    """`constraint`, which stores each operand as the library wants it, where the library is called."""
+
+    @functools.wraps(constraint)
+    def constrained(node: torch.fx.Node, *args: Any, **options: Any) -> Any:
+        return (args, options) if is_taken(*args, **options) else constraint(node, *args, **options)
+
+    return constrained

@@ -143,7 +143,14 @@ def _register_codegen() -> None:
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
-    from inductor_npu.lowering import argmax_positions, complex_copies, contractions, moved_constants, search_boundaries
+    from inductor_npu.lowering import (
+        argmax_positions,
+        complex_copies,
+        contractions,
+        grouped_products,
+        moved_constants,
+        search_boundaries,
+    )
     from inductor_npu.lowering.attention import flex, sdpa, torch_npu
     from inductor_npu.lowering.convolutions import operators as convolutions
     from inductor_npu.lowering.graph_passes.materialisation import stored
@@ -159,6 +166,7 @@ def _register_codegen() -> None:
     argmax_positions.register()
     contractions.register()
     convolutions.register()
+    grouped_products.register()
     sdpa.register()
     flex.register()
     torch_npu.register()

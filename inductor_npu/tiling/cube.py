@@ -20,9 +20,13 @@ from inductor_npu.target import NpuTarget
 
 _ACCUMULATOR_BYTES = 4
 _LONGEST_SIDE = 512
+# Passes of a vector core over numbers of 32 bits that a conversion of int8 to a float takes at most.
+_PASSES_OF_CONVERSION = 2
+# Results of a conversion that the Unified Buffer has room for: that of int8 to bfloat16 passes through float32.
+_VALUES_OF_CONVERSION = 3
 
 # Estimates that differ by less count as equal: the bandwidth of L2 is an assumption.
-_ABOUT = 1.15
+ABOUT = 1.15
 
 
 # Operands of products, by what a chip's `float_types` call them.
@@ -56,7 +60,8 @@ class ProductSummary:
     `item_size` is that of the operands, in bytes; `result_bytes` what a kernel stores for each element of the result.
     `accumulators` is the number of products that are summed side by side. `vector_bytes` is what the vector cores hold
     on chip for each element of the result, 0 if they have nothing to do; `vector_passes` how many instructions go over
-    each, and `vector_loads` how many bytes they load for each.
+    each, and `vector_loads` how many bytes they load for each. `converted`: bytes of an element of the right operand in
+    memory, where the vector cores convert it for the cube core; else 0.
     """
 
     rows: int
@@ -70,10 +75,11 @@ class ProductSummary:
     vector_passes: int = 0
     vector_loads: int = 0
     repeats: int = 1
+    converted: int = 0
 
     @property
     def is_mixed(self) -> bool:
-        """Whether vector cores take part."""
+        """Whether vector cores compute from the result."""
         return self.vector_bytes > 0
 
     @property
@@ -103,8 +109,14 @@ def l1_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
 
 
 def vector_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
-    """Bytes of the Unified Buffer of each of the vector cores that finish a tile: they share its rows."""
-    return -(-tile.rows // chip.vector_cores_per_cube) * tile.columns * work.vector_bytes
+    """Bytes of the Unified Buffer of each of the vector cores of a cube core: they share the rows of the tile that they
+    finish, and those of a part of the right operand that they convert.
+    """
+    finished = -(-tile.rows // chip.vector_cores_per_cube) * tile.columns * work.vector_bytes
+    if not work.converted:
+        return finished
+    part = tile.inner * tile.columns * work.accumulators * _VALUES_OF_CONVERSION * work.item_size
+    return finished + part // chip.vector_cores_per_cube
 
 
 def fits(work: ProductSummary, tile: ProductTile, chip: NpuTarget, share: float) -> bool:
@@ -151,25 +163,35 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
     steps = work.repeats * -(-work.inner // tile.inner)
     rate = chip.vector_cores_per_cube * chip.device_bytes_per_cycle
     moved = tiles * (left + right)
-    mte2 = (left + right) * _from_memory(work, moved, chip) / rate + 2 * steps * chip.transfer_cycles
+    read = (left + right) * _from_memory(work, moved, chip)
+    conversion = 0.0
+    if work.converted:  # it passes through a workspace, which stays in L2
+        narrow = right / work.item_size * work.converted
+        conversion = narrow + right / chip.l2_to_memory
+        read = left + right / chip.l2_to_memory
+        moved += tiles * int(narrow + right)
+    mte2 = read / rate + 2 * steps * chip.transfer_cycles
     mte1 = left / chip.l1_to_l0a_bytes + right / chip.l1_to_l0b_bytes
     once = chip.product_cycles(rows, columns, 8 * work.inner * work.item_size)
     cube: float = work.accumulators * work.repeats * once
     if chip.parts_to_l0(tile.rows, tile.columns, tile.inner, 8 * work.item_size) < 2:
         cube += mte1  # what moves to L0 moves before it is multiplied
-    vector = transferred = 0.0
+    finish = transferred = 0.0
     if work.is_mixed:
         shared = elements / chip.vector_cores_per_cube
-        vector = work.vector_passes * (shared * _ACCUMULATOR_BYTES / chip.vector_bytes + chip.instruction_cycles)
+        finish = work.vector_passes * (shared * _ACCUMULATOR_BYTES / chip.vector_bytes + chip.instruction_cycles)
         transferred = elements * (work.accumulators * _ACCUMULATOR_BYTES + work.vector_loads + work.result_bytes)
-    fill = mte2 / steps + stored / rate + vector + transferred / rate
+    fill = (mte2 + conversion / rate) / steps + stored / rate + finish + transferred / rate
+    vector = finish + _PASSES_OF_CONVERSION * bool(work.converted) * right / work.item_size * _ACCUMULATOR_BYTES / (
+        chip.vector_cores_per_cube * chip.vector_bytes
+    )
     return ProductCost(
         mte2=waves * mte2,
         mte1=waves * mte1,
         cube=waves * cube,
         fixpipe=waves * stored / rate,
         vector=waves * vector,
-        transfers=waves * transferred / rate,
+        transfers=waves * (transferred + conversion) / rate,
         fill=fill,
         bytes_moved=moved + tiles * (stored + transferred),
     )
@@ -191,16 +213,19 @@ def _candidates(work: ProductSummary, chip: NpuTarget, share: float) -> Iterator
     allows.
     """
 
+    def sides(length: int, shortest: int) -> list[int]:
+        longest = min(_LONGEST_SIDE, max(shortest, next_power_of_2(length)))
+        return [1 << bits for bits in range(shortest.bit_length() - 1, longest.bit_length())]
+
     side = chip.fractal_rows
-
-    def sides(length: int) -> list[int]:
-        longest = min(_LONGEST_SIDE, max(side, next_power_of_2(length)))
-        return [1 << bits for bits in range(side.bit_length() - 1, longest.bit_length())]
-
-    shortest = max(side, chip.fractal_bytes // work.item_size)
-    for rows, columns in itertools.product(sides(work.rows), sides(work.columns)):
+    # A row that the vector cores convert is at least a burst, whichever way the operand lies.
+    narrow = chip.burst_bytes // work.converted if work.converted else side
+    shortest = max(narrow, chip.fractal_bytes // work.item_size)
+    for rows, columns in itertools.product(sides(work.rows, side), sides(work.columns, narrow)):
         inner = max(shortest, next_power_of_2(work.inner))
-        while inner > shortest and not fits(work, ProductTile(rows, columns, inner), chip, math.inf):
+        # What the vector cores convert is as long as a part of the sum; what they finish is not.
+        limit = share if work.converted else math.inf
+        while inner > shortest and not fits(work, ProductTile(rows, columns, inner), chip, limit):
             inner //= 2
         tile = ProductTile(rows, columns, inner)
         if fits(work, tile, chip, share):
@@ -218,7 +243,7 @@ def candidates(work: ProductSummary, chip: NpuTarget, share: float) -> list[Prod
     if not costs:
         raise NoTileError(f"what follows the product takes {work.vector_bytes} bytes for each of its elements")
     found = sorted(costs, key=lambda tile: (costs[tile].cycles, -tile.inner, -tile.columns))
-    about = (tile for tile in found if costs[tile].cycles <= _ABOUT * costs[found[0]].cycles)
+    about = (tile for tile in found if costs[tile].cycles <= ABOUT * costs[found[0]].cycles)
     best = min(about, key=lambda tile: costs[tile].bytes_moved)
     return [best, *(tile for tile in found if tile != best)]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inductor_npu.target import NpuTarget
 from inductor_npu.target.ascend import ASCEND_CHIPS
 from inductor_npu.tiling import cube
+from inductor_npu.tiling.conversions import is_converted_inside
 from inductor_npu.tiling.cube import (
     NoTileError,
     ProductSummary,
@@ -21,6 +22,7 @@ from inductor_npu.tiling.cube import (
     plan_product,
     why_library,
 )
+from inductor_npu.tiling.splits import parts_of_sum
 
 (CHIP,) = (chip for chip in ASCEND_CHIPS if chip.name == "Ascend910B3")
 
@@ -111,3 +113,42 @@ def test_what_the_library_computes_has_a_reason(dtypes: tuple[torch.dtype, ...],
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int8], ids=str)
 def test_what_the_cube_multiplies_has_none(dtype: torch.dtype) -> None:
     assert why_library((dtype, dtype), CHIP) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ((16, 16, 65536), 16),
+        ((64, 64, 50_000), 20),
+        ((64, 64, 65537), 1),  # a prime
+        ((16, 16, 1024), 1),  # shorter than a launch
+        ((2048, 2048, 8192), 1),  # has tiles for all cores
+    ],
+)
+def test_long_sums_of_few_tiles_are_split(sizes: tuple[int, int, int], parts: int) -> None:
+    assert parts_of_sum(product(*sizes), CHIP, 0.8) == parts
+
+
+@given(sizes, sizes, st.integers(1, 100_000))
+def test_a_split_sum_has_equal_parts_and_takes_no_more_cycles(rows: int, columns: int, inner: int) -> None:
+    work = product(rows, columns, inner)
+    parts = parts_of_sum(work, CHIP, 0.8)
+    each = replace(work, inner=inner // parts, batch=parts, result_bytes=4 if parts > 1 else work.result_bytes)
+    cycles = cost(each, plan_product(each, CHIP, 0.8), CHIP).cycles + (CHIP.launch_cycles if parts > 1 else 0)
+    assert inner % parts == 0 and cycles <= cost(work, plan_product(work, CHIP, 0.8), CHIP).cycles
+
+
+@pytest.mark.parametrize(("rows", "is_inside"), [(2, True), (16, True), (17, False), (256, False)])
+def test_weights_of_one_square_of_rows_are_converted_inside(rows: int, is_inside: bool) -> None:
+    assert is_converted_inside(product(rows, 4096, 4096, converted=1), CHIP, 0.8) is is_inside
+
+
+@given(sizes, sizes, st.sampled_from((2, 4)), st.sampled_from((0, 10)))
+def test_what_is_converted_fits_and_has_whole_bursts(
+    columns: int, inner: int, item_size: int, vector_bytes: int
+) -> None:
+    work = product(16, columns, inner, item_size, vector_bytes=vector_bytes, converted=1)
+    for tile in candidates(work, CHIP, 0.8):
+        assert tile.inner >= CHIP.burst_bytes and tile.columns >= CHIP.burst_bytes
+        assert cube.vector_bytes(work, tile, CHIP) <= 0.8 * CHIP.unified_buffer
+        assert 2 * cube.l1_bytes(work, tile, CHIP) <= CHIP.l1

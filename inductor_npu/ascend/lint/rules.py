@@ -448,7 +448,7 @@ _ALL = [
         ),
         (
             "N511",
-            "arithmetic on an operand in the loop over K",
+            "arithmetic in the loop over K on an operand that more than 16 rows (or columns) meet",
             "The operand goes to L1 by way of memory, in each turn of each tile",
             "for k0 in range(0, K, BK): acc = tl.dot(a, b.to(tl.float16) * s, acc)",
             "a kernel of its own that prepares the operand once; a scale of rows or columns behind the loop",

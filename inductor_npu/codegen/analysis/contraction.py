@@ -33,18 +33,16 @@ class Roles:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A product, with the roles of its axes and its `tile`."""
+    """A product, with the roles of its axes and its `tile`.
+
+    `shared`: prefixes of the axes along which the two vector cores share what they finish and what they convert.
+    Ascend's compiler lets both do all of it where a store, or a load, has no mask along the axis.
+    """
 
     roles: Roles
     work: ProductSummary
     tile: ProductTile
-
-    @property
-    def shared_rows(self) -> str | None:
-        """The prefix of the axis along which the two vector cores share a tile; None if they have nothing to do.
-        Ascend's compiler lets both compute the whole tile where a store has no mask along it.
-        """
-        return self.roles.rows[-1].prefix if self.work.is_mixed else None
+    shared: frozenset[str] = frozenset()
 
     def blocks(self, tile: ProductTile) -> dict[str, int]:
         """The blocks of `tile` by the prefixes of axes."""
@@ -62,6 +60,8 @@ def _roles(traced: Trace, axes: Axes) -> Roles:
     (product, *others) = traced.products
     if any((other.left, other.right) != (product.left, product.right) for other in others):
         raise NoTileError("products along different axes")
+    if any((other.item_size, other.converted) != (product.item_size, product.converted) for other in others):
+        raise NoTileError("products of different operands")
     if any(access.address.nonlinear or access.indirect for access in traced.accesses):
         raise NoTileError("an access that is not affine")
 
@@ -103,12 +103,23 @@ def plan_contraction(traced: Trace, axes: Axes, chip: NpuTarget, share: float) -
         vector_bytes=vector.bytes,
         vector_passes=vector.passes,
         vector_loads=vector.loads,
+        converted=traced.products[0].converted,
     )
-    contraction = Contraction(roles, work, plan_product(work, chip, share))
+    shared = frozenset({row.prefix} if work.is_mixed else ())
+    if work.converted:
+        shared |= {_rows_of_converted(traced, column, inner).prefix}
+    contraction = Contraction(roles, work, plan_product(work, chip, share), shared)
     first, last = (column, row) if _is_turned(traced, row, column) else (row, column)
     order = (first.prefix, inner.prefix, last.prefix)
     loops = tuple(axis.prefix for axis in axes.all if axis.is_reduction)
     return contraction, TilePlan(order, contraction.blocks(contraction.tile), loops)
+
+
+def _rows_of_converted(traced: Trace, column: Axis, inner: Axis) -> Axis:
+    """Along which of its axes the converted operand does not lie."""
+    (product, *_) = traced.products
+    loads = (each for each in traced.accesses if not each.is_store and each.axes == product.right)
+    return column if any(load.unit_axis() == inner.symbol for load in loads) else inner
 
 
 def _is_turned(traced: Trace, row: Axis, column: Axis) -> bool:

@@ -113,11 +113,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Product:
-    """The product of two values that the kernel sums: the axes along which each varies, and bytes of an element."""
+    """The product of two values that the kernel sums: the axes along which each varies, and bytes of an element.
+    `converted`: the bytes in memory of an element of `right`, where the vector cores convert it; else 0.
+    """
 
     left: Symbols
     right: Symbols
     item_size: int
+    converted: int = 0
 
 
 @dataclass
@@ -306,7 +309,8 @@ class _Tracer(DefaultHandler):
 
     def dot(self, left: Value, right: Value) -> Value:
         axes = self._use(left, right)
-        self.result.products.append(Product(left.axes, right.axes, min(left.held_size, right.held_size)))
+        converted = right.held_size if right.held_size < left.held_size else 0
+        self.result.products.append(Product(left.axes, right.axes, left.held_size, converted))
         return self._new(axes, of=(left, right))
 
     def frexp(self, x: Value) -> tuple[Value, Value]:

@@ -22,7 +22,8 @@ import torch
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.attention.kernel import AttentionKernel
-from inductor_npu.codegen.attention.problem import LEAST, SHARED_HEAD, Tensor
+from inductor_npu.codegen.attention.problem import LEAST, SHARED_HEAD
+from inductor_npu.codegen.templates.tensor import Tensor
 
 
 class GradientKernel(AttentionKernel):

@@ -12,7 +12,8 @@ from torch._inductor import ir
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.codegen.attention.problem import Attention, Tensor
+from inductor_npu.codegen.attention.problem import Attention
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.tiling.attention import Pass
 
 

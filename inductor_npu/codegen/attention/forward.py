@@ -9,7 +9,8 @@ from __future__ import annotations
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.attention.kernel import AttentionKernel
-from inductor_npu.codegen.attention.problem import LEAST, Tensor
+from inductor_npu.codegen.attention.problem import LEAST
+from inductor_npu.codegen.templates.tensor import Tensor
 
 
 class ForwardKernel(AttentionKernel):

@@ -13,35 +13,30 @@ compiler makes transfers of whole tiles of.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sympy
 import torch
-from torch._inductor.codegen.common import IndentedBuffer
-from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
-from torch._inductor.codegen.triton import triton_type
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import providers
 from inductor_npu.codegen.annotations import arithmetic
-from inductor_npu.codegen.annotations.launch_comments import write_traffic
 from inductor_npu.codegen.attention.operators import ScoreOverrides
-from inductor_npu.codegen.attention.problem import BATCH, HEAD, SHARED_HEAD, Attention, BlockLists, Tensor
+from inductor_npu.codegen.attention.problem import BATCH, HEAD, SHARED_HEAD, Attention, BlockLists
 from inductor_npu.codegen.attention.scores import Scores
 from inductor_npu.codegen.attention.stand_in import StandIn
-from inductor_npu.codegen.emit.emitted import EmittedKernel, Tiled
+from inductor_npu.codegen.emit.emitted import Tiled
 from inductor_npu.codegen.fallback.eager_kernel import EagerWriter
-from inductor_npu.codegen.index.size_terms import hint
+from inductor_npu.codegen.templates.kernel import TemplateKernel
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.tiling import attention as tiling
 from inductor_npu.tiling.attention import AttentionSummary, AttentionTile, Pass
 
 _KIB = 1024
-_LONGEST_INT32 = torch.iinfo(torch.int32).max
 
 
-class AttentionKernel(Scores, EmittedKernel):
+class AttentionKernel(Scores, TemplateKernel):
     """A kernel of `attention` with tiles of `tile`; `results` are the tensors that it stores."""
 
     overrides = ScoreOverrides
@@ -49,54 +44,26 @@ class AttentionKernel(Scores, EmittedKernel):
     outer, inner = "row", "column"
     # The axes of a tile of scores.
     order: tuple[str, str] = ("row", "column")
-    # The scheduler's nodes of which it is made; it has no loops of theirs.
-    nodes: Sequence[Any] = ()
     # Tensors that only a gradient has.
     operands: tuple[Tensor, ...] = ()
 
     def __init__(
         self, attention: Attention, results: Sequence[Tensor | None], work: AttentionSummary, tile: AttentionTile
     ) -> None:
-        features = SIMDKernelFeatures([], sympy.S.One)
-        super().__init__(
-            {}, features=features, override_persistent_reduction=False, override_cooperative_reduction=False
-        )
         self.attention, self.work, self.tile = attention, work, tile
         self.results = tuple(results)
+        super().__init__(self.tensors_read(), [result for result in results if result is not None])
         self.mutations = OrderedSet([result.buffer for result in self.results[1:] if result is not None])
-        self.body = IndentedBuffer()
-        self._index_dtype = torch.int32 if self._fits_int32() else torch.int64
 
     # -- what Inductor's kernel asks ----------------------------------------------------------------------------------
-
-    def construct_range_trees(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """None: the axes are written by hand."""
-        return []
-
-    @property
-    def cores(self) -> int:
-        return providers.current_target().cube_cores
 
     def tiled(self) -> list[Tiled]:
         length, block = self._count(self.outer)
         return [[(self.text(self.outer_heads), None), (self.text(length), block)]]
 
-    def codegen_body(self) -> None:
-        """Nothing: the body is written before the arguments are asked for."""
-
-    def codegen_kernel(self, name: str | None = None) -> str:
-        if self.source is None:
-            with V.set_kernel_handler(self):
-                for line in self.header():
-                    self.body.writeline(f"# {line}")
-                self.write_body()
-        return super().codegen_kernel(name)
-
-    def memory_traffic(self) -> str:
-        """Each tensor is counted once; blocks of keys and values are loaded for each block of queries."""
-        read = self.tensors_read()
-        written = [result for result in self.results if result is not None]
-        return write_traffic(_bytes_of(read), _bytes_of(written))
+    @property
+    def filled(self) -> int:
+        return tiling.vector_bytes(self.work, self.tile)
 
     def arithmetic(self) -> int:
         """What the graph has of it: the backward kernels compute scores twice, which count once."""
@@ -121,10 +88,6 @@ class AttentionKernel(Scores, EmittedKernel):
 
     # -- what each kernel says ----------------------------------------------------------------------------------------
 
-    def write_body(self) -> None:
-        """Writes the statements of the kernel."""
-        raise NotImplementedError
-
     def tensors_read(self) -> list[Tensor]:
         """The tensors that the kernel reads, without those that only modify scores."""
         raise NotImplementedError
@@ -135,10 +98,6 @@ class AttentionKernel(Scores, EmittedKernel):
         return self.attention.batch * self.attention.heads
 
     # -- sizes --------------------------------------------------------------------------------------------------------
-
-    def text(self, size: Any) -> str:
-        """An expression of sizes as text."""
-        return self.index_to_str(sympy.sympify(size))
 
     def _count(self, axis: str) -> tuple[sympy.Expr, int]:
         """The length of an axis, and of its block."""
@@ -151,15 +110,6 @@ class AttentionKernel(Scores, EmittedKernel):
         length, block = self._count(axis)
         return not V.graph.sizevars.statically_known_multiple_of(length, block)
 
-    def _fits_int32(self) -> bool:
-        tensors = [*self.tensors_read(), *(result for result in self.results if result is not None)]
-        ends = [t.offset + sum((n - 1) * s for n, s in zip(t.sizes, t.strides, strict=True)) for t in tensors]
-        if not all(hint(end) <= _LONGEST_INT32 for end in ends):
-            return False
-        for end in ends:
-            V.graph.sizevars.check_leq(end, _LONGEST_INT32)
-        return True
-
     # -- text ---------------------------------------------------------------------------------------------------------
 
     def header(self) -> list[str]:
@@ -171,7 +121,7 @@ class AttentionKernel(Scores, EmittedKernel):
         memories = (
             ("L0C", tiling.l0c_bytes(work, tile), chip.l0c),
             ("L1", tiling.l1_bytes(work, tile), chip.l1),
-            ("Unified Buffer, as estimated", tiling.vector_bytes(work, tile), chip.unified_buffer),
+            ("Unified Buffer, as estimated", self.filled, chip.unified_buffer),
         )
         programs = f"{tiles} tiles, on {min(tiles, self.cores)} of {self.cores} programs"
         return [
@@ -256,10 +206,6 @@ class AttentionKernel(Scores, EmittedKernel):
         mask = f"row < row_count, other={other}"
         self.line(f"{target} = tl.load({address}, {mask})")
 
-    def narrowed(self, value: str, dtype: torch.dtype) -> str:
-        """`value`, which is float32, in `dtype`."""
-        return value if dtype == torch.float32 else f"{value}.to({triton_type(dtype)})"
-
     def dot(self, left: str, right: str, total: str = "") -> str:
         """The product of two tiles, added to `total`."""
         precision = ', input_precision="ieee"' if self.attention.query.dtype == torch.float32 else ""
@@ -300,12 +246,3 @@ class AttentionKernel(Scores, EmittedKernel):
         if place:
             start += f" + {place} * {self.factor(table.strides[3])}"
         return f"tl.load({self.args.input(table.buffer)} + {start})"
-
-    def factor(self, size: sympy.Expr) -> str:
-        """`size` as text of a factor."""
-        text = self.text(size)
-        return text if text.isidentifier() or text.isdigit() else f"({text})"
-
-
-def _bytes_of(tensors: Sequence[Tensor]) -> int:
-    return sum(hint(sympy.prod(tensor.sizes)) * tensor.dtype.itemsize for tensor in tensors)

@@ -14,7 +14,8 @@ from typing import Any
 
 import sympy
 import torch
-from torch._inductor import ir
+
+from inductor_npu.codegen.templates.tensor import Tensor
 
 BATCH, HEAD, ROW, COLUMN = (
     sympy.Symbol(name, integer=True, nonnegative=True) for name in ("batch", "head", "row", "column")
@@ -30,36 +31,6 @@ LEAST = torch.finfo(torch.float32).min
 # What a modification makes of the value of a score, or whether it counts; it writes operators of Inductor (`ops`), in
 # which the indices of the score are AXES.
 Modification = Callable[[Any], Any]
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor in memory, in elements of `buffer`: [batch, heads, rows or columns, head dimension], without the last
-    where there is one number for each query. The stride of the last axis is 1, or the tensor has three axes.
-    """
-
-    buffer: str
-    sizes: tuple[sympy.Expr, ...]
-    strides: tuple[sympy.Expr, ...]
-    offset: sympy.Expr
-    dtype: torch.dtype
-
-    @classmethod
-    def of(cls, node: ir.IRNode) -> Tensor:
-        """The tensor of Inductor's `node`, which is in memory and whose layout is fixed."""
-        layout = node.get_layout()
-        return cls(
-            node.get_name(),
-            tuple(map(sympy.sympify, layout.size)),
-            tuple(map(sympy.sympify, layout.stride)),
-            sympy.sympify(layout.offset),
-            layout.dtype,
-        )
-
-    def start(self, *indices: sympy.Expr) -> sympy.Expr:
-        """The address of the element with these first indices, and 0 along all other axes."""
-        known = zip(indices, self.sizes, self.strides, strict=False)
-        return self.offset + sum(index * stride for index, size, stride in known if size != 1)
 
 
 @dataclass(frozen=True)
@@ -82,8 +53,8 @@ class BlockLists:
 @dataclass(frozen=True)
 class Attention:
     """One attention. `query` is [batch, heads, rows, D], `key` [batch, shared heads, columns, D] and `value` [batch,
-    shared heads, columns, E]; a batch of length 1 is every batch's. Each head of keys and values belongs to as many
-    successive heads of queries.
+    shared heads, columns, E], all with a contiguous last axis; a batch of length 1 is every batch's. Each head of keys
+    and values belongs to as many successive heads of queries.
 
     `scale`: the factor of products, a number or a symbol of a size. `is_causal`: whether a query sees no key behind
     its own position. `score`: what a score becomes, None if nothing else. `gradient`: the derivative by the product of

@@ -26,10 +26,7 @@ class Scores(ScoreIndices):
     create_cse_var: Callable[..., CSEVariable]
     indirect_assert: Callable[..., str]
     index_to_str: Callable[[sympy.Expr], str]
-
-    def line(self, text: str) -> None:
-        """Writes a statement."""
-        self.body.writeline(text)
+    line: Callable[[str], None]
 
     def needs_mask(self, axis: str) -> bool:
         """Whether the last block of an axis may be longer than what is left."""

@@ -9,8 +9,10 @@ from typing import Any
 
 from torch._inductor.virtualized import OpsWrapper, V
 
-from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, Tensor
+from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists
 from inductor_npu.codegen.fallback.eager_kernel import EagerWriter
+from inductor_npu.codegen.templates.kernel import eager_view
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.tiling.attention import Pass
 
 
@@ -57,11 +59,7 @@ class StandIn:
         return self._size(scale) if getattr(scale, "free_symbols", ()) else repr(float(scale))
 
     def _view(self, tensor: Tensor) -> str:
-        """The tensor as a view of its argument."""
-        argument = self.writer.kernel.args.arg_name(tensor.buffer) or self.writer.kernel.args.input(tensor.buffer)
-        sizes, strides = (f"({', '.join(map(self._size, part))},)" for part in (tensor.sizes, tensor.strides))
-        start = f"{argument}.storage_offset() + {self._size(tensor.offset)}"
-        return f"torch.as_strided({argument}, {sizes}, {strides}, {start})"
+        return eager_view(self.writer, tensor)
 
     def _computed(self, function: Any, *values: str) -> str:
         with V.set_ops_handler(self.writer), V.set_kernel_handler(self.writer.kernel):

@@ -9,7 +9,8 @@
     ... what is computed from the product
 
 Each operand is loaded as it lies in memory, the contiguous axis last, and turned where the product wants it so:
-Ascend's compiler makes both a part of the transfer.
+Ascend's compiler makes both a part of the transfer. A right operand of fewer bits is converted in between, by the
+vector cores.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 import torch
 from torch._inductor.codegen.common import CSEVariable
+from torch._inductor.codegen.triton import triton_type
 
 from inductor_npu.codegen.emit.loads import Loader
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
@@ -45,7 +47,8 @@ class Contractor:
         key = (dtype, "dot", (product.left, product.right))
         if key in kernel.cse.reduction_cache:
             return kernel.cse.reduction_cache[key]
-        left, right = self._operand(product.left), self._operand(product.right)
+        left = self._operand(product.left)
+        right = self._operand(product.right, left.dtype)
         first, inner, last = kernel.tile.order
         if first in kernel.axes_of(right.shape):
             left, right = right, left
@@ -63,13 +66,16 @@ class Contractor:
         kernel.outside_loop_vars.add(result)
         return result
 
-    def _operand(self, value: CSEVariable) -> CSEVariable:
-        """`value` as it was loaded, in the buffer's own dtype, with zeros beyond the end of the sum."""
+    def _operand(self, value: CSEVariable, dtype: torch.dtype | None = None) -> CSEVariable:
+        """`value` as it was loaded, in the buffer's own dtype or in `dtype`, with zeros beyond the end of the sum."""
         kernel = self.kernel
         value = kernel.without_added(value)
         is_filled = kernel.masked_lanes.fill(value, 0)
         assert value.in_memory is not None and (is_filled or not self._has_masked_lanes(value)), "operands are loads"
         loaded, axes = value.in_memory
+        if dtype not in (None, loaded.dtype):
+            text = f"{loaded}.to({triton_type(dtype)})"
+            loaded = kernel.cse.generate(kernel.loads, text, dtype=dtype, shape=loaded.shape)
         return self.loader.in_tile_order(loaded, axes, kernel.loads)
 
     def _has_masked_lanes(self, value: CSEVariable) -> bool:

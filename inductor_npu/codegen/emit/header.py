@@ -66,7 +66,7 @@ def _filled(plan: KernelPlan) -> str:
         f"{_kib(cube.l0c_bytes(work, tile, chip))} of {_kib(chip.l0c)} KiB of L0C",
         f"twice {_kib(cube.l1_bytes(work, tile, chip))} of {_kib(chip.l1)} KiB of L1",
     ]
-    return ", ".join([*parts, unified_buffer] if work.is_mixed else parts)
+    return ", ".join([*parts, unified_buffer] if work.is_mixed or work.converted else parts)
 
 
 # -- the tile ---------------------------------------------------------------------------------------------------------

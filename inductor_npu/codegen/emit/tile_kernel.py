@@ -198,7 +198,7 @@ class TileKernel(EmittedKernel):
     def needs_mask(self, prefix: str) -> bool:
         """Whether accesses have a mask along the axis: some tile extends beyond its end, or vector cores share it."""
         product = self.plan.contraction
-        return self.plan.tiled.needs_mask(prefix) or (product is not None and prefix == product.shared_rows)
+        return self.plan.tiled.needs_mask(prefix) or (product is not None and prefix in product.shared)
 
     def tile_symbols(self) -> list[sympy.Symbol]:
         """The symbols of the tile's dimensions."""

@@ -1,13 +1,9 @@
-"""Makes kernels of attention, which Inductor's scheduler hands on as templates: plans their tiles and writes them."""
+"""Plans the tiles of kernels of attention."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sympy
-from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.runtime.runtime_utils import next_power_of_2
-from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
@@ -17,7 +13,7 @@ from inductor_npu.codegen.attention.forward import ForwardKernel
 from inductor_npu.codegen.attention.kernel import AttentionKernel
 from inductor_npu.codegen.attention.problem import Attention
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.tiling.attention import AttentionSummary, Pass, plan_attention, vector_bytes
+from inductor_npu.tiling.attention import AttentionSummary, Pass, plan_attention
 
 # Bytes that a vector core holds for each score, by what is done with it (docs/attention.md has where they are from).
 _SCORE_BYTES = {Pass.FORWARD: 4.2, Pass.KEYS_AND_VALUES: 12.0, Pass.QUERIES: 12.0}
@@ -40,30 +36,6 @@ def kernel_of(buffer: AttentionBuffer, share: float) -> AttentionKernel:
             return KeyGradientKernel(buffer.attention, buffer.results, buffer.operands, work, tile)
         case Pass.QUERIES:
             return QueryGradientKernel(buffer.attention, buffer.results, buffer.operands, work, tile)
-
-
-def define(
-    scheduling: TritonScheduling, node: BaseSchedulerNode, share: float, note_filled: Callable[[int], None]
-) -> AttentionKernel:
-    """Writes the kernel of the template `node`, with tiles that fill at most `share` of the Unified Buffer, and defines
-    it in the generated module. `note_filled` is told how many bytes they are estimated to fill.
-    """
-    kernel = kernel_of(node.node, share)
-    note_filled(vector_bytes(kernel.work, kernel.tile))
-    kernel.nodes = [node]
-    with V.set_kernel_handler(kernel):
-        source = kernel.codegen_kernel()
-    kernel.kernel_name = scheduling.define_kernel(source, [node], kernel)
-    return kernel
-
-
-def launch(scheduling: TritonScheduling, node: BaseSchedulerNode, kernel: AttentionKernel) -> None:
-    """Writes the launch of `kernel`, which is that of the template `node`."""
-    with V.set_kernel_handler(kernel):
-        node.mark_run()
-    scheduling.codegen_comment([node], kernel.kernel_name)
-    kernel.call_kernel(kernel.kernel_name)
-    scheduling.free_buffers_in_scheduler()
 
 
 def summary_of(which: Pass, attention: Attention) -> AttentionSummary:

@@ -16,6 +16,7 @@ from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 from inductor_npu import providers
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
 from inductor_npu.codegen.scheduling.loops import features_of
+from inductor_npu.tiling.conversions import cycles_apart as cycles_apart_from_conversion
 from inductor_npu.tiling.cube import NoTileError
 from inductor_npu.tiling.plan import FILLED
 
@@ -69,10 +70,18 @@ def cycles_apart(nodes: Sequence[SchedulerNode]) -> float:
     """Returns the estimated cycles of the products among `nodes` as calls of the library, which are taken to be as good
     as a kernel of the product alone, and of one kernel for the other nodes.
     """
-    products = (plan_kernel(features_of([node]), FILLED).cycles for node in nodes if is_product(node))
+    products = (_cycles_of_library(node) for node in nodes if is_product(node))
     launch = providers.current_target().launch_cycles
     rest = [node for node in nodes if not is_product(node)]
     return sum(cycles + launch for cycles in products) - launch + (_cycles_of_rest(rest) if rest else 0)
+
+
+def _cycles_of_library(product: SchedulerNode) -> float:
+    """Cycles of one product, and of the kernel that converts its operand before."""
+    plan = plan_kernel(features_of([product]), FILLED)
+    assert plan.contraction is not None
+    work = plan.contraction.work
+    return cycles_apart_from_conversion(work, providers.current_target(), FILLED) if work.converted else plan.cycles
 
 
 def _cycles_of_rest(nodes: Sequence[SchedulerNode]) -> float:

@@ -25,18 +25,18 @@ from torch.utils._ordered_set import OrderedSet
 from inductor_npu import config, providers
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
-from inductor_npu.codegen.attention.buffer import AttentionBuffer
 from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
-from inductor_npu.codegen.scheduling import attention, contraction_fusion, tuning
+from inductor_npu.codegen.scheduling import contraction_fusion, templates, tuning
 from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers, CompilesAhead
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
 from inductor_npu.codegen.scheduling.loops import numels
+from inductor_npu.codegen.templates.kernel import TemplateKernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process
@@ -235,13 +235,13 @@ class NpuScheduling(CompilesAhead):
         super().codegen_node_schedule_with_kernel(node_schedule, kernel)
 
     def codegen_template(self, template_node: BaseSchedulerNode, *fused: Any, **choices: Any) -> str | None:
-        """As Inductor's, but attention is a kernel of ours."""
-        if not isinstance(template_node.node, AttentionBuffer):
+        """As Inductor's, but for templates that are kernels of ours."""
+        if not templates.is_ours(template_node.node):
             return super().codegen_template(template_node, *fused, **choices)
-        define = partial(attention.define, self, template_node)
-        written: list[attention.AttentionKernel] = []
+        define = partial(templates.define, self, template_node)
+        written: list[TemplateKernel] = []
         self._with_fitting_share(lambda: written.append(define(self._share, self._note_filled)))
-        attention.launch(self, template_node, written[-1])
+        templates.launch(self, template_node, written[-1])
         return None
 
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:

@@ -7,6 +7,7 @@ eager because no kernel can be generated for it, and its comment states the reas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,18 +20,27 @@ from inductor_npu.codegen.annotations import arithmetic
 from inductor_npu.codegen.annotations.launch_comments import write_arithmetic, write_in_eager, write_library
 from inductor_npu.codegen.attention import choice
 from inductor_npu.codegen.emit import header
+from inductor_npu.codegen.grouped.problem import why_library as why_library_multiplies_groups
 from inductor_npu.tiling import cube
 from inductor_npu.tiling.convolution import reason_against_call
 
 _aten = torch.ops.aten
 _CONVOLUTIONS = (_aten.convolution.default, _aten.convolution_backward.default)
-# What lowering/contractions.py makes kernels of.
+# What lowering/contractions.py and grouped_products.py make kernels of.
 _PRODUCTS = (
     _aten.mm.default,
     _aten.bmm.default,
     _aten.addmm.default,
     _aten.baddbmm.default,
     _aten._int_mm.default,
+)
+
+_GROUPED = _aten._grouped_mm.default
+# What no kernel of ours computes: Ascend's Triton refuses arguments of eight-bit floats for every chip that is known.
+_SCALED = tuple(
+    getattr(_aten, name).default
+    for name in ("_scaled_mm", "_scaled_mm_v2", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
+    if hasattr(_aten, name)
 )
 
 # How the names of operators begin whose backward passes and variants Inductor leaves to libraries, beside those that
@@ -73,10 +83,19 @@ def _why_library(node: Any) -> str | None:
         return choice.why_library(origin)
     if origin is not None and origin.target in _CONVOLUTIONS:
         return reason_against_call(origin) or None
-    if origin is None or origin.target not in _PRODUCTS:
+    if origin is None or origin.target not in (*_PRODUCTS, *_SCALED, _GROUPED):
         return None
-    dtypes = (operand.meta["val"].dtype for operand in origin.args[-2:])
-    return cube.why_library(dtypes, providers.current_target())
+    if origin.target in _PRODUCTS:
+        return cube.why_library(_dtypes_of(origin.args[-2:]), providers.current_target())
+    operands, others = origin.args[:2], origin.args[2:]
+    if origin.target in _SCALED:
+        return f"kernels for {providers.current_target().name} load no {_dtypes_of(operands)[0]}"
+    named = {**dict(zip(("offs", "bias", "out_dtype"), others)), **origin.kwargs}
+    return why_library_multiplies_groups(_dtypes_of(operands), named.get("out_dtype"), named.get("bias") is not None)
+
+
+def _dtypes_of(operands: Sequence[Any]) -> list[torch.dtype]:
+    return [operand.meta["val"].dtype for operand in operands]
 
 
 def why_in_eager(node: Any) -> str | None:

@@ -21,17 +21,16 @@ from torch._inductor.virtualized import OpsWrapper, V, ops
 
 from inductor_npu import config
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.codegen.attention.problem import BATCH, COLUMN, HEAD, ROW, Attention, BlockLists, Tensor
+from inductor_npu.codegen.attention.problem import BATCH, COLUMN, HEAD, ROW, Attention, BlockLists
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
-    base_of,
-    dense_layout,
     readable,
     wanted_results,
     why_no_kernel,
 )
 from inductor_npu.lowering.attention.sdpa import delta_of, gradients
-from inductor_npu.lowering.operands import is_on_npu
+from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu
 from inductor_npu.tiling.attention import Pass
 
 _FORWARD = torch.ops.higher_order.flex_attention

@@ -39,22 +39,6 @@ def readable(node: ir.TensorBox) -> ir.IRNode:
     return in_memory(node, lambda stored: known(stored.get_stride()[-1], 1))
 
 
-def base_of(node: ir.IRNode) -> ir.IRNode:
-    """The buffer, or the view of one, that the stored `node` is."""
-    while isinstance(node, (ir.TensorBox, ir.StorageBox)):
-        node = node.data
-    return node
-
-
-def dense_layout(promised: torch.Tensor) -> ir.FixedLayout:
-    """The layout that the fake tensor `promised` has, or a contiguous one where its last axis is not."""
-    layout = ir.FallbackKernel.tensor_to_layout(promised)
-    if layout.size and layout.stride[-1] != 1:
-        strides = ir.FlexibleLayout.contiguous_strides(layout.size)
-        return ir.FixedLayout(layout.device, layout.dtype, layout.size, strides)
-    return layout
-
-
 def wanted_results(count: int) -> set[int]:
     """Which of the `count` results of the operator that is being lowered are used."""
     users = V.graph.current_node.users

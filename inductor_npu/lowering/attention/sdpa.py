@@ -19,17 +19,16 @@ from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, Modification, Tensor
+from inductor_npu.codegen.attention.problem import AXES, Attention, BlockLists, Modification
+from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering.attention.operands import (
     Reads,
-    base_of,
-    dense_layout,
     readable,
     wanted_results,
     why_no_kernel,
     why_slower,
 )
-from inductor_npu.lowering.operands import is_on_npu
+from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu, unless_taken
 from inductor_npu.tiling.attention import Pass
 
 _aten = torch.ops.aten
@@ -47,7 +46,7 @@ def register() -> None:
         constraint = lowering._maybe_layout_constraints.get(overload)
         lowering.register_lowering(overload, type_promotion_kind=None)(_chosen(original, lower, is_taken))
         if constraint is not None:
-            lowering.add_layout_constraint(overload, _unless_taken(constraint, is_taken))
+            lowering.add_layout_constraint(overload, unless_taken(constraint, is_taken))
 
 
 def _chosen(
@@ -58,16 +57,6 @@ def _chosen(
         return (lower if is_taken(*args, **options) else original)(*args, **options)
 
     return chosen
-
-
-def _unless_taken(constraint: Callable[..., Any], is_taken: Callable[..., bool]) -> Callable[..., Any]:
-    """`constraint`, which stores each operand as the library wants it, where the library is called."""
-
-    @functools.wraps(constraint)
-    def constrained(node: torch.fx.Node, *args: Any, **options: Any) -> Any:
-        return (args, options) if is_taken(*args, **options) else constraint(node, *args, **options)
-
-    return constrained
 
 
 def _takes(

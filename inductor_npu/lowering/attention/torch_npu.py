@@ -17,8 +17,9 @@ from torch._inductor.virtualized import V, ops
 
 from inductor_npu.codegen.attention import choice
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.lowering.attention.operands import base_of, dense_layout, readable, wanted_results
+from inductor_npu.lowering.attention.operands import readable, wanted_results
 from inductor_npu.lowering.attention.sdpa import attention_of, delta_of, gradients
+from inductor_npu.lowering.operands import base_of, dense_layout
 from inductor_npu.tiling.attention import Pass
 
 _LANES = 8

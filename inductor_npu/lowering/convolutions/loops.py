@@ -16,7 +16,7 @@ from torch._inductor.virtualized import V, ops
 # The two factors at indices of the result and of the sum.
 Factors = Callable[[Sequence[sympy.Expr], Sequence[sympy.Expr]], tuple[Any, Any]]
 
-# A sum over so few taps is written out, one after the other, as Inductor does with fewer: each tap is a load of its own.
+# A sum over so few taps is written out, one after the other, as Inductor does with fewer: each is a load of its own.
 _MOST_WRITTEN_OUT = 64
 
 

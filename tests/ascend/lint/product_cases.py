@@ -127,6 +127,11 @@ PRODUCT_PAIRS = {
     ),
 }
 
+# Weights of int8 for a square of rows, which one tile reads.
+CONVERTED_FOR_FEW_ROWS = _kernel(
+    "converted_for_few_rows", add="acc = tl.dot(a, b.to(tl.float16), acc)", types={"B": I8}, blocks={"BM": 16}
+)
+
 _DESCRIPTORS = """
 d = tl.make_tensor_descriptor(A, [M, 64], [64, 1], [64, 64])
 e = tl.make_tensor_descriptor(B, [64, 64], [64, 1], [64, 64])

@@ -18,7 +18,7 @@ from inductor_npu.ascend.lint.rules import as_markdown
 from inductor_npu.target import get_target
 from tests.ascend.hivm.cases import CASES
 from tests.ascend.lint.cases import F32, FLAT, I32, ONLY_ASCEND, PAIRS, ROWS, XY, source
-from tests.ascend.lint.product_cases import ONLY_ASCENDS_PRODUCTS, PRODUCT_PAIRS
+from tests.ascend.lint.product_cases import CONVERTED_FOR_FEW_ROWS, ONLY_ASCENDS_PRODUCTS, PRODUCT_PAIRS
 
 CHIP = "Ascend910B3"
 PAIRS = {**PAIRS, **PRODUCT_PAIRS}
@@ -52,6 +52,10 @@ def test_finds(rule: str, tmp_path: Path):
 def test_leaves_alone(rule: str, tmp_path: Path):
     found = linted(PAIRS[rule].good, tmp_path).findings
     assert rule not in [finding.rule for finding in found]
+
+
+def test_an_operand_that_few_rows_meet_may_be_computed_in_the_loop(tmp_path: Path):
+    assert "N511" not in [finding.rule for finding in linted(CONVERTED_FOR_FEW_ROWS, tmp_path).findings]
 
 
 @pytest.fixture(scope="module")

@@ -102,9 +102,12 @@ def _comparisons(kernel: Kernel, mask: Value, axes: set[int] | None) -> Iterator
 
 
 def _prologues(products: Products) -> Iterator[Hit]:
-    """Arithmetic on an operand inside of the loop that sums: it goes to L1 by way of memory, in each turn again."""
+    """Arithmetic on an operand inside of the loop that sums: it goes to L1 by way of memory, in each turn again. Where
+    a tile of the other operand is one square high there is nothing more of it, as a rule, and the turns are no more.
+    """
     for operand in products.operands():
-        if operand.load is not None:
+        met = _shape(operand.dot.result)[-2 if operand.side == "b" else -1]
+        if operand.load is not None or met <= _CHIP.fractal_rows:
             continue
         made_of = products.made_of(operand.value)
         if any(products.is_accumulator(value) for value in made_of):

@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from inductor_npu.lowering.graph_passes.materialisation.attention import store_for_calls
 from inductor_npu.lowering.graph_passes.materialisation.concatenations import compute_parts
+from inductor_npu.lowering.graph_passes.materialisation.conversions import is_for_products
 from inductor_npu.lowering.graph_passes.materialisation.cost import bytes_saved, most_bytes_saved
 from inductor_npu.lowering.graph_passes.materialisation.kernels import Kernels
 from inductor_npu.lowering.graph_passes.materialisation.kinds import Kind, kind_of
@@ -69,7 +70,8 @@ def _is_worth_a_look(node: Node, kernels: Kernels) -> bool:
 
 def _is_needed_as_a_view(node: Node, kernels: Kernels) -> bool:
     """Whether Inductor would store a view of `node` in a loop over the axes of the view, not of `node`."""
-    return kernels.is_needed(node) and any(kind_of(user) is Kind.VIEW for user in node.users)
+    is_view_needed = kernels.is_needed(node) and any(kind_of(user) is Kind.VIEW for user in node.users)
+    return is_view_needed and not is_for_products(node)
 
 
 def _is_only_for_what_is_no_larger(node: Node) -> bool:

@@ -1,0 +1,1 @@
+"""Grouped matrix products (mixture of experts) as one kernel of ours."""
