@@ -115,10 +115,10 @@ def test_one_and_three_dimensions(case: Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        dict(channels=32, results=48, side=14, padding=1),
-        dict(channels=64, results=32, side=9, taps=1),
-        dict(channels=32, results=16, side=9, taps=4, step=2, padding=1, transposed=True),
-        dict(channels=24, results=24, side=12, padding=1, groups=24),
+        {"channels": 32, "results": 48, "side": 14, "padding": 1},
+        {"channels": 64, "results": 32, "side": 9, "taps": 1},
+        {"channels": 32, "results": 16, "side": 9, "taps": 4, "step": 2, "padding": 1, "transposed": True},
+        {"channels": 24, "results": 24, "side": 12, "padding": 1, "groups": 24},
     ],
     ids=str,
 )
@@ -142,6 +142,7 @@ def test_dynamic_sizes(step: int, channels: int) -> None:
         close(got, convolve(image.double(), weight.double()), torch.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2])
 def test_gradients_of_dynamic_sizes(step: int) -> None:
     weight = torch.randn(24, 32, 3, 3)
