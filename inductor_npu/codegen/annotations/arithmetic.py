@@ -94,7 +94,9 @@ def _of_operator(node: torch.fx.Node) -> int:
     if not any(t.device.type == "npu" for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)):
         return 0
     args, options = torch.fx.map_arg((node.args, node.kwargs), lambda each: _sizes_of(each.meta["val"]))
-    args = [argument for argument in args if not isinstance(argument, torch.dtype)]  # overloads with a dtype of the result
+    args = [
+        argument for argument in args if not isinstance(argument, torch.dtype)
+    ]  # overloads with a dtype of the result
     return int(formula(*args, **options, out_val=pytree.tree_map(_sizes_of, result)))
 
 
