@@ -4,6 +4,7 @@ with the weights; sums on the vector cores where groups have one channel.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ def register() -> None:
 
 
 def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
+    """`lower`, which returns None for what it does not take; then `original`."""
+
+    @functools.wraps(original)
     def chosen(*args: Any) -> Any:
         result = lower(*args) if is_on_npu(args[0]) else None
         return original(*args) if result is None else result

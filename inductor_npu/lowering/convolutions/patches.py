@@ -33,9 +33,12 @@ class Strides:
 
     @property
     def are_readable(self) -> bool:
-        """Whether the cube cores can read this: channels, or places along the last dimension, are neighbours."""
+        """Whether the cube cores can read this: channels, or places along the last dimension, are neighbours; and no
+        element is there for all of them, as in an expanded tensor.
+        """
         known = V.graph.sizevars.statically_known_equals
-        return known(self.channel, 1) or known(self.place[-1], 1)
+        steps = (self.channel, self.place[-1])
+        return any(known(step, 1) for step in steps) and not any(known(step, 0) for step in steps)
 
 
 @dataclass(frozen=True)

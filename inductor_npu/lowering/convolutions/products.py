@@ -17,6 +17,7 @@ from inductor_npu.lowering.convolutions.loops import dot, is_one, total
 from inductor_npu.lowering.convolutions.patches import Copy, Patches, Strides, in_image, is_channels_last
 from inductor_npu.lowering.convolutions.weights import Weights
 from inductor_npu.lowering.convolutions.window import Span, Window
+from inductor_npu.lowering.operands import in_memory
 from inductor_npu.tiling.cube import ProductSummary
 
 _T = TypeVar("_T")
@@ -88,7 +89,7 @@ def weight_gradient(
     batch, channels, *_ = image.get_size()
     inner, outer = channels // groups, gradient.get_size()[1] // groups
     places = Window(tuple(Span(length, length, 1) for length in window.places))
-    of_results = in_image(gradient, places)
+    of_results = in_image(in_memory(gradient, lambda node: in_image(node, places).strides.are_readable), places)
     reduced = [batch, *window.places]
 
     def factors(patch: Callable[..., Any], last: bool, index: Sequence[Any], summed: Sequence[Any]) -> tuple[Any, Any]:

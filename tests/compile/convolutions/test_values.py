@@ -181,3 +181,15 @@ def test_a_slice_of_an_image_is_read_where_it_is() -> None:
 
     got = torch.compile(convolve)(image.to("npu"), weight.to("npu"))
     close(got, convolve(image.double(), weight.double()), torch.float32)
+
+
+def test_the_gradient_of_a_mean_is_one_number_for_all_places() -> None:
+    def mean(image: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(image, weight, padding=1).mean((2, 3))
+
+    references = [torch.randn(2, 16, 9, 9).double(), torch.randn(24, 16, 3, 3).double()]
+    leaves = [reference.float().to("npu").requires_grad_() for reference in references]
+    torch.compile(mean)(*leaves).square().sum().backward()
+    mean(*(reference.requires_grad_() for reference in references)).square().sum().backward()
+    for leaf, reference in zip(leaves, references, strict=True):
+        close(leaf.grad, reference.grad, torch.float32)
