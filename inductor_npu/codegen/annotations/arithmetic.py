@@ -23,10 +23,11 @@ _BACKWARD = _aten._scaled_dot_product_flash_attention_backward
 # Operators that may also be sums on the vector cores.
 _PRODUCTS = (_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm)
 # Operators without a formula, and one with the same operands that has one.
-_LIKE = {
-    _aten._int_mm: _aten.mm,
-    _aten._scaled_dot_product_fused_attention_overrideable: _FORWARD,
-    _aten._scaled_dot_product_fused_attention_overrideable_backward: _BACKWARD,
+_LIKE = {_aten._int_mm: _aten.mm}
+# Attention, whose formulas count heads of keys and values for each head of queries only in later torches.
+_OF_ATTENTION = {
+    _aten._scaled_dot_product_fused_attention_overrideable: lambda *args: of_attention(*args[:3]),
+    _aten._scaled_dot_product_fused_attention_overrideable_backward: lambda *args: sum(of_gradients(*args[1:4])),
 }
 # torch_npu's attention and its gradients, of which the result's comes after queries, keys and values.
 _OF_TORCH_NPU = {
@@ -86,6 +87,8 @@ def _of_operator(node: torch.fx.Node) -> int:
     """
     target = getattr(node.target, "overloadpacket", node.target)
     formula = flop_registry.get(_LIKE.get(target, target))
+    if target in _OF_ATTENTION:
+        formula = _without_results(_OF_ATTENTION[target])
     if str(target) in _OF_TORCH_NPU and _FOUR_AXES in node.args:
         formula = _without_results(_OF_TORCH_NPU[str(target)])
     if formula is None:
