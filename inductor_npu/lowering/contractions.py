@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V, ops
 from inductor_npu import providers
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.lowering.operands import in_memory, is_on_npu
+from inductor_npu.lowering.operands import in_memory, or_else
 from inductor_npu.tiling import cube
 from inductor_npu.tiling.conversions import is_converted_inside
 from inductor_npu.tiling.plan import FILLED
@@ -49,11 +49,11 @@ def register() -> None:
         (_aten._int_mm, _int_mm),
     ):
         original = lowering.lowerings[operator.default]
-        lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(_or_else(original, lower))
+        lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(or_else(original, lower))
     for operator, lower in ((_aten.mm, _mm), (_aten.bmm, _mm), (_aten.addmm, _addmm)):
         if "dtype" in operator.overloads():
-            original = _or_else(lowering.lowerings[operator.dtype], functools.partial(_refuse, operator.dtype))
-            lowering.register_lowering(operator.dtype, type_promotion_kind=None)(_or_else(original, lower))
+            original = or_else(lowering.lowerings[operator.dtype], functools.partial(_refuse, operator.dtype))
+            lowering.register_lowering(operator.dtype, type_promotion_kind=None)(or_else(original, lower))
 
 
 def _refuse(operator: torch._ops.OpOverload, *args: Any, **options: Any) -> None:
@@ -64,19 +64,6 @@ def _refuse(operator: torch._ops.OpOverload, *args: Any, **options: Any) -> None
     dtypes = left.get_dtype(), right.get_dtype()
     reason = cube.why_library(dtypes, providers.current_target()) or f"{dtypes[0]} has no products of {dtype}"
     raise NotImplementedError(f"{operator} on npu: {reason}, and no library computes it. Cast the operands instead.")
-
-
-def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
-    """`lower`, which returns None for what it does not take; then `original`."""
-
-    @functools.wraps(original)
-    def chosen(*args: Any, **options: Any) -> Any:
-        result = None
-        if any(map(is_on_npu, args)):
-            result = lower(*args, **options)
-        return original(*args, **options) if result is None else result
-
-    return chosen
 
 
 # -- operators --------------------------------------------------------------------------------------------------------

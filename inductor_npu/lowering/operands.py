@@ -53,3 +53,16 @@ def unless_taken(constraint: Callable[..., Any], is_taken: Callable[..., bool]) 
         return (args, options) if is_taken(*args, **options) else constraint(node, *args, **options)
 
     return constrained
+
+
+def or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
+    """`lower` for tensors on `npu`, which returns None for what it does not take; then `original`."""
+
+    @functools.wraps(original)
+    def chosen(*args: Any, **options: Any) -> Any:
+        result = None
+        if any(map(is_on_npu, args)):
+            result = lower(*args, **options)
+        return original(*args, **options) if result is None else result
+
+    return chosen

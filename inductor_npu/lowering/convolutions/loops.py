@@ -26,16 +26,9 @@ def dot(
     """The sums of products of two loads over `reduced`, in `dtype`, in memory, on the device of `like`, whose dtype the
     factors have: a kernel of the cube cores.
     """
-    made = ir.Reduction.create(
-        device=like.get_device(),
-        dst_dtype=dtype,
-        src_dtype=like.get_dtype(),
-        inner_fn=lambda index, summed: ops.dot(*factors(index, summed)),
-        ranges=list(ranges),
-        reduction_ranges=list(reduced),
-        reduction_type="dot",
+    return _summed(
+        like, (dtype, like.get_dtype()), lambda *indices: ops.dot(*factors(*indices)), ranges, reduced, "dot"
     )
-    return in_order(made)
 
 
 def total(
@@ -53,19 +46,43 @@ def total(
         def written_out(index: Sequence[sympy.Expr]) -> Any:
             return functools.reduce(ops.add, (term(index, summed) for summed in every))
 
-        return in_order(
-            ir.Pointwise.create(device=like.get_device(), dtype=dtype, inner_fn=written_out, ranges=list(ranges))
-        )
+        return computed(like, written_out, ranges, dtype)
+    return _summed(like, (dtype, torch.float32), term, ranges, reduced, "sum")
+
+
+def _summed(
+    like: ir.IRNode,
+    dtypes: tuple[torch.dtype, torch.dtype],
+    term: Callable[..., Any],
+    ranges: Sequence[sympy.Expr],
+    reduced: Sequence[sympy.Expr],
+    kind: ir.ReductionType,
+) -> ir.TensorBox:
+    """The sums of `term` over `reduced`; `dtypes` are those of the result and of the terms."""
     made = ir.Reduction.create(
         device=like.get_device(),
-        dst_dtype=dtype,
-        src_dtype=torch.float32,
+        dst_dtype=dtypes[0],
+        src_dtype=dtypes[1],
         inner_fn=term,
         ranges=list(ranges),
         reduction_ranges=list(reduced),
-        reduction_type="sum",
+        reduction_type=kind,
     )
     return in_order(made)
+
+
+def computed(
+    like: ir.IRNode, element: Callable[..., Any], ranges: Sequence[sympy.Expr], dtype: torch.dtype | None = None
+) -> ir.TensorBox:
+    """`element` at each index of `ranges`, in memory on the device of `like`, in `dtype` or that of `like`."""
+    dtype = dtype or like.get_dtype()
+    made = ir.Pointwise.create(device=like.get_device(), dtype=dtype, inner_fn=element, ranges=list(ranges))
+    return in_order(made)
+
+
+def load_at(name: str, start: sympy.Expr, indices: Sequence[sympy.Expr], strides: Sequence[sympy.Expr]) -> Any:
+    """Loads the element of buffer `name` at `indices`, which are `strides` apart, counted from `start`."""
+    return ops.load(name, start + sympy.Add(*(at * step for at, step in zip(indices, strides, strict=True))))
 
 
 def in_order(made: ir.TensorBox) -> ir.TensorBox:

@@ -4,8 +4,7 @@ with the weights; sums on the vector cores where groups have one channel.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -18,7 +17,7 @@ from inductor_npu.lowering.convolutions import products
 from inductor_npu.lowering.convolutions.choice import merged
 from inductor_npu.lowering.convolutions.weights import Weights, gathering, packed, scattering
 from inductor_npu.lowering.convolutions.window import Span, Window
-from inductor_npu.lowering.operands import in_memory, is_on_npu
+from inductor_npu.lowering.operands import in_memory, or_else
 from inductor_npu.tiling.convolution import Geometry, reason_against
 
 _aten = torch.ops.aten
@@ -28,18 +27,7 @@ def register() -> None:
     """Takes the place of Inductor's lowerings of convolutions, for tensors on `npu`."""
     for operator, lower in ((_aten.convolution, _convolution), (_aten.convolution_backward, _backward)):
         original = lowering.lowerings[operator.default]
-        lowering.register_lowering([operator.default], type_promotion_kind=None)(_or_else(original, lower))
-
-
-def _or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
-    """`lower`, which returns None for what it does not take; then `original`."""
-
-    @functools.wraps(original)
-    def chosen(*args: Any) -> Any:
-        result = lower(*args) if is_on_npu(args[0]) else None
-        return original(*args) if result is None else result
-
-    return chosen
+        lowering.register_lowering([operator.default], type_promotion_kind=None)(or_else(original, lower))
 
 
 # -- operators --------------------------------------------------------------------------------------------------------
@@ -65,7 +53,7 @@ def _convolution(
     summed_in = dtype if bias is None else torch.float32
     if transposed:
         more = V.graph.sizevars.guard_int_seq(output_padding)
-        sizes = _spread_sizes(image.get_size()[2:], weight, geometry, more * (dimensions if len(more) == 1 else 1))
+        sizes = _spread_sizes(image.get_size()[2:], geometry, more * (dimensions if len(more) == 1 else 1))
         result = _spread(image, weight, sizes, geometry, summed_in)
     else:
         result = _gather(image, weight, geometry, summed_in)
@@ -125,7 +113,7 @@ def _is_for_library(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometr
 
 def _gather(image: ir.TensorBox, weight: ir.TensorBox, geometry: Geometry, dtype: torch.dtype) -> ir.TensorBox:
     """Sums over what the window covers of `image`, [N, C, *spatial], at each of its places, in `dtype`."""
-    outer, _, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
+    outer, taps = V.graph.sizevars.guard_int(weight.get_size()[0]), geometry.taps
     spans = []
     for length, count, step, apart, before in zip(
         image.get_size()[2:], taps, geometry.stride, geometry.dilation, geometry.padding, strict=True
@@ -151,8 +139,8 @@ def _spread(
     Along a dimension with steps, `step` neighbours of the result, one in each phase, come from the same elements: their
     window has every `step`-th tap. Where the taps are no multiple, zeros are added to the weights.
     """
-    _, outer, *taps = V.graph.sizevars.guard_int_seq(weight.get_size())
-    whole = [-(-count // step) * step for count, step in zip(taps, geometry.stride, strict=True)]
+    outer = V.graph.sizevars.guard_int(weight.get_size()[1])
+    whole = [-(-count // step) * step for count, step in zip(geometry.taps, geometry.stride, strict=True)]
     spans, first = [], []
     for length, size, count, step, apart, before in zip(
         image.get_size()[2:], sizes, whole, geometry.stride, geometry.dilation, geometry.padding, strict=True
@@ -179,12 +167,9 @@ def _spread(
     return result
 
 
-def _spread_sizes(
-    sizes: Sequence[sympy.Expr], weight: ir.TensorBox, geometry: Geometry, more: Sequence[int]
-) -> list[sympy.Expr]:
+def _spread_sizes(sizes: Sequence[sympy.Expr], geometry: Geometry, more: Sequence[int]) -> list[sympy.Expr]:
     """Of a transposed convolution's result, by those of its operand."""
-    taps = weight.get_size()[2:]
-    each = zip(sizes, taps, geometry.stride, geometry.padding, geometry.dilation, more, strict=True)
+    each = zip(sizes, geometry.taps, geometry.stride, geometry.padding, geometry.dilation, more, strict=True)
     return [
         (size - 1) * step - 2 * before + apart * (tap - 1) + extra + 1 for size, tap, step, before, apart, extra in each
     ]

@@ -16,6 +16,7 @@ from torch._inductor import ir, lowering
 from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V, ops
 
+from inductor_npu.lowering.convolutions.loops import computed, in_order, load_at
 from inductor_npu.lowering.convolutions.window import Window, zero_unless
 
 # Loads, of an image and a channel, the element at positions that are counted from the first that a window covers.
@@ -55,7 +56,7 @@ class Patches:
         """Loads the element under `tap` of the window at `place`, of a channel of an image."""
         indices = (batch, channel, *place, *tap)
         steps = (self.strides.batch, self.strides.channel, *self.strides.place, *self.strides.tap)
-        return ops.load(self.name, self.start + sympy.Add(*(i * step for i, step in zip(indices, steps, strict=True))))
+        return load_at(self.name, self.start, indices, steps)
 
 
 def is_channels_last(image: ir.IRNode) -> bool:
@@ -151,8 +152,7 @@ class Copy:
     def _turned(self, image: ir.IRNode) -> ir.IRNode:
         count = len(self.window.spans)
         order = [0, *range(2, count + 2), 1]
-        copy = ir.ExternKernel.copy_input(lowering.permute(ir.TensorBox(image), order))
-        ir.as_storage_and_layout(copy, freeze=True, want_contiguous=True)
+        copy = in_order(ir.ExternKernel.copy_input(lowering.permute(ir.TensorBox(image), order)))
         back = lowering.permute(copy, [0, count + 1, *range(1, count + 1)])
         return ir.ExternKernel.realize_input(back)
 
@@ -165,12 +165,7 @@ class Copy:
             pairs = zip(self.window.spans[self._kept :], spatial[self._kept :], taps, strict=True)
             return load(batch, channel, [*spatial[: self._kept], *(span.position(at, of) for span, at, of in pairs)])
 
-        made = ir.Pointwise.create(
-            device=image.get_device(), dtype=image.get_dtype(), inner_fn=element, ranges=self.sizes
-        )
-        made.realize()
-        ir.as_storage_and_layout(made, freeze=True, want_contiguous=True)
-        return made.get_name()
+        return computed(image, element, self.sizes).get_name()
 
     def _loader(self, image: ir.IRNode) -> Load:
         """Writes the copy, not unfolded, and loads from it as `covered` does."""
@@ -178,8 +173,7 @@ class Copy:
         batch, channel, spatial, _ = self._parts(self._steps)
 
         def load(first: sympy.Expr, second: sympy.Expr, positions: Sequence[sympy.Expr]) -> Any:
-            along = sympy.Add(*(at * step for at, step in zip(positions, spatial, strict=True)))
-            return ops.load(name, first * batch + second * channel + along)
+            return load_at(name, sympy.S.Zero, (first, second, *positions), (batch, channel, *spatial))
 
         return load
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import sympy
 from torch._inductor import ir, lowering
-from torch._inductor.virtualized import V, ops
+from torch._inductor.virtualized import V
 
+from inductor_npu.lowering.convolutions.loops import computed, load_at
 from inductor_npu.lowering.convolutions.window import zero_unless
 
 
@@ -40,7 +41,7 @@ class Weights:
         """Loads an element."""
         indices = (group, outer, inner, *tap, *phase)
         steps = (self.group, self.outer, self.inner, *self.tap, *self.phase)
-        return ops.load(self.name, self.start + sympy.Add(*(i * step for i, step in zip(indices, steps, strict=True))))
+        return load_at(self.name, self.start, indices, steps)
 
     @property
     def are_readable(self) -> bool:
@@ -89,13 +90,6 @@ def packed(weight: ir.IRNode, taps: Sequence[int], channels_last: bool) -> ir.IR
         ]
         return zero_unless(beyond, lambda: load([row, channel, *at]))
 
-    copy = ir.Pointwise.create(
-        device=weight.get_device(),
-        dtype=weight.get_dtype(),
-        inner_fn=element,
-        ranges=[*taps, first, second] if channels_last else [first, second, *taps],
-    )
-    copy.realize()
-    ir.as_storage_and_layout(copy, freeze=True, want_contiguous=True)
+    copy = computed(weight, element, [*taps, first, second] if channels_last else [first, second, *taps])
     count = len(taps)
     return lowering.permute(copy, [count, count + 1, *range(count)]) if channels_last else copy
