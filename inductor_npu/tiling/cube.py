@@ -17,6 +17,7 @@ from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu import config
 from inductor_npu.target import NpuTarget
+from inductor_npu.tiling.tile_order import Side, TileOrder, tile_order
 
 _ACCUMULATOR_BYTES = 4
 _LONGEST_SIDE = 512
@@ -163,7 +164,8 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
     steps = work.repeats * -(-work.inner // tile.inner)
     rate = chip.vector_cores_per_cube * chip.device_bytes_per_cycle
     moved = tiles * (left + right)
-    read = (left + right) * _from_memory(work, moved, chip)
+    from_memory = min(order_of(work, tile, chip).bytes_read * work.batch / moved, 1.0)
+    read = (left + right) * (from_memory + (1 - from_memory) / chip.l2_to_memory)
     conversion = 0.0
     if work.converted:  # it passes through a workspace, which stays in L2
         narrow = right / work.item_size * work.converted
@@ -197,15 +199,18 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
     )
 
 
-def _from_memory(work: ProductSummary, moved: int, chip: NpuTarget) -> float:
-    """The time of moving the operands' bytes, `moved` in all, by that from memory: what L2 holds comes from there when
-    it is read again.
+def order_of(work: ProductSummary, tile: ProductTile, chip: NpuTarget, is_turned: bool = False) -> TileOrder:
+    """Returns in which order the tiles of a product, or of each of its batch, are computed. Rows are the first side,
+    columns the second, or the other way round if it `is_turned`.
     """
-    operands = (work.rows + work.columns * work.accumulators) * work.summed * work.batch * work.item_size
-    if operands > chip.l2:
-        return 1.0
-    least = min(operands / moved, 1.0)
-    return least + (1 - least) / chip.l2_to_memory
+    along_sum = work.summed * work.item_size
+    rows, columns = min(tile.rows, work.rows), min(tile.columns, work.columns)
+    sides = [
+        Side(-(-work.rows // tile.rows), rows * along_sum),
+        Side(-(-work.columns // tile.columns), columns * work.accumulators * along_sum),
+    ]
+    first, second = reversed(sides) if is_turned else sides
+    return tile_order(first, second, rows * columns * work.result_bytes, chip.l2)
 
 
 def _candidates(work: ProductSummary, chip: NpuTarget, share: float) -> Iterator[ProductTile]:

@@ -30,6 +30,17 @@ from inductor_npu.tiling.plan import KernelSummary, TilePlan, footprint, plan_ti
 
 
 @dataclass(frozen=True)
+class TileGroups:
+    """Tiles are numbered in groups of `size` along one axis of a product, whose index runs fastest inside a group,
+    then along another: tiling/tile_order.py. Both are prefixes of axes.
+    """
+
+    along: str
+    then: str
+    size: int
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """All decisions about a kernel, made before its text is written.
 
@@ -77,6 +88,21 @@ class KernelPlan:
             products = cube.candidates(self.contraction.work, chip, share)[:most]
             tiles = [replace(self.tile, blocks=self.contraction.blocks(product)) for product in products]
         return [self, *(self.with_tile(tile) for tile in tiles if tile != self.tile)][:most]
+
+    @property
+    def tile_groups(self) -> TileGroups | None:
+        """The groups in which tiles are numbered; None where the last axis' index runs fastest, as in most kernels."""
+        if self.contraction is None:
+            return None
+        row, column = self.contraction.roles.rows[-1].prefix, self.contraction.roles.columns[-1].prefix
+        first, second = (axis.prefix for axis in self.axes.pointwise[-2:])
+        if {first, second} != {row, column}:
+            return None
+        work, tile = self.contraction.work, self.contraction.tile
+        order = cube.order_of(work, tile, providers.current_target(), is_turned=first == column)
+        if order.is_usual:
+            return None
+        return TileGroups(*((first, second) if order.is_along_first else (second, first)), order.group)
 
     @property
     def filled(self) -> int:

@@ -100,12 +100,18 @@ def _is_known(axis: Axis) -> bool:
 
 
 def _tiles(plan: KernelPlan) -> list[str]:
-    """How many tiles there are, and programs for them; empty where that depends on dynamic sizes."""
-    if not all(_is_known(axis) for axis in plan.axes.pointwise):
-        return []
-    cores = plan.cores
-    tiles = math.prod(-(-int(axis.length) // plan.tiled.block(axis.prefix)) for axis in plan.axes.pointwise)
-    return [f"{tiles} {'tile' if tiles == 1 else 'tiles'}, on {min(tiles, cores)} of {cores} programs"]
+    """How many tiles there are, and programs for them, unless that depends on dynamic sizes; and the order of a
+    product's tiles, if it is not the usual one.
+    """
+    lines = []
+    if all(_is_known(axis) for axis in plan.axes.pointwise):
+        cores = plan.cores
+        tiles = math.prod(-(-int(axis.length) // plan.tiled.block(axis.prefix)) for axis in plan.axes.pointwise)
+        lines.append(f"{tiles} {'tile' if tiles == 1 else 'tiles'}, on {min(tiles, cores)} of {cores} programs")
+    if groups := plan.tile_groups:
+        along = plan.tiled.axis_of[groups.along].symbol
+        lines.append(f"in groups of {groups.size} tiles along {along}, whose operand stays in L2")
+    return lines
 
 
 # -- what a tile moves ------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sympy
@@ -21,6 +22,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from inductor_npu.codegen.analysis import predicates
 from inductor_npu.codegen.analysis.axes import Axis
+from inductor_npu.codegen.analysis.kernel_plan import TileGroups
 from inductor_npu.codegen.analysis.predicates import PredicateFolding
 from inductor_npu.codegen.analysis.wide_addresses import WideAddresses, may_be_in
 from inductor_npu.codegen.emit import header
@@ -162,20 +164,15 @@ class NpuKernel(TileKernel):
         single tile.
         """
         cast = self.index_cast
-        counts: list[str] = []
-        divisors: list[tuple[Axis, str, str]] = []
+        counts: dict[str, str] = {}
         for axis in reversed(self.tiled_axes()):
-            count = f"{axis.prefix}numel"
+            counts[axis.prefix] = f"{axis.prefix}numel"
             if axis.prefix in self.tile.blocks:
-                count = f"{axis.prefix.rstrip('_')}_tiles"
-                before.writeline(f"{count} = tl.cdiv({axis.prefix}numel, {self.block(axis.prefix)})")
-            inner = " * ".join(counts)
-            divisors.append((axis, count, f"({inner})" if len(counts) > 1 else inner))
-            counts.append(count)
-        for position, (axis, count, inner) in enumerate(divisors):
-            number = f"tile // {inner}" if inner else "tile"
-            if position < len(divisors) - 1:
-                number = f"({number}) % {count}" if inner else f"{number} % {count}"
+                counts[axis.prefix] = f"{axis.prefix.rstrip('_')}_tiles"
+                before.writeline(f"{counts[axis.prefix]} = tl.cdiv({axis.prefix}numel, {self.block(axis.prefix)})")
+        numbers = self._tile_numbers(counts, inside)
+        for axis in reversed(self.tiled_axes()):
+            number = numbers[axis.prefix]
             if axis.prefix not in self.tile.blocks:
                 inside.writeline(f"{axis.symbol} = {number}")
                 continue
@@ -192,7 +189,36 @@ class NpuKernel(TileKernel):
                 inside.writeline(f"{axis.symbol} = tl.arange(0, {self.block(axis.prefix)}){cast}")
                 if self.needs_mask(axis.prefix):
                     inside.writeline(f"{axis.prefix}mask = {axis.symbol} < {axis.prefix}numel")
-        return " * ".join(counts)
+        return " * ".join(counts.values())
+
+    def _tile_numbers(self, counts: Mapping[str, str], inside: IndentedBuffer) -> dict[str, str]:
+        """Which part of each axis the tile is, as text. `counts` has the number of parts of each, the innermost axis
+        first.
+        """
+        numbers: dict[str, str] = {}
+        inner: list[str] = []
+        for position, (prefix, count) in enumerate(counts.items()):
+            divisor = f"({' * '.join(inner)})" if len(inner) > 1 else "".join(inner)
+            number = f"tile // {divisor}" if divisor else "tile"
+            if position < len(counts) - 1:
+                number = f"({number}) % {count}" if divisor else f"{number} % {count}"
+            numbers[prefix] = number
+            inner.append(count)
+        groups = self.plan.tile_groups
+        if groups is not None:
+            numbers |= self._tile_numbers_in_groups(groups, counts, inside)
+        return numbers
+
+    def _tile_numbers_in_groups(
+        self, groups: TileGroups, counts: Mapping[str, str], inside: IndentedBuffer
+    ) -> dict[str, str]:
+        """The part of both axes of a product, whose tiles are numbered in `groups`; the last group may be smaller."""
+        along, then = counts[groups.along], counts[groups.then]
+        number = f"(tile % ({along} * {then}))" if len(counts) > 2 else "tile"
+        inside.writeline(f"of_group = {number} % ({groups.size} * {then})")
+        inside.writeline(f"first_of_group = {number} // ({groups.size} * {then}) * {groups.size}")
+        inside.writeline(f"group = tl.minimum({along} - first_of_group, {groups.size})")
+        return {groups.along: "first_of_group + of_group % group", groups.then: "of_group // group"}
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:
