@@ -47,6 +47,8 @@ CASES = {
     "mask": "fused(mask=torch.rand(300, 300, device='npu') > 0.5)",
     "gradient of a mask": "fused(mask=torch.rand(300, 300, device='npu', requires_grad=True))",
     "flex": "flex(mask=lambda b, h, q, k: (q >= k) & (q - k < 100))",
+    "learned bias": "t = torch.randn(4, 300, device='npu', dtype=torch.float16, requires_grad=True)\n"
+    "flex(score=lambda score, b, h, q, k: score + t[h, k])",
     "softcap": "flex(score=lambda score, b, h, q, k: 20 * torch.tanh(score / 20))",
 }
 

@@ -22,7 +22,7 @@ import torch
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from inductor_npu.codegen.attention.kernel import AttentionKernel
-from inductor_npu.codegen.attention.problem import LEAST, SHARED_HEAD
+from inductor_npu.codegen.attention.problem import LEAST, SHARED_HEAD, GradientOfScore
 from inductor_npu.codegen.templates.tensor import Tensor
 
 
@@ -71,12 +71,18 @@ class GradientKernel(AttentionKernel):
         self.line("weight = tl.exp(score - log[None, :])")
         self.line(f"d_weight = {self.dot('value', 'tl.trans(d_out)')}")
         self.line("d_score = weight * (d_weight - delta[None, :])")
+        self.write_kept()
         if attention.gradient is not None:
-            derive = attention.gradient
-            shape = self.shape_of(self.order)
-            weighted = self.create_cse_var("d_score", ValueRanges.unknown(), torch.float32, shape)
-            value = self.computed(lambda product: derive(product, weighted), "product")
-            self.line(f"d_score = {self.whole_tile(value)}")
+            self.line(f"d_score = {self.of_score(attention.gradient)}")
+
+    def write_kept(self) -> None:
+        """Writes stores of what of the gradients of scores is kept: nothing, in most kernels."""
+
+    def of_score(self, function: GradientOfScore) -> str:
+        """`function` of a tile of products and the gradients of their scores, as text."""
+        shape = self.shape_of(self.order)
+        weighted = self.create_cse_var("d_score", ValueRanges.unknown(), torch.float32, shape)
+        return self.whole_tile(self.computed(lambda product: function(product, weighted), "product"))
 
     def lesser(self, value: str) -> str:
         """`value`, an operand of a product, in the dtype of the other one."""
@@ -147,8 +153,8 @@ class KeyGradientKernel(GradientKernel):
 
 
 class QueryGradientKernel(GradientKernel):
-    """Stores the gradients of queries [batch, heads, rows, D] and, where wanted, of scores [batch, heads, rows,
-    columns], with those of a key one after the other.
+    """Stores the gradients of queries [batch, heads, rows, D] and what is kept of the gradients of scores, [batch,
+    heads, rows, columns], those of a key one after the other.
     """
 
     def write_body(self) -> None:
@@ -179,19 +185,15 @@ class QueryGradientKernel(GradientKernel):
     def _write_block(self, is_partial: str) -> None:
         self.load_keys()
         self.write_weights(is_partial, has_end=True)
-        self._write_scores()
         turned = f"tl.trans({self.lesser('d_score')})"
         self.line(f"d_query = d_query + {self.scale(self.dot(turned, 'key'))}")
 
-    def _write_scores(self) -> None:
-        """Writes the store of the gradients of a tile of scores. Each tile is visited: a mask that is added to scores
-        leaves none out.
-        """
-        d_score = self.results[1]
-        if d_score is None:
-            return
-        start = self.text(self.of_queries(d_score))
-        places = f"column[:, None] * {self.factor(d_score.strides[3])} + row[None, :]"
-        address = f"{self.args.output(d_score.buffer)} + ({start}) + ({places})"
-        value = self.narrowed("d_score", d_score.dtype)
-        self.line(f"tl.store({address}, {value}, (column[:, None] < column_count) & (row[None, :] < row_count))")
+    def write_kept(self) -> None:
+        """Writes the stores of what is kept of a tile of scores. Memory of tiles that are not visited has zeros."""
+        for function, tensor in zip(self.attention.kept, self.results[1:], strict=True):
+            assert tensor is not None, "memory for all that is kept"
+            start = self.text(self.of_queries(tensor))
+            places = f"column[:, None] * {self.factor(tensor.strides[3])} + row[None, :]"
+            address = f"{self.args.output(tensor.buffer)} + ({start}) + ({places})"
+            value = self.narrowed(self.of_score(function), tensor.dtype)
+            self.line(f"tl.store({address}, {value}, (column[:, None] < column_count) & (row[None, :] < row_count))")

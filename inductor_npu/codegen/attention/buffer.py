@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sympy
+import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
@@ -56,11 +57,22 @@ class AttentionBuffer(ir.TemplateBuffer):
 
 
 def written_to(
-    sizes: Sequence[sympy.Expr], strides: Sequence[sympy.Expr] | None, dtype: object, device: object
+    sizes: Sequence[sympy.Expr],
+    strides: Sequence[sympy.Expr] | None,
+    dtype: torch.dtype,
+    device: torch.device | None,
+    has_zeros: bool = False,
 ) -> ir.IRNode:
-    """Memory without contents that a kernel writes a further result to."""
-    from torch._inductor.lowering import empty_strided
+    """Memory without contents, or with zeros, that a kernel writes a further result to."""
+    from torch._inductor import lowering
 
-    made = empty_strided(list(sizes), None if strides is None else list(strides), dtype=dtype, device=device)
+    if not has_zeros:
+        made = lowering.empty_strided(list(sizes), strides and list(strides), dtype=dtype, device=device)
+        made.realize()
+        return V.graph.get_buffer(made.get_name())
+    made = lowering.full(list(sizes), 0, dtype=dtype, device=device)
     made.realize()
-    return V.graph.get_buffer(made.get_name())
+    buffer = V.graph.get_buffer(made.get_name())
+    if strides is not None:
+        buffer.freeze_layout_with_exact_strides(list(strides))
+    return buffer

@@ -193,9 +193,11 @@ class AttentionKernel(Scores, TemplateKernel):
         self.line(f"{target} = tl.load({address}, {mask}{', other=0.0' if mask != 'None' else ''})")
 
     def store_block(self, tensor: Tensor, start: sympy.Expr, axis: str, dim: str, value: str) -> None:
-        """Writes the store of a block. It is masked even where all rows exist: otherwise Ascend's compiler has both
-        vector cores of a cube core store all of them.
+        """Writes the store of a block, unless nobody needs it. It is masked even where all rows exist: otherwise
+        Ascend's compiler has both vector cores of a cube core store all of them.
         """
+        if tensor.buffer in V.graph.removed_buffers:
+            return
         address, conditions = self.place(tensor, start, axis, dim, self.args.output(tensor.buffer))
         self.line(f"tl.store({address}, {self.narrowed(value, tensor.dtype)}, {' & '.join(conditions)})")
 

@@ -31,6 +31,8 @@ LEAST = torch.finfo(torch.float32).min
 # What a modification makes of the value of a score, or whether it counts; it writes operators of Inductor (`ops`), in
 # which the indices of the score are AXES.
 Modification = Callable[[Any], Any]
+# The same of the product of a score, and of the gradient of what the score became.
+GradientOfScore = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Attention:
     `scale`: the factor of products, a number or a symbol of a size. `is_causal`: whether a query sees no key behind
     its own position. `score`: what a score becomes, None if nothing else. `gradient`: the derivative by the product of
     a sum over `score` by weights, of a pair (product, weight); None where `score` adds only what does not depend on the
-    product. `mask`: whether a score counts, asked in blocks that are not full.
+    product. `kept`: what of the same pair the kernel of queries' gradients stores, for each score. `mask`: whether a
+    score counts, asked in blocks that are not full.
 
     `masks_rows`: whether it may be that no score of a query counts. Its result is 0 then, and the logarithm of its sum
     of exponentials minus infinity. `log_unit`: 1 where logarithms are natural, log(2) where they are binary.
@@ -71,7 +74,8 @@ class Attention:
     scale: Any
     is_causal: bool = False
     score: Modification | None = None
-    gradient: Callable[[Any, Any], Any] | None = None
+    gradient: GradientOfScore | None = None
+    kept: tuple[GradientOfScore, ...] = ()
     mask: Modification | None = None
     blocks: BlockLists | None = None
     masks_rows: bool = False

@@ -104,9 +104,11 @@ class StandIn:
             d_product = self._computed(attention.gradient, "product", "d_score")
         self._line(f"d_product = ({d_product}).float().expand(product.shape)")
         if which is Pass.KEYS_AND_VALUES:
-            self._line(f"results = (eager_attention.key_gradient(d_product, query, key, {self._scale}), d_value)")
-        else:
-            self._line(f"results = (eager_attention.query_gradient(d_product, key, {self._scale}), d_product)")
+            self._line(f"results = [eager_attention.key_gradient(d_product, query, key, {self._scale}), d_value]")
+            return
+        self._line(f"results = [eager_attention.query_gradient(d_product, key, {self._scale})]")
+        for function in attention.kept:
+            self._line(f"results.append({self._computed(function, 'product', 'd_score')})")
 
     def _write_stores(self, which: Pass) -> None:
         for place, tensor in enumerate(self.results):

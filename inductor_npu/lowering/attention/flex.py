@@ -12,24 +12,23 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import sympy
 import torch
 from torch._inductor import ir, lowering
-from torch._inductor.kernel.flex.common import build_subgraph_buffer, create_placeholder
-from torch._inductor.ops_handler import WrapperHandler
-from torch._inductor.virtualized import OpsWrapper, V, ops
+from torch._inductor.virtualized import OpsWrapper, V
 
 from inductor_npu import config
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
-from inductor_npu.codegen.attention.problem import BATCH, COLUMN, HEAD, ROW, Attention, BlockLists
+from inductor_npu.codegen.attention.problem import Attention, BlockLists, GradientOfScore
 from inductor_npu.codegen.templates.tensor import Tensor
+from inductor_npu.lowering.attention import captured_tensors, user_graph
 from inductor_npu.lowering.attention.operands import (
     Reads,
     readable,
     wanted_results,
     why_no_kernel,
 )
-from inductor_npu.lowering.attention.sdpa import delta_of, gradients
+from inductor_npu.lowering.attention.sdpa import delta_of, gradients, values_of_scores
+from inductor_npu.lowering.attention.user_graph import OF_MASK, OF_SCORE
 from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu
 from inductor_npu.tiling.attention import Pass
 
@@ -39,11 +38,6 @@ _BACKWARD = torch.ops.higher_order.flex_attention_backward
 # The block of the lists that stand for no lists (`_create_empty_block_mask`).
 _NO_BLOCKS = 1 << 30
 _SHORTEST_BLOCK = 16
-_INDICES = {"b": BATCH, "h": HEAD, "m": ROW, "n": COLUMN}
-# What a graph takes before captured tensors: of a mask; of a score; of a score's gradient.
-_OF_MASK = ("b", "h", "m", "n")
-_OF_SCORE = ("score", *_OF_MASK)
-_OF_GRADIENT = (*_OF_SCORE, "grad_score_mod")
 
 
 def register() -> None:
@@ -77,8 +71,8 @@ def _forward(
     in float32.
     """
     tensors = _tensors(query, key, value)
-    score = _modification(subgraph, _OF_SCORE, score_mod_other_buffers, query)
-    mask = _modification(block_mask[-1], _OF_MASK, mask_mod_other_buffers, query)
+    score = _modification(subgraph, OF_SCORE, score_mod_other_buffers, query)
+    mask = _modification(block_mask[-1], OF_MASK, mask_mod_other_buffers, query)
     lists = _lists(block_mask[2:6], block_mask, tensors)
     attention, reads = _attention(tensors, scale, score, mask, None, lists)
     out = V.graph.current_node.meta["val"][0]
@@ -109,17 +103,17 @@ def _backward(
     score_mod_other_buffers: Sequence[Any],
     mask_mod_other_buffers: Sequence[Any],
 ) -> tuple[Any, ...]:
-    """The gradients of queries, keys and values, and of captured tensors: None for each.
-
-    Raises NotImplementedError where a captured tensor needs a gradient.
-    """
+    """The gradients of queries, keys and values, and of captured tensors."""
     tensors = _tensors(query, key, value)
-    score = _modification(fw_graph, _OF_SCORE, score_mod_other_buffers, query)
-    mask = _modification(block_mask[-1], _OF_MASK, mask_mod_other_buffers, query)
-    gradient = _gradient(joint_graph, score_mod_other_buffers, query) if score is not None else None
+    score = _modification(fw_graph, OF_SCORE, score_mod_other_buffers, query)
+    mask = _modification(block_mask[-1], OF_MASK, mask_mod_other_buffers, query)
+    gradient: GradientOfScore | None = None
+    added: list[captured_tensors.Added] = []
+    if score is not None:
+        gradient, added = captured_tensors.gradients_of(joint_graph, score_mod_other_buffers, query)
     by_row = _lists(block_mask[2:6], block_mask, tensors)
     by_column = _lists(block_mask[6:10], block_mask, tensors)
-    attention, reads = _attention(tensors, scale, score, mask, gradient, by_row)
+    attention, reads = _attention(tensors, scale, score, mask, gradient, by_row, [each.value for each in added])
     if grad_out is None:  # where nothing but the logarithms is used
         size, device = out.get_size(), out.get_device()
         grad_out = lowering.full(size, 0, dtype=out.get_dtype(), device=device)
@@ -131,8 +125,9 @@ def _backward(
         raise NotImplementedError("flex_attention on npu has no gradients for a BlockMask without lists of queries")
     lists = None if by_row is None else (by_row, by_column)
     nodes = [*_nodes_of(by_row), *_nodes_of(by_column)]
-    results = gradients(attention, tensors, reads, grad_out, logsumexp, delta, lists, nodes)
-    return (*results, tuple(None for _ in score_mod_other_buffers))
+    kept = [values_of_scores(attention, torch.float32, query.get_device()) for _ in added]
+    results = gradients(attention, tensors, reads, grad_out, logsumexp, delta, lists, nodes, kept)
+    return (*results, captured_tensors.summed(added, kept, score_mod_other_buffers))
 
 
 def _tensors(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> list[ir.IRNode]:
@@ -144,50 +139,9 @@ def _tensors(query: ir.TensorBox, key: ir.TensorBox, value: ir.TensorBox) -> lis
 # -- graphs of the user -----------------------------------------------------------------------------------------------
 
 
-class _Given(WrapperHandler):
-    """Operators in which some names of buffers stand for values that are there already."""
-
-    def __init__(self, inner: Any, values: dict[str, Any]) -> None:
-        super().__init__(inner)
-        self._values = values
-
-    def load(self, name: str, index: sympy.Expr) -> Any:
-        """The value that `name` stands for, or a load."""
-        if name in self._values:
-            return self._values[name]
-        if name in _INDICES:
-            return OpsWrapper._unwrap(ops.index_expr(_INDICES[name], torch.int32))
-        return self._inner.load(name, index)
-
-
-def _compiled(graph: Any, names: Sequence[str], captured: Sequence[Any], query: ir.TensorBox) -> Any:
-    """What Inductor makes of a `graph` of the user, which takes tensors of no dimension called `names`, then what it
-    captured.
-    """
-    for each in captured:
-        if isinstance(each, ir.IRNode):
-            each.realize()
-            each.freeze_layout()
-    indices = dict.fromkeys(_INDICES, torch.int32)
-    device = query.get_device()
-    given = [create_placeholder(name, indices.get(name, query.get_dtype()), device) for name in names]
-    return build_subgraph_buffer([*given, *captured], graph)
-
-
-def _function(computed: Any) -> Callable[[dict[str, Any]], Any]:
-    """The operators of a ComputedBuffer, as a function of the values of names."""
-
-    def of(values: dict[str, Any]) -> Any:
-        with V.set_ops_handler(_Given(V.get_ops_handler(), values)):
-            data = computed.data
-            return data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
-
-    return of
-
-
 def _modification(graph: Any, names: Sequence[str], captured: Sequence[Any], query: ir.TensorBox) -> Any:
     """The operators of score_mod or mask_mod; None where it changes nothing."""
-    of = _function(_compiled(graph, names, captured, query))
+    of = user_graph.function(user_graph.compiled(graph, names, captured, query))
 
     def modify(score: Any) -> Any:
         return of({"score": OpsWrapper._unwrap(score)})
@@ -195,18 +149,6 @@ def _modification(graph: Any, names: Sequence[str], captured: Sequence[Any], que
     with V.set_ops_handler(Reads()):
         changes_nothing = OpsWrapper._unwrap(modify("score")) in ("score", "constant True")
     return None if changes_nothing else modify
-
-
-def _gradient(graph: Any, captured: Sequence[Any], query: ir.TensorBox) -> Any:
-    """The operators of score_mod's derivative. Raises NotImplementedError for gradients of captured tensors."""
-    graph.graph_module.graph.eliminate_dead_code()
-    results = _compiled(graph, _OF_GRADIENT, captured, query)
-    if any(result is not None for result in results[len(_OF_SCORE) :]):
-        raise NotImplementedError(
-            "flex_attention on npu has no gradients of tensors that score_mod captures: detach them"
-        )
-    of = _function(results[0])
-    return lambda product, weighted: of({"score": OpsWrapper._unwrap(product), "grad_score_mod": weighted})
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------
@@ -236,14 +178,21 @@ def _nodes_of(lists: BlockLists | None) -> list[ir.IRNode]:
 
 
 def _attention(
-    tensors: Sequence[ir.IRNode], scale: float, score: Any, mask: Any, gradient: Any, lists: BlockLists | None
+    tensors: Sequence[ir.IRNode],
+    scale: float,
+    score: Any,
+    mask: Any,
+    gradient: Any,
+    lists: BlockLists | None,
+    kept: Sequence[GradientOfScore] = (),
 ) -> tuple[Attention, Reads]:
     query, key, value = map(Tensor.of, tensors)
     functions: list[Callable[[], Any]] = [
         functools.partial(each, "score") for each in (score, mask) if each is not None
     ]
-    if gradient is not None:
-        functions.append(lambda: gradient("score", "grad_score_mod"))
+    for each in (gradient, *kept):
+        if each is not None:
+            functions.append(functools.partial(each, "score", "grad_score_mod"))
     attention = Attention(
         query=query,
         key=key,
@@ -251,6 +200,7 @@ def _attention(
         scale=scale,
         score=score,
         gradient=gradient,
+        kept=tuple(kept),
         mask=mask,
         blocks=lists,
         masks_rows=score is not None or mask is not None or lists is not None,

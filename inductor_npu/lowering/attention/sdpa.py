@@ -139,23 +139,28 @@ def _backward(
     tensors = [readable(each) for each in (query, key, value)]
     attention, reads = attention_of(tensors, attn_bias, is_causal, scale)
     delta = delta_of(out, grad_out)
-    d_score = None
+    kept = []
     if attn_bias is not None and grad_input_mask[3]:
-        d_score = _gradient_of_scores(attention, attn_bias)
-    results = gradients(attention, tensors, reads, grad_out, logsumexp, delta, d_score=d_score)
-    return (*results, None if d_score is None else _summed(d_score, attn_bias))
+        attention = replace(attention, kept=(lambda product, weighted: weighted,))
+        kept.append(values_of_scores(attention, _dtype_of_gradient(attention, attn_bias), query.get_device()))
+    results = gradients(attention, tensors, reads, grad_out, logsumexp, delta, kept=kept)
+    return (*results, _summed(kept[0], attn_bias) if kept else None)
 
 
-def _gradient_of_scores(attention: Attention, bias: ir.TensorBox) -> ir.IRNode:
-    """Memory [B, H, M, N] for the gradient of all scores, each key's queries one after the other, as the kernel has
-    them: in float32 where it is summed.
+def _dtype_of_gradient(attention: Attention, bias: ir.TensorBox) -> torch.dtype:
+    """That of the gradient of all scores: float32 where it is summed."""
+    is_whole = V.graph.sizevars.statically_known_list_equals(bias.get_size(), list(attention.sizes()))
+    return bias.get_dtype() if is_whole else torch.float32
+
+
+def values_of_scores(attention: Attention, dtype: torch.dtype, device: torch.device) -> ir.IRNode:
+    """Memory [B, H, M, N] for a value of each score, each key's queries one after the other, as the kernel has them.
+    It has zeros where a BlockMask leaves tiles out.
     """
     sizes = list(attention.sizes())
-    known = V.graph.sizevars.statically_known_list_equals
-    dtype = bias.get_dtype() if known(bias.get_size(), sizes) else torch.float32
     _, heads, rows, columns = sizes
     strides = [heads * rows * columns, rows * columns, sympy.S.One, rows]
-    return written_to(sizes, strides, dtype, bias.get_device())
+    return written_to(sizes, strides, dtype, device, has_zeros=attention.blocks is not None)
 
 
 def _summed(d_score: ir.IRNode, bias: ir.TensorBox) -> ir.TensorBox:
@@ -178,11 +183,11 @@ def gradients(
     delta: ir.TensorBox,
     lists: tuple[BlockLists, BlockLists | None] | None = None,
     nodes: Sequence[ir.IRNode] = (),
-    d_score: ir.IRNode | None = None,
+    kept: Sequence[ir.IRNode] = (),
 ) -> tuple[ir.TensorBox, ir.TensorBox, ir.TensorBox]:
     """The gradients of queries, keys and values, which `tensors` are, as two kernels. The layouts are those that the
     operator which is being lowered promises. `lists`: blocks of keys for each block of queries, and blocks of queries
-    for each block of keys, which lie in `nodes`. `d_score`: memory [B, H, M, N] that gets the gradient of scores.
+    for each block of keys, which lie in `nodes`. `kept`: memory [B, H, M, N] for each of what `attention` keeps.
     """
     d_query, d_key, d_value = (dense_layout(each) for each in V.graph.current_node.meta["val"][:3])
     others = [readable(each) for each in (grad_out, logarithms, delta)]
@@ -191,7 +196,7 @@ def gradients(
     of_keys = attention if lists is None else replace(attention, blocks=lists[1])
     values = written_to(d_value.size, d_value.stride, d_value.dtype, d_value.device)
     keys = AttentionBuffer(d_key, Pass.KEYS_AND_VALUES, of_keys, inputs, operands, [values], reads.sizes())
-    queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, [d_score], reads.sizes())
+    queries = AttentionBuffer(d_query, Pass.QUERIES, attention, inputs, operands, kept, reads.sizes())
     return _box(queries), _box(keys), ir.TensorBox.create(values)
 
 
