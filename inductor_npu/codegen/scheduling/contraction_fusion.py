@@ -8,17 +8,54 @@ that is worth it unless it needs so much of the Unified Buffer that the product'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from torch._inductor.dependencies import MemoryDep
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
-from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
+from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel
+from inductor_npu.codegen.scheduling.kernel_reuse import key_of_plan
 from inductor_npu.codegen.scheduling.loops import features_of
 from inductor_npu.tiling.conversions import cycles_apart as cycles_apart_from_conversion
 from inductor_npu.tiling.cube import NoTileError
 from inductor_npu.tiling.plan import FILLED
+
+
+class Estimates:
+    """Plans of kernels of one graph, for what they are estimated to take. Layers repeat each other: loops that are
+    alike are planned once.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[Hashable, KernelPlan | NoTileError] = {}
+
+    def plan(self, nodes: Sequence[SchedulerNode]) -> KernelPlan:
+        """Returns the plan of a kernel of `nodes`, or of loops like them. Raises NoTileError if there is none."""
+        key = key_of_plan(nodes)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = _planned(nodes)
+            if key is not None:
+                self._plans[key] = plan
+        if isinstance(plan, NoTileError):
+            raise NoTileError(str(plan))
+        return plan
+
+    def cycles(self, nodes: Sequence[SchedulerNode]) -> float:
+        """Returns the cycles of one kernel of `nodes`, without its launch. Raises NoTileError if there is none."""
+        return self.plan(nodes).cycles
+
+    def with_launch(self, nodes: Sequence[SchedulerNode]) -> float:
+        """Returns the cycles of one kernel of `nodes`, and of its launch."""
+        return self.cycles(nodes) + providers.current_target().launch_cycles
+
+
+def _planned(nodes: Sequence[SchedulerNode]) -> KernelPlan | NoTileError:
+    try:
+        return plan_kernel(features_of(nodes), FILLED)
+    except NoTileError as reason:
+        return reason
 
 
 def is_product(node: BaseSchedulerNode) -> bool:
@@ -26,13 +63,13 @@ def is_product(node: BaseSchedulerNode) -> bool:
     return any(part._body is not None and part._body.op_counts.get("dot") for part in node.get_nodes())
 
 
-def reason_against(first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
+def reason_against(first: BaseSchedulerNode, second: BaseSchedulerNode, estimates: Estimates) -> str | None:
     """Returns why the loops of `first` and `second`, of which some are a product, stay separate; None if one kernel is
     better. Inductor asks in either order.
     """
     product, other = (first, second) if is_product(first) else (second, first)
     reason = _against_two_products(product, other) if is_product(other) else _against_rest(product, other)
-    return reason or _against_cycles(product, other)
+    return reason or _against_cycles(product, other, estimates)
 
 
 def _against_two_products(product: BaseSchedulerNode, other: BaseSchedulerNode) -> str | None:
@@ -52,41 +89,35 @@ def _against_rest(product: BaseSchedulerNode, rest: BaseSchedulerNode) -> str | 
     return "an atomic store of the product" if _is_scattered(rest) else None
 
 
-def _against_cycles(product: BaseSchedulerNode, other: BaseSchedulerNode) -> str | None:
+def _against_cycles(product: BaseSchedulerNode, other: BaseSchedulerNode, estimates: Estimates) -> str | None:
     try:
-        both = plan_kernel(features_of([*product.get_nodes(), *other.get_nodes()]), FILLED)
+        both = estimates.cycles([*product.get_nodes(), *other.get_nodes()])
     except NoTileError as reason:
         return str(reason)
-    alone = plan_kernel(features_of(product.get_nodes()), FILLED)
-    separate = alone.cycles + _cycles_of_rest(other.get_nodes())
-    return f"{both.cycles:.0f} cycles, separate {separate:.0f}" if both.cycles > separate else None
+    separate = estimates.cycles(product.get_nodes()) + estimates.with_launch(other.get_nodes())
+    return f"{both:.0f} cycles, separate {separate:.0f}" if both > separate else None
 
 
 def _reads_from(node: BaseSchedulerNode, before: BaseSchedulerNode) -> bool:
     return not before.get_buffer_names().isdisjoint(dependency.name for dependency in node.read_writes.reads)
 
 
-def cycles_apart(nodes: Sequence[SchedulerNode]) -> float:
+def cycles_apart(nodes: Sequence[SchedulerNode], estimates: Estimates) -> float:
     """Returns the estimated cycles of the products among `nodes` as calls of the library, which are taken to be as good
     as a kernel of the product alone, and of one kernel for the other nodes.
     """
-    products = (_cycles_of_library(node) for node in nodes if is_product(node))
+    products = (_cycles_of_library(node, estimates) for node in nodes if is_product(node))
     launch = providers.current_target().launch_cycles
     rest = [node for node in nodes if not is_product(node)]
-    return sum(cycles + launch for cycles in products) - launch + (_cycles_of_rest(rest) if rest else 0)
+    return sum(cycles + launch for cycles in products) - launch + (estimates.with_launch(rest) if rest else 0)
 
 
-def _cycles_of_library(product: SchedulerNode) -> float:
+def _cycles_of_library(product: SchedulerNode, estimates: Estimates) -> float:
     """Cycles of one product, and of the kernel that converts its operand before."""
-    plan = plan_kernel(features_of([product]), FILLED)
+    plan = estimates.plan([product])
     assert plan.contraction is not None
     work = plan.contraction.work
     return cycles_apart_from_conversion(work, providers.current_target(), FILLED) if work.converted else plan.cycles
-
-
-def _cycles_of_rest(nodes: Sequence[SchedulerNode]) -> float:
-    """Cycles of a kernel of `nodes`, with its launch."""
-    return plan_kernel(features_of(nodes), FILLED).cycles + providers.current_target().launch_cycles
 
 
 def _is_scattered(node: BaseSchedulerNode) -> bool:

@@ -40,10 +40,13 @@ _VALUES = 8
 
 
 class Fusions:
-    """The decisions of one graph. Answers are cached by loops, because Inductor asks for many pairs, and often."""
+    """The decisions of one graph. Answers are cached by loops, because Inductor asks for many pairs, and often.
+    `estimates`: of matrix products and what may join them.
+    """
 
     def __init__(self) -> None:
         self._reasons: dict[object, str | None] = {}
+        self.estimates = contraction_fusion.Estimates()
 
     def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
         """Returns why the loops of `first` and `second` should stay separate; None if they may be fused."""
@@ -58,10 +61,9 @@ class Fusions:
                 self._reasons[key] = _no_common_axes(nodes) or self._no_tile(first, second)
         return self._reasons[key]
 
-    @staticmethod
-    def _no_tile(first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
+    def _no_tile(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
         if contraction_fusion.is_product(first) or contraction_fusion.is_product(second):
-            return contraction_fusion.reason_against(first, second)
+            return contraction_fusion.reason_against(first, second, self.estimates)
         return _no_room([*first.get_nodes(), *second.get_nodes()])
 
 

@@ -12,7 +12,7 @@ by name.
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch._inductor import ir
 from torch._inductor.codegen.common import InplacedBuffer, Kernel, KernelArgs
 from torch._inductor.codegen.simd_kernel_features import NodeScheduleMarker, SIMDKernelFeatures
 from torch._inductor.codegen.triton import should_unwrap_unspec_arg
+from torch._inductor.scheduler import SchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -89,6 +90,9 @@ class ReusableKernels:
             if buffers == loops.buffers:
                 _count()
                 return kernel
+        if not buffers:  # known by their names: the same loops, asked for again
+            _count()
+            return kernel
         return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
 
 
@@ -136,6 +140,18 @@ def key_of_loops(features: SIMDKernelFeatures) -> LoopsKey:
     lifetimes = _lifetimes(features)
     key = (features.numel, features.reduction_numel, schedule, in_place, buffers, lifetimes)
     return LoopsKey(key, tuple(numbers))
+
+
+def key_of_plan(nodes: Sequence[SchedulerNode]) -> Hashable | None:
+    """Returns what decides the plan of a kernel of the loops `nodes`, in this order: layers that repeat each other have
+    equal ones. None for loops that cannot be compared.
+    """
+    numbers: dict[str, int] = {}
+    try:
+        schedule = tuple(_entry(node, numbers) for node in nodes)
+        return schedule, tuple(_buffer(name) for name in numbers)
+    except _NotTold:
+        return None
 
 
 def _by_name(features: SIMDKernelFeatures) -> LoopsKey:

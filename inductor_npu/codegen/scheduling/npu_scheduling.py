@@ -223,7 +223,8 @@ class NpuScheduling(CompilesAhead):
             plan = tuning.tuned(plan, self._share, lambda plan: self._timeable(features, kernel_with(plan)))
         kernel = kernel_with(plan)
         if plan.contraction is not None:
-            kernel.cycles_of_product = plan.cycles, contraction_fusion.cycles_apart(features.scheduler_nodes())
+            apart = contraction_fusion.cycles_apart(features.scheduler_nodes(), self._fusions.estimates)
+            kernel.cycles_of_product = plan.cycles, apart
         return kernel
 
     def codegen_node_schedule_with_kernel(self, node_schedule: Any, kernel: Any) -> None:
