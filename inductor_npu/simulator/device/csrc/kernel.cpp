@@ -10,6 +10,7 @@
 #include "launch_work.h"
 #include "memory_check.h"
 #include "program_pool.h"
+#include "spin.h"
 
 namespace inductor_npu {
 namespace {
@@ -151,7 +152,9 @@ void LaunchWork::run() {
   const int64_t chunk = std::max<int64_t>(1, (programs + chunks - 1) / chunks);
   const int64_t enough = serial ? chunk : std::max<int64_t>(1, kChunkWork / kernel_->work_per_program);
   LaunchJob job(*this, std::min(chunk, enough));
+  const int64_t begin = now_ns();
   ProgramPool::instance().run(job, threads);
+  kernel_->last_ns.store(now_ns() - begin, std::memory_order_relaxed);
   if (job.failed_assert != 0) {
     raise_failed_assert(*kernel_, grid_, job.failed_assert, job.failed_program);
   }

@@ -1,6 +1,7 @@
 // The kernel ABI (docs/architecture.md, section 4) and what is known of a compiled kernel.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,7 @@ struct Kernel {
   int64_t scratch_bytes;
   int64_t work_per_program;           // elements touched by one program, about; 0: it runs on one thread
   std::vector<std::string> messages;  // of its device_asserts
+  mutable std::atomic<int64_t> last_ns{0};  // how long its last launch took; 0: there was none
 };
 
 const Kernel* register_kernel(std::string name, uint64_t entry, int64_t scratch_bytes, int64_t work_per_program,

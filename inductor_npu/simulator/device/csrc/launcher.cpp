@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "host_operators.h"
 #include "kernel.h"
 #include "runtime.h"
 
@@ -211,6 +212,7 @@ void launch_from_python(const KernelLauncher& launcher, PyObject* const* args, s
   launch.args = slots.data();
   launch.arg_count = slots.size();
   launch.threads = host_threads();
+  make_room_for(kernel);
   call_hook(args[kEnterHook], args[kLaunchMetadata]);
   driver::launch(stream, launch);
   call_hook(args[kExitHook], args[kLaunchMetadata]);

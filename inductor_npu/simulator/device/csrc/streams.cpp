@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "host_operators.h"
 #include "memory_check.h"
 #include "runtime.h"
 
@@ -147,6 +148,7 @@ void synchronize_device(c10::DeviceIndex device) {
 void synchronize_current_stream() {
   const c10::DeviceIndex device = current_device();
   synchronize_native(native_of(device, current_ids[device]));
+  note_host_operator();
 }
 
 bool query_stream(c10::Stream stream) {

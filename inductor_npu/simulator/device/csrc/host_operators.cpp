@@ -1,0 +1,46 @@
+// Lets go of OpenMP threads that spin: omp_pause_resource (OpenMP 5.0) of the runtime that PyTorch has loaded.
+#include "host_operators.h"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+
+namespace inductor_npu {
+namespace {
+
+// Kernels that take less do not earn the new threads that the next operator will start.
+constexpr int64_t kWorthNewThreadsNs = 600'000;
+constexpr int64_t kNoOperator = -1;
+
+thread_local int64_t queued_ns = kNoOperator;  // kernels since the last operator
+
+// Ends the threads that wait for this one, if its OpenMP knows how.
+void end_waiting_threads() noexcept {
+  using Pause = int (*)(int kind, int device);
+  using InitialDevice = int (*)();
+  constexpr int kSoft = 1;  // omp_pause_soft
+  static void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);  // finds what it links to as well
+  static const auto pause = reinterpret_cast<Pause>(torch ? dlsym(torch, "omp_pause_resource") : nullptr);
+  static const auto initial_device =
+      reinterpret_cast<InitialDevice>(torch ? dlsym(torch, "omp_get_initial_device") : nullptr);
+  if (pause != nullptr && initial_device != nullptr) {
+    pause(kSoft, initial_device());
+  }
+}
+
+}  // namespace
+
+void note_host_operator() noexcept { queued_ns = 0; }
+
+void make_room_for(const Kernel& kernel) noexcept {
+  if (queued_ns == kNoOperator) {
+    return;
+  }
+  queued_ns += kernel.last_ns.load(std::memory_order_relaxed);
+  if (queued_ns >= kWorthNewThreadsNs) {
+    end_waiting_threads();
+    queued_ns = kNoOperator;
+  }
+}
+
+}  // namespace inductor_npu
