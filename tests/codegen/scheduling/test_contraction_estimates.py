@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor.utils import fresh_cache
 
 from inductor_npu.codegen.scheduling import contraction_fusion
 from tests.compile.helpers import code_of, kernel_count
@@ -16,11 +19,12 @@ def network(count: int) -> torch.nn.Module:
 
 
 @pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
     """An element for each kernel that is planned for an estimate."""
     plan_kernel, found = contraction_fusion.plan_kernel, []
     monkeypatch.setattr(contraction_fusion, "plan_kernel", lambda *args: found.append(None) or plan_kernel(*args))
-    return found
+    with fresh_cache():
+        yield found
 
 
 def test_a_further_layer_is_not_planned_again(planned: list[None]) -> None:
