@@ -40,7 +40,7 @@ def attend_flexibly() -> None:
 
     q = torch.ones(1, 2, 128, 16, device="npu", requires_grad=True)
     bias = torch.ones(128, device="npu", requires_grad=True)
-    compiled = torch.compile(lambda q: flex_attention(q, q, q, lambda score, b, h, i, j: score + bias.reshape(-1)[j]))
+    compiled = torch.compile(lambda q: flex_attention(q, q, q, lambda score, b, h, i, j: score + (2 * bias)[j]))
     compiled(q).sum().backward()
 
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace inductor_npu {
@@ -13,6 +14,15 @@ constexpr int64_t kWorthNewThreadsNs = 600'000;
 constexpr int64_t kNoOperator = -1;
 
 thread_local int64_t queued_ns = kNoOperator;  // kernels since the last operator
+
+// Threads that have run operators. Each has OpenMP threads of its own; those of two are more than there are cores, and
+// GNU's OpenMP lets none of them spin for long then.
+std::atomic<int> operating_threads{0};
+
+struct OperatingThread {
+  OperatingThread() noexcept { operating_threads.fetch_add(1, std::memory_order_relaxed); }
+  ~OperatingThread() { operating_threads.fetch_sub(1, std::memory_order_relaxed); }
+};
 
 // Ends the threads that wait for this one, if its OpenMP knows how.
 void end_waiting_threads() noexcept {
@@ -30,10 +40,13 @@ void end_waiting_threads() noexcept {
 
 }  // namespace
 
-void note_host_operator() noexcept { queued_ns = 0; }
+void note_host_operator() noexcept {
+  static thread_local OperatingThread counted;
+  queued_ns = 0;
+}
 
 void make_room_for(const Kernel& kernel) noexcept {
-  if (queued_ns == kNoOperator) {
+  if (queued_ns == kNoOperator || operating_threads.load(std::memory_order_relaxed) > 1) {
     return;
   }
   queued_ns += kernel.last_ns.load(std::memory_order_relaxed);
