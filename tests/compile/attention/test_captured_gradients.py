@@ -16,7 +16,8 @@ from tests.compile.attention.cases import assert_close, heads, on_npu, with_grad
 Score = Callable[..., torch.Tensor]
 
 B, H, S, D = 2, 4, 70, 32
-BUCKETS = {device: torch.arange(2 * S).float().sqrt().to(torch.int64).to(device) for device in ("cpu", "npu")}
+# Which bucket a distance is in, by device.
+BUCKETS: dict[str, torch.Tensor] = {}
 
 # What a score becomes by learned tensors t and u: of which sizes, and how.
 LEARNED: dict[str, tuple[list[tuple[int, ...]], Score]] = {
@@ -36,6 +37,12 @@ LEARNED: dict[str, tuple[list[tuple[int, ...]], Score]] = {
     "one of two": ([(H,), (S,)], lambda s, b, h, q, k, t, u: s * t[h] + u.detach()[q]),
     "a part": ([(3, S)], lambda s, b, h, q, k, t: s + t[1, q]),
 }
+
+
+@pytest.fixture(autouse=True)
+def buckets() -> None:
+    for device in ("cpu", "npu"):
+        BUCKETS[device] = torch.arange(2 * S).float().sqrt().to(torch.int64).to(device)
 
 
 def written_out(score: Score, causal: bool = False) -> Callable[..., torch.Tensor]:

@@ -9,7 +9,7 @@ from tests.processes import run_python
 
 # Threads of this process after each of: an operator, kernels that take long, an operator again, a kernel that does not.
 PROGRAM = """
-import os, torch
+import os, time, torch
 torch.set_num_threads(2)
 compiled = torch.compile(lambda x: torch.sin(x) + torch.cos(x), dynamic=False)
 large, small, square = (torch.randn(size, device="npu") for size in ((4096, 1024), (8, 8), (512, 512)))
@@ -20,9 +20,19 @@ for x in (large, small):
 def threads(step):
     step()
     torch.npu.synchronize()
+    return count()
+def count():
     return len(os.listdir("/proc/self/task"))
+def threads_after(step, before):
+    # Threads that end may take a moment on a busy host.
+    threads(step)
+    until = time.monotonic() + 10
+    while count() >= before and time.monotonic() < until:
+        time.sleep(0.01)
+    return count()
 multiply = lambda: square @ square
-print(*[threads(step) for step in (multiply, lambda: compiled(large), multiply, lambda: compiled(small))])
+operator = threads(multiply)
+print(operator, threads_after(lambda: compiled(large), operator), threads(multiply), threads(lambda: compiled(small)))
 """
 
 
