@@ -20,6 +20,7 @@ import torch  # noqa: E402
 
 from inductor_npu.ascend.environment import find_environment  # noqa: E402
 from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError  # noqa: E402
+from inductor_npu.simulator.device import build  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _check_that_no_device_is_open()
     if INTERPRETED:
         _skip(items, "compiled", "Triton's interpreter does not do this as compiled code does")
     if any(item.get_closest_marker("ascend") for item in items):
@@ -34,6 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             find_environment()
         except (NoAscendEnvironmentError, AscendPlatformError) as error:
             _skip(items, "ascend", str(error))
+
+
+def _check_that_no_device_is_open() -> None:
+    """How many devices there are is decided before the first is opened, by the tests that run."""
+    loaded = build.loaded()
+    if loaded is not None and loaded.is_open():
+        raise pytest.UsageError("a test file opens device npu when it is imported: make its tensors in a fixture")
 
 
 def _skip(items: list[pytest.Item], marker: str, reason: str) -> None:
