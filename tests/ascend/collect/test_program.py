@@ -110,7 +110,7 @@ def test_a_module_object_runs_forward_and_backward_unless_told_otherwise(here: P
     both = run(here, "helper_module:head")
     assert any("aten.gelu_backward" in names for names in operators(both)) and len(operators(both)) > 1
     forward = run(here, "helper_module:head", backward=False)
-    assert operators(forward) == [("aten.addmm", "aten.gelu")]
+    assert [names[-2:] for names in operators(forward)] == [("aten.addmm", "aten.gelu")]
 
 
 def test_a_function_without_arguments_is_an_entry_point(here: Path, capfd: pytest.CaptureFixture[str]):
