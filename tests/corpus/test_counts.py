@@ -26,8 +26,14 @@ def test_a_graph_with_tensors_of_the_cpu_too_is_counted() -> None:
 @pytest.mark.slow
 def test_we_make_no_more_kernels_than_stock_inductor_on_a_fixed_sample() -> None:
     counts = [count(program.name) for program in hand_written()[::EVERY]]
-    assert sum(one.stock for one in counts) >= len(counts) and not any(one.error for one in counts)
+    assert all(one.stock or _is_of_the_library(one.program) for one in counts)
+    assert not any(one.error for one in counts)
     assert more(counts) == []
+
+
+def _is_of_the_library(program: str) -> bool:
+    """Whether the program may be nothing but calls of the library."""
+    return program.startswith(("product/", "attention/", "convolution/"))
 
 
 def test_what_ours_has_more_of_comes_first() -> None:

@@ -66,13 +66,12 @@ def written_to(
     """Memory without contents, or with zeros, that a kernel writes a further result to."""
     from torch._inductor import lowering
 
-    if not has_zeros:
+    if has_zeros:
+        made = lowering.full(list(sizes), 0, dtype=dtype, device=device)
+    else:
         made = lowering.empty_strided(list(sizes), strides and list(strides), dtype=dtype, device=device)
-        made.realize()
-        return V.graph.get_buffer(made.get_name())
-    made = lowering.full(list(sizes), 0, dtype=dtype, device=device)
     made.realize()
     buffer = V.graph.get_buffer(made.get_name())
-    if strides is not None:
+    if has_zeros and strides is not None:
         buffer.freeze_layout_with_exact_strides(list(strides))
     return buffer

@@ -84,13 +84,12 @@ class ReusableKernels:
         if loops.key not in self._kernels:
             return None
         kernel, buffers = self._kernels[loops.key]
+        is_same = not buffers  # known by their names: the same loops, asked for again
         if isinstance(kernel, PackedKernel):
             kernel = kernel.unpacked(features)
             self._kernels[loops.key] = kernel, buffers
-            if buffers == loops.buffers:
-                _count()
-                return kernel
-        if not buffers:  # known by their names: the same loops, asked for again
+            is_same = buffers == loops.buffers
+        if is_same:
             _count()
             return kernel
         return _with_buffers(kernel, dict(zip(buffers, loops.buffers, strict=True)), features)
@@ -132,9 +131,8 @@ def key_of_loops(features: SIMDKernelFeatures) -> LoopsKey:
     """
     numbers: dict[str, int] = {}
     try:
-        schedule = tuple(_entry(entry, numbers) for entry in features.node_schedule)
+        schedule, buffers = _described(features.node_schedule, numbers)
         in_place = _written_in_place(features, numbers)
-        buffers = tuple(_buffer(name) for name in numbers)
     except _NotTold:
         return _by_name(features)
     lifetimes = _lifetimes(features)
@@ -146,10 +144,8 @@ def key_of_plan(nodes: Sequence[SchedulerNode]) -> Hashable | None:
     """Returns what decides the plan of a kernel of the loops `nodes`, in this order: layers that repeat each other have
     equal ones. None for loops that cannot be compared.
     """
-    numbers: dict[str, int] = {}
     try:
-        schedule = tuple(_entry(node, numbers) for node in nodes)
-        return schedule, tuple(_buffer(name) for name in numbers)
+        return _described(nodes, {})
     except _NotTold:
         return None
 
@@ -163,6 +159,12 @@ def _by_name(features: SIMDKernelFeatures) -> LoopsKey:
 
 
 # -- loops ------------------------------------------------------------------------------------------------------------
+
+
+def _described(schedule: Sequence[Any], numbers: dict[str, int]) -> tuple[Hashable, Hashable]:
+    """The entries of a schedule, and the buffers that they use, which get `numbers`."""
+    entries = tuple(_entry(entry, numbers) for entry in schedule)
+    return entries, tuple(_buffer(name) for name in numbers)
 
 
 def _entry(entry: Any, numbers: dict[str, int]) -> Hashable:
