@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 from torch._inductor.utils import clear_caches
+
+from inductor_npu.cache import location
 
 
 def forget() -> None:
@@ -21,10 +24,16 @@ def forget() -> None:
 
 @pytest.fixture
 def own_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of Inductor's caches and ours, empty; caches are on."""
+    """The folder of Inductor's caches and ours, empty; caches are on.
+
+    The user's own cache, thousands of entries on a machine in use, is neither read nor written.
+    """
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     monkeypatch.delenv("INDUCTOR_NPU_CACHE_DIR", raising=False)
+    monkeypatch.setattr(
+        location, "cache_directory", lambda: Path(os.environ.get("INDUCTOR_NPU_CACHE_DIR", tmp_path / "user"))
+    )
     forget()
     with inductor_config.patch(force_disable_caches=False), functorch_config.patch(enable_autograd_cache=True):
         yield tmp_path / "inductor"

@@ -233,8 +233,10 @@ def test_an_unknown_setting_is_an_error() -> None:
         kernels.mode()
 
 
-def test_the_folder_is_where_the_variables_say(own_caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernel_store().folder == own_caches / "inductor_npu" / "entries"
+def test_the_folder_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INDUCTOR_NPU_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "first")
+    assert kernel_store().folder == Path("first/inductor_npu/entries")
     monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", "elsewhere")
     assert kernel_store().folder == Path("elsewhere/entries")
     monkeypatch.delenv("INDUCTOR_NPU_CACHE_DIR")
