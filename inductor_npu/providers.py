@@ -42,9 +42,9 @@ class Provider:
         compiler.
     module_lines: `() -> Sequence[str]`, lines of the provider's own in the header of each generated module.
     most_padding: how many times as many scores as there are kernels of attention may compute, because blocks are powers
-        of two, before the provider's library is faster.
-    convolves_windows: whether kernels of convolutions are as fast as the provider's library also where a result depends
-        on more than one element of a channel.
+        of two, before the provider's library is faster in training.
+    convolves_windows: whether kernels of convolutions are as fast as the provider's library also where windows of more
+        than one element overlap.
     asserts: whether kernels are compiled with their asserts of indices.
     float64: whether kernels may compute in that type.
     """
@@ -97,7 +97,9 @@ SIMULATOR = Provider(
     # A ResNet's training step, whose compile takes 25.5 s, took 22.7 with one child, 19.9 with two and 19.7 with three.
     most_children=2,
     # Kernels of attention, forward and backward, heads of 64, to the library: lengths of 64, 128 and 512 (no padding)
-    # 1.5, 1.2 and 1.0 times as fast; of 65 (3.9 times the scores) 0.8; of 197 (1.7 times) 0.8.
+    # 1.5, 1.2 and 1.0 times as fast; of 65 (3.9 times the scores) 0.8; of 197 (1.7 times) 0.8. In inference the library
+    # saves less than its threads take from the kernel after it: a ViT of 65 and 197 tokens is 1.1 and 1.04 times as
+    # fast with kernels only.
     most_padding=1.5,
     # Windows of 3 x 3 take 0.4 to 0.9 of the library's time in float32 as kernels, images of one element 0.8 to 2.5.
     convolves_windows=False,

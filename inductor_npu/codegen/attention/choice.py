@@ -62,11 +62,11 @@ def why_no_kernel(query: Operand, key: Operand, value: Operand) -> str | None:
     return None
 
 
-def why_slower(rows: int, columns: int) -> str | None:
+def why_slower(rows: int, columns: int, has_gradients: bool) -> str | None:
     """Returns why the library, where it has the same, is known to be faster for so many queries and keys; None if it is
     not known to be.
     """
-    if config.templates != "auto":
+    if config.templates != "auto" or not has_gradients:
         return None
     padded = _padded(rows) * _padded(columns)
     is_long = max(rows, columns) > _SHORT
@@ -79,6 +79,13 @@ def _padded(length: int) -> int:
     """`length` up to the end of the longest blocks that a tile may have along it."""
     block = min(MOST_ROWS, next_power_of_2(length))
     return -(-length // block) * block
+
+
+def has_gradients(node: torch.fx.Node) -> bool:
+    """Whether the call `node` of a graph is the gradient of an attention, or one that keeps something for it: more of
+    its results than the first is used.
+    """
+    return node.target is _BACKWARD or any(user.args[1:] != (0,) for user in node.users)
 
 
 def is_attention(node: torch.fx.Node) -> bool:
@@ -131,4 +138,4 @@ def why_library(node: torch.fx.Node) -> str | None:
         return reason
     lengths = [value.shape[2] for value in values[:2]]
     rows, columns = (length if isinstance(length, int) else length.node.hint for length in lengths)
-    return None if None in (rows, columns) else why_slower(rows, columns)
+    return None if None in (rows, columns) else why_slower(rows, columns, has_gradients(node))

@@ -30,7 +30,8 @@ def why_slower(query: ir.TensorBox, key: ir.TensorBox) -> str | None:
     """Returns why the library is known to be faster where it is there for the same, as for all but FlexAttention; None
     if it is not known to be.
     """
-    return choice.why_slower(hint(query.get_size()[2]), hint(key.get_size()[2]))
+    has_gradients = choice.has_gradients(V.graph.current_node)
+    return choice.why_slower(hint(query.get_size()[2]), hint(key.get_size()[2]), has_gradients)
 
 
 def readable(node: ir.TensorBox) -> ir.IRNode:

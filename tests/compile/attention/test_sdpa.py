@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._inductor.utils import run_and_get_code
+from torch._inductor.utils import run_and_get_code, run_fw_bw_and_get_code
 
 import inductor_npu.config as config
 from inductor_npu.errors import NpuWarning
@@ -173,10 +173,19 @@ def test_what_is_the_librarys(case: str) -> None:
 
 
 @pytest.mark.parametrize(("length", "is_kernel"), [(50, True), (64, True), (65, False), (128, True), (197, False)])
-def test_where_blocks_are_mostly_padding_the_embedded_npus_library_is_faster(length: int, is_kernel: bool) -> None:
+def test_where_blocks_are_mostly_padding_the_embedded_npus_library_is_faster_in_training(
+    length: int, is_kernel: bool
+) -> None:
     with config.patch(templates="auto"):
-        _, found = kernels(attention(), *heads(1, 1, length, length, 16))
-    assert any("# attention, forward" in kernel for kernel in found) == is_kernel
+        tensors = [tensor.requires_grad_() for tensor in on_npu(heads(1, 1, length, length, 16))]
+        _, modules = run_fw_bw_and_get_code(lambda: torch.compile(attention())(*tensors))
+    assert any("# attention, forward" in module for module in modules) == is_kernel
+
+
+def test_padding_does_not_matter_without_gradients() -> None:
+    with config.patch(templates="auto"):
+        _, found = kernels(attention(), *heads(1, 1, 65, 65, 16))
+    assert any("# attention, forward" in kernel for kernel in found)
 
 
 def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
