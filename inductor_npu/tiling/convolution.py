@@ -47,6 +47,11 @@ class Geometry:
         """Whether results depend on more than one element of a channel, or not on all elements."""
         return any(tap > 1 for tap in self.taps) or any(step > 1 for step in self.stride) or any(self.padding)
 
+    @property
+    def is_patches(self) -> bool:
+        """Whether each element of an image is read for one result: its windows neither overlap nor leave gaps."""
+        return self.taps == self.stride and not any(self.padding) and all(apart == 1 for apart in self.dilation)
+
 
 def _numbers(values: Sequence[Any]) -> tuple[int, ...]:
     """`values`, of which none may stay a symbol."""
@@ -69,9 +74,9 @@ def reason_against(dtypes: Iterable[torch.dtype], sizes: Iterable[Any], geometry
         return "no elements"
     if any(step > 1 and apart > 1 for step, apart in zip(geometry.stride, geometry.dilation, strict=True)):
         return "a window with steps and gaps along one dimension"
-    is_window = geometry.has_window or geometry.groups > 1
+    is_window = (geometry.has_window and not geometry.is_patches) or geometry.groups > 1
     if config.templates == "auto" and is_window and not providers.current_provider().convolves_windows:
-        return "the provider's library is faster with windows"
+        return "the provider's library is faster with windows that overlap"
     return ""
 
 

@@ -98,7 +98,7 @@ def test_what_calls_the_library_says_why() -> None:
     assert of(torch.float64) == "the cube cores do not multiply torch.float64"
     assert of(torch.float32, stride=2, dilation=2) == "a window with steps and gaps along one dimension"
     with config.patch(templates="auto"):
-        assert of(torch.float32) == "the provider's library is faster with windows"
+        assert of(torch.float32) == "the provider's library is faster with windows that overlap"
     with config.patch(templates="none"):
         assert of(torch.float32) == "INDUCTOR_NPU_TEMPLATES=none"
 
@@ -108,3 +108,16 @@ def test_images_of_one_element_are_kernels_by_default() -> None:
     with config.patch(templates="auto"):
         check(F.conv2d, image, weight)
         assert len(kernels(F.conv2d, image, weight)) == 1
+
+
+def test_patches_are_kernels_by_default() -> None:
+    """As those of a vision transformer: windows that neither overlap nor leave gaps."""
+
+    def embed(image: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(image, weight, stride=4).flatten(2).transpose(1, 2)
+
+    image, weight = convolving(2, 3, 16, 20), convolving(32, 3, 4, 4)
+    with config.patch(templates="auto"):
+        check(embed, image, weight)
+        report = inductor_npu.explain(embed, to_npu(image), to_npu(weight))
+    assert not report.library_calls
