@@ -49,8 +49,11 @@ class Geometry:
 
     @property
     def is_patches(self) -> bool:
-        """Whether each element of an image is read for one result: its windows neither overlap nor leave gaps."""
-        return self.taps == self.stride and not any(self.padding) and all(apart == 1 for apart in self.dilation)
+        """Whether each element of an image is read for one result: windows, also of one element, neither overlap nor
+        leave gaps.
+        """
+        has_gaps = any(tap > 1 and apart > 1 for tap, apart in zip(self.taps, self.dilation, strict=True))
+        return self.taps == self.stride and not any(self.padding) and not has_gaps
 
 
 def _numbers(values: Sequence[Any]) -> tuple[int, ...]:
@@ -74,8 +77,8 @@ def reason_against(dtypes: Iterable[torch.dtype], sizes: Iterable[Any], geometry
         return "no elements"
     if any(step > 1 and apart > 1 for step, apart in zip(geometry.stride, geometry.dilation, strict=True)):
         return "a window with steps and gaps along one dimension"
-    is_window = (geometry.has_window and not geometry.is_patches) or geometry.groups > 1
-    if config.templates == "auto" and is_window and not providers.current_provider().convolves_windows:
+    are_apart = geometry.is_patches and geometry.groups == 1
+    if config.templates == "auto" and not are_apart and not providers.current_provider().convolves_windows:
         return "the provider's library is faster with windows that overlap"
     return ""
 
