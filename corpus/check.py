@@ -54,7 +54,7 @@ def lines_of(
         for program in programs
         for number, kernel in enumerate(program.collection.kernels)
     }
-    distinct = _distinct(kernels)
+    distinct = distinct_kernels(kernels)
 
     compiled = _counter("compiling", len(distinct), progress)
     compilations = compile_kernels(
@@ -120,7 +120,7 @@ def _describe(kernel: CollectedKernel, compilation: Compilation, chip: NpuTarget
     return row, reason_of(kernel, row, compilation.ttir)
 
 
-def _distinct(kernels: dict[Place, CollectedKernel]) -> dict[str, Place]:
+def distinct_kernels(kernels: dict[Place, CollectedKernel]) -> dict[str, Place]:
     """Where each distinct kernel comes first, by what it is (its name excepted)."""
     found: dict[str, Place] = {}
     for place, kernel in kernels.items():

@@ -17,13 +17,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from corpus.check import program_names
+from corpus.check import distinct_kernels, program_names
 from corpus.collecting import collect
-from inductor_npu.ascend.collect.source import without_name
 from inductor_npu.ascend.compilation import compile_kernels
 from inductor_npu.ascend.environment import find_environment
 from inductor_npu.ascend.report.build import make_row
-from inductor_npu.ascend.report.model import Row
 from inductor_npu.providers import DEFAULT_TARGET
 from inductor_npu.target import get_target
 
@@ -50,29 +48,29 @@ def reuse_of(programs: Sequence[str], target: str, jobs: int) -> Iterator[Reuse]
     """The kernels with products of `programs`, each once. Raises the errors of `find_environment`."""
     environment = find_environment()
     environment.check_target(target)
-    distinct = {
-        without_name(kernel.source): (collected.program, kernel)
+    chip = get_target(target)
+    kernels = {
+        (collected.program, number): kernel
         for collected in collect(programs, target, jobs, lambda: None)
-        for kernel in collected.collection.kernels
+        for number, kernel in enumerate(collected.collection.kernels)
         if "tl.dot" in kernel.source.text
     }
-    sources = [kernel.source for _, kernel in distinct.values()]
+    places = list(distinct_kernels(kernels).values())
+    sources = [kernels[place].source for place in places]
     compilations = compile_kernels(sources, target, environment=environment, jobs=jobs)
-    for (program, kernel), compilation in zip(distinct.values(), compilations):
-        row = make_row(kernel, compilation, get_target(target))
+    for place, compilation in zip(places, compilations, strict=True):
+        kernel = kernels[place]
+        row = make_row(kernel, compilation, chip)
         least = least_for_tiles(kernel.source.text)
         moved = row.bytes_moved
-        yield Reuse(program, row.kernel, moved / least if moved and least else None, _busy(row))
+        busy = row.busy.get("cube") if row.bound == "cube" else None
+        yield Reuse(place[0], row.kernel, moved / least if moved and least else None, busy)
 
 
 def least_for_tiles(source: str) -> float | None:
     """The bytes that all tiles of the kernel `source` move, by its header; None where that depends on sizes."""
     found = _HEADER.search(source)
     return None if found is None else float(found[1]) * 1024 * int(found[2])
-
-
-def _busy(row: Row) -> float | None:
-    return row.busy.get("cube") if row.bound == "cube" else None
 
 
 def main(
