@@ -100,7 +100,6 @@ DOES_NOT: dict[str, Callable[[], Any]] = {
     "`associative_scan`": scan_in_one_kernel,
     "FlexAttention": attend_flexibly,
     "`torch.distributed`": reduce_over_processes,
-    "Graph capture": lambda: torch.npu.NPUGraph(),
     "`functionalize_rng_ops`": functionalize,
     "`torch.ops.rngprims.philox_rand`": draw_by_counter,
     "Values of the running program": ask_inside,

@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "memory_check.h"
 
@@ -38,6 +39,11 @@ size_t round_up(size_t size, size_t multiple) {
 
 struct Pool;
 
+struct Watcher {
+  std::weak_ptr<MemoryWatch> watch;
+  std::string reader;
+};
+
 struct Block {
   c10::DeviceIndex device;
   c10::StreamId stream;
@@ -50,6 +56,7 @@ struct Block {
   Block* before = nullptr;  // neighbours in the segment
   Block* after = nullptr;
   std::vector<c10::StreamId> used_by{};  // other streams of its device
+  std::vector<Watcher> watchers{};       // captured graphs that read it
   bool is_free() const { return !allocated && pending_uses == 0; }
   bool is_split() const { return before != nullptr || after != nullptr; }
 };
@@ -61,9 +68,18 @@ struct BySize {
 };
 
 struct Pool {
-  explicit Pool(bool small) : small(small) {}
+  Pool(bool small, c10::MempoolId_t id) : small(small), id(id) {}
   const bool small;
+  const c10::MempoolId_t id;
   std::set<Block*, BySize> free;
+};
+
+// Small and large blocks with one id.
+struct Pools {
+  explicit Pools(c10::MempoolId_t id) : small(true, id), large(false, id) {}
+  Pool small, large;
+  int owners = 0;    // of a private pool
+  int segments = 0;
 };
 
 struct PendingUse {
@@ -71,9 +87,11 @@ struct PendingUse {
   Block* block;
 };
 
+constexpr c10::MempoolId_t kSharedPool{0, 0};
+
 struct DeviceMemory {
-  Pool small{true};
-  Pool large{false};
+  Pools shared{kSharedPool};
+  std::map<c10::MempoolId_t, Pools> private_pools;
   std::deque<PendingUse> pending;
   DeviceStats stats;
   size_t limit = 0;  // 0: not set yet, the configured capacity
@@ -107,6 +125,8 @@ void for_each_stat(DeviceStats& stats, Visit&& visit) {
 }
 
 void delete_block(void* pointer);
+
+thread_local c10::MempoolId_t thread_pool = kSharedPool;
 
 class CachingAllocator final : public c10::DeviceAllocator {
  public:
@@ -213,13 +233,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   c10::DeviceIndex device_of(const void* pointer) {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto above = segments_.upper_bound(static_cast<char*>(const_cast<void*>(pointer)));
-    if (above == segments_.begin()) {
-      return -1;
-    }
-    const Segment& segment = std::prev(above)->second;
-    return static_cast<const char*>(pointer) < segment.first->pointer + segment.size ? segment.first->device
-                                                                                     : c10::DeviceIndex{-1};
+    const Segment* segment = segment_at(static_cast<const char*>(pointer));
+    return segment != nullptr ? segment->first->device : c10::DeviceIndex{-1};
   }
 
   std::vector<SegmentSnapshot> snapshot() {
@@ -228,7 +243,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     for (const auto& [address, segment] : segments_) {
       const Block& first = *segment.first;
       SegmentSnapshot entry{
-          first.device, reinterpret_cast<uintptr_t>(address), segment.size, first.stream, first.pool->small, {}};
+          first.device, reinterpret_cast<uintptr_t>(address), segment.size, first.stream, first.pool->id,
+          first.pool->small, {}};
       for (const Block* block = &first; block != nullptr; block = block->after) {
         const char* state = block->allocated          ? "active_allocated"
                             : block->pending_uses > 0 ? "active_pending_free"
@@ -238,6 +254,64 @@ class CachingAllocator final : public c10::DeviceAllocator {
       result.push_back(std::move(entry));
     }
     return result;
+  }
+
+  // --- Private pools -------------------------------------------------------------------------------------------------
+  void retain(c10::DeviceIndex device, c10::MempoolId_t id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++private_pool(device, id).owners;
+  }
+
+  void release(c10::DeviceIndex device, c10::MempoolId_t id) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (--private_pool(device, id).owners > 0) {
+        return;
+      }
+    }
+    wait_for_all_streams(device);  // queued work may still use what is free
+    std::lock_guard<std::mutex> lock(mutex_);
+    reclaim_pending(device);
+    auto& private_pools = devices_[device].private_pools;
+    const auto found = private_pools.find(id);
+    if (found == private_pools.end() || found->second.owners > 0) {
+      return;  // somebody else was faster, or wants it again
+    }
+    release_free(device, found->second);
+    if (found->second.segments == 0) {
+      private_pools.erase(found);
+    }
+  }
+
+  int owners(c10::DeviceIndex device, c10::MempoolId_t id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = devices_[device].private_pools.find(id);
+    return found == devices_[device].private_pools.end() ? 0 : found->second.owners;
+  }
+
+  void route(uint64_t capture, c10::MempoolId_t id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (id == kSharedPool) {
+      captures_.erase(capture);
+    } else {
+      captures_[capture] = id;
+    }
+  }
+
+  void watch(const void* pointer, c10::MempoolId_t own_pool, const std::shared_ptr<MemoryWatch>& watch,
+             const std::string& reader) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Block* block = block_at(static_cast<const char*>(pointer));
+    if (block == nullptr || !block->allocated || block->pool->id == own_pool) {
+      return;
+    }
+    auto& watchers = block->watchers;
+    std::erase_if(watchers, [](const Watcher& watcher) { return watcher.watch.expired(); });
+    const bool known = std::any_of(watchers.begin(), watchers.end(),
+                                   [&](const Watcher& watcher) { return watcher.watch.lock() == watch; });
+    if (!known) {
+      watchers.push_back({watch, reader});
+    }
   }
 
   void free_block(void* pointer) noexcept {
@@ -253,6 +327,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     Block* block = found->second;
     allocated_.erase(found);
     memory_check::freed(pointer);
+    tell_watchers(*block);
     block->allocated = false;
     DeviceStats& stats = devices_[block->device].stats;
     decrease(stats.allocation, *block->pool, 1);
@@ -261,8 +336,12 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const int64_t size = static_cast<int64_t>(block->size);
     const c10::DeviceIndex device = block->device;
     for (const c10::StreamId id : block->used_by) {
+      driver::Stream* stream = native(c10::Stream(c10::Stream::UNSAFE, c10::Device(kNpu, device), id));
+      if (driver::capture_of(stream) != 0) {
+        continue;  // a captured graph runs in the order in which it was recorded, whatever the stream
+      }
       driver::Event* event = driver::create_event(/*timing=*/false);
-      driver::record(event, native(c10::Stream(c10::Stream::UNSAFE, c10::Device(kNpu, device), id)));
+      driver::record(event, stream);
       devices_[device].pending.push_back({event, block});
       ++block->pending_uses;
     }
@@ -279,16 +358,36 @@ class CachingAllocator final : public c10::DeviceAllocator {
     size_t size;
   };
 
+  const Segment* segment_at(const char* pointer) {
+    const auto above = segments_.upper_bound(const_cast<char*>(pointer));
+    if (above == segments_.begin()) {
+      return nullptr;
+    }
+    const auto& [begin, segment] = *std::prev(above);
+    return pointer < begin + segment.size ? &segment : nullptr;
+  }
+
+  Block* block_at(const char* pointer) {
+    const Segment* segment = segment_at(pointer);
+    Block* block = segment != nullptr ? segment->first : nullptr;
+    while (block != nullptr && pointer >= block->pointer + block->size) {
+      block = block->after;
+    }
+    return block;
+  }
+
   void* allocate_block(c10::DeviceIndex device, size_t requested) {
     ensure_open();
     check_device(device);
-    const c10::StreamId stream = current_stream(device).id();
+    const c10::Stream current = current_stream(device);
+    const c10::StreamId stream = current.id();
     TORCH_CHECK_WITH(OutOfMemoryError, requested < (size_t{1} << 62), "npu out of memory. Tried to allocate ",
                      format_size(requested), ", which is more than an address can reach");
     const size_t size = round_up(requested, kAlignment);
     std::unique_lock<std::mutex> lock(mutex_);
     reclaim_passed(device);
-    Pool& pool = size <= kSmallRequest ? devices_[device].small : devices_[device].large;
+    Pools& pools = pools_for(device, driver::capture_of(native(current)));
+    Pool& pool = size <= kSmallRequest ? pools.small : pools.large;
     Block* block = find_cached(pool, stream, size, /*spare=*/true);
     if (block == nullptr) {
       block = reserve(device, pool, stream, size, requested, lock);
@@ -307,6 +406,39 @@ class CachingAllocator final : public c10::DeviceAllocator {
     void* pointer = block->pointer;
     report(pointer, static_cast<int64_t>(block->size), device, lock);
     return pointer;
+  }
+
+  // The pools that an allocation of this thread, on a stream that takes part in `capture`, comes from.
+  Pools& pools_for(c10::DeviceIndex device, uint64_t capture) {
+    c10::MempoolId_t id = thread_pool;
+    if (C10_UNLIKELY(capture != 0)) {
+      const auto routed = captures_.find(capture);
+      id = routed != captures_.end() ? routed->second : id;
+    }
+    return C10_LIKELY(id == kSharedPool) ? devices_[device].shared : private_pool(device, id);
+  }
+
+  Pools& private_pool(c10::DeviceIndex device, c10::MempoolId_t id) {
+    return devices_[device].private_pools.try_emplace(id, id).first->second;
+  }
+
+  Pools& pools_of(const Block& block) {
+    const c10::MempoolId_t id = block.pool->id;
+    return id == kSharedPool ? devices_[block.device].shared : private_pool(block.device, id);
+  }
+
+  void tell_watchers(Block& block) {
+    for (const Watcher& watcher : block.watchers) {
+      if (const std::shared_ptr<MemoryWatch> watch = watcher.watch.lock()) {
+        std::lock_guard<std::mutex> lock(watch->mutex);
+        if (!watch->lost.load()) {
+          watch->message = c10::str(format_size(block.requested), " at ", static_cast<void*>(block.pointer),
+                                    ", which ", watcher.reader, " reads or writes");
+          watch->lost.store(true);
+        }
+      }
+    }
+    block.watchers.clear();
   }
 
   // The best fitting cached block, taken out of its pool; null if there is none. With `spare`, a small request leaves
@@ -367,6 +499,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     }
     auto* block = new Block{device, stream, &pool, static_cast<char*>(memory), bytes};
     segments_.emplace(block->pointer, Segment{block, bytes});
+    ++pools_of(*block).segments;
     ++stats.num_device_alloc;
     increase(stats.segment, pool, 1);
     increase(stats.reserved_bytes, pool, bytes);
@@ -465,10 +598,22 @@ class CachingAllocator final : public c10::DeviceAllocator {
     pending = std::move(still);
   }
 
-  // Gives back every segment that is free as a whole. The device must be idle.
+  // Gives back every segment that is free as a whole and that no captured graph counts on. The device must be idle.
   void release_cached(c10::DeviceIndex device) {
+    release_free(device, devices_[device].shared);
+    auto& private_pools = devices_[device].private_pools;
+    for (auto it = private_pools.begin(); it != private_pools.end();) {
+      Pools& pools = it->second;
+      if (pools.owners == 0) {
+        release_free(device, pools);
+      }
+      it = pools.owners == 0 && pools.segments == 0 ? private_pools.erase(it) : std::next(it);
+    }
+  }
+
+  void release_free(c10::DeviceIndex device, Pools& pools) {
     DeviceStats& stats = devices_[device].stats;
-    for (Pool* pool : {&devices_[device].small, &devices_[device].large}) {
+    for (Pool* pool : {&pools.small, &pools.large}) {
       for (auto it = pool->free.begin(); it != pool->free.end();) {
         Block* block = *it;
         if (block->is_split()) {
@@ -477,6 +622,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
         }
         it = pool->free.erase(it);
         segments_.erase(block->pointer);
+        --pools.segments;
         ++stats.num_device_free;
         decrease(stats.segment, *pool, 1);
         decrease(stats.reserved_bytes, *pool, block->size);
@@ -508,7 +654,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   bool in_use(c10::DeviceIndex device) {
     const DeviceMemory& memory = devices_[device];
-    return !memory.small.free.empty() || !memory.large.free.empty() || !memory.pending.empty();
+    return !memory.shared.small.free.empty() || !memory.shared.large.free.empty() || !memory.pending.empty() ||
+           !memory.private_pools.empty();
   }
 
   size_t limit_of(c10::DeviceIndex device) {
@@ -530,6 +677,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   std::array<DeviceMemory, kMaxDevices> devices_;
   std::unordered_map<void*, Block*> allocated_;  // by address
   std::map<char*, Segment> segments_;            // by address
+  std::unordered_map<uint64_t, c10::MempoolId_t> captures_;  // the pools of captures in progress
 };
 
 CachingAllocator& allocator() {
@@ -564,6 +712,37 @@ void set_memory_fraction(double fraction, c10::DeviceIndex device) {
 
 std::vector<SegmentSnapshot> memory_snapshot() {
   return allocator().snapshot();
+}
+
+c10::MempoolId_t new_pool_id(bool by_user) {
+  static std::atomic<c10::CaptureId_t> next{1};
+  const c10::CaptureId_t id = next.fetch_add(1);
+  return by_user ? c10::MempoolId_t{0, id} : c10::MempoolId_t{id, 0};
+}
+
+void retain_pool(c10::DeviceIndex device, c10::MempoolId_t pool) {
+  allocator().retain(device, pool);
+}
+
+void release_pool(c10::DeviceIndex device, c10::MempoolId_t pool) {
+  allocator().release(device, pool);
+}
+
+int pool_owners(c10::DeviceIndex device, c10::MempoolId_t pool) {
+  return allocator().owners(device, pool);
+}
+
+void route_capture(uint64_t capture, c10::MempoolId_t pool) {
+  allocator().route(capture, pool);
+}
+
+c10::MempoolId_t exchange_thread_pool(c10::MempoolId_t pool) {
+  return std::exchange(thread_pool, pool);
+}
+
+void watch_memory(const void* pointer, c10::MempoolId_t own_pool, const std::shared_ptr<MemoryWatch>& watch,
+                  const std::string& reader) {
+  allocator().watch(pointer, own_pool, watch, reader);
 }
 
 bool is_npu_pointer(const void* pointer) {

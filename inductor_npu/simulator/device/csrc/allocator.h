@@ -3,6 +3,10 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "runtime.h"
@@ -20,6 +24,7 @@ struct SegmentSnapshot {
   uintptr_t address;
   size_t size;
   c10::StreamId stream;
+  c10::MempoolId_t pool;  // {0, 0}: that of all
   bool small;
   std::vector<BlockSnapshot> blocks;
 };
@@ -31,5 +36,33 @@ size_t memory_limit(c10::DeviceIndex device);
 // Sets that limit to `fraction` (0 to 1) of the device's memory.
 void set_memory_fraction(double fraction, c10::DeviceIndex device);
 std::vector<SegmentSnapshot> memory_snapshot();
+
+// --- Private pools ---------------------------------------------------------------------------------------------------
+
+// Memory that only those get who allocate with its id: a captured graph, whose replays use the same addresses again and
+// again, or whoever chose a torch.npu.MemPool.
+
+// An id that nobody has; of the form of c10::MempoolId_t that graphs, or users, are given.
+c10::MempoolId_t new_pool_id(bool by_user);
+// The pool lives, and keeps its memory, as long as it has owners. Then what is free goes back to the host, after all
+// work queued so far; what is still allocated follows with the next empty_cache.
+void retain_pool(c10::DeviceIndex device, c10::MempoolId_t pool);
+void release_pool(c10::DeviceIndex device, c10::MempoolId_t pool);
+int pool_owners(c10::DeviceIndex device, c10::MempoolId_t pool);
+
+// What streams of this capture allocate comes from `pool`, until {0, 0} is set.
+void route_capture(uint64_t capture, c10::MempoolId_t pool);
+// What this thread allocates outside of captures comes from `pool`; returns the one before. {0, 0}: from that of all.
+c10::MempoolId_t exchange_thread_pool(c10::MempoolId_t pool);
+
+// Learns that memory which it watches was freed.
+struct MemoryWatch {
+  std::atomic<bool> lost{false};
+  std::mutex mutex;
+  std::string message;  // what was freed first
+};
+// Watches the block that `pointer` lies in, unless it is null, of no block, or of `own_pool`. `reader`: for the message.
+void watch_memory(const void* pointer, c10::MempoolId_t own_pool, const std::shared_ptr<MemoryWatch>& watch,
+                  const std::string& reader);
 
 }  // namespace inductor_npu

@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace inductor_npu {
 struct Launch;  // kernel.h
@@ -32,6 +35,12 @@ Stream* create_stream(int device, int id, int priority);
 void copy(Stream* stream, void* destination, const void* source, size_t bytes, int threads);
 void launch(Stream* stream, const Launch& launch);
 
+// A function of the host that takes its turn on the stream; `name` is for messages and time lines.
+void call(Stream* stream, std::string name, std::function<void()> function);
+
+// The id of the stream whose work this thread is running; -1 if it runs none.
+int stream_worked_off() noexcept;
+
 // True if all work queued so far is done.
 bool query(const Stream* stream) noexcept;
 // Waits until all work queued so far is done. Does not raise: see take_error.
@@ -46,13 +55,39 @@ void destroy(Event* event) noexcept;
 void record(Event* event, Stream* stream);
 // Later work of `stream` waits for what `event` recorded last.
 void block(const Event* event, Stream* stream);
-bool query(const Event* event) noexcept;
+bool query(const Event* event);
 void synchronize(const Event* event);
 // The stream that `event` was recorded on last, or null.
 Stream* stream_of(const Event* event) noexcept;
 bool has_timing(const Event* event) noexcept;
 // Milliseconds between two recorded, completed events with timing.
 double elapsed_ms(const Event* start, const Event* end);
+
+// --- Graphs ----------------------------------------------------------------------------------------------------------
+
+// Between begin_capture and end_capture, what is queued on `stream`, and on streams that wait for an event of it, is
+// recorded instead of done. Events recorded meanwhile order work within the capture only: query, synchronize and
+// elapsed_ms raise for them. Each raises std::runtime_error or c10::Error.
+struct Graph;
+struct DestroyGraph {
+  void operator()(Graph* graph) const noexcept;  // waits for its replays
+};
+using OwnedGraph = std::unique_ptr<Graph, DestroyGraph>;
+
+// The id of the new capture, never 0. `stream` must not capture already.
+uint64_t begin_capture(Stream* stream);
+// Raises, and forgets what was recorded, if work failed meanwhile or a stream that took part has not been waited for.
+OwnedGraph end_capture(Stream* stream);
+// The capture that `stream` takes part in; 0 for none. Cheap.
+uint64_t capture_of(const Stream* stream) noexcept;
+// There will be no graph, for this reason; end_capture says it.
+void invalidate_capture(Stream* stream, const std::string& reason);
+
+void replay(const OwnedGraph& graph, Stream* stream);
+// The names of the work, in the order in which it runs.
+std::vector<std::string> names(const OwnedGraph& graph);
+// How long the last replay took, in nanoseconds; 0 before the first.
+int64_t last_replay_ns(const OwnedGraph& graph) noexcept;
 
 // --- Around waits and work -------------------------------------------------------------------------------------------
 

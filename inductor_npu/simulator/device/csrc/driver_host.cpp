@@ -1,14 +1,18 @@
 // The host driver: device memory is host memory, a stream is a WorkQueue, a program runs on a host thread.
+#include <c10/util/Exception.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 
 #include "driver.h"
 #include "launch_work.h"
 #include "program_pool.h"
+#include "recording.h"
 #include "spin.h"
 #include "work_queue.h"
 
@@ -65,6 +69,15 @@ struct CopyTask final : Work {
   int threads_;
 };
 
+struct CallTask final : Work {
+  CallTask(std::string name, std::function<void()> function) : name_(std::move(name)), function_(std::move(function)) {}
+  void run() override { function_(); }
+  const char* name() const noexcept override { return name_.c_str(); }
+
+  std::string name_;
+  std::function<void()> function_;
+};
+
 using Timestamp = std::shared_ptr<std::atomic<int64_t>>;
 
 struct TimestampTask final : Work {
@@ -86,8 +99,24 @@ struct WaitTask final : Work {
 
 }  // namespace
 
+struct ReplayTask final : Work {
+  ReplayTask(std::shared_ptr<RecordedGraph> graph, const WorkQueue& queue) : graph_(std::move(graph)), queue_(queue) {}
+  void run() override { graph_->run(queue_, queued_ns); }
+  const char* name() const noexcept override { return "graph replay"; }
+
+  std::shared_ptr<RecordedGraph> graph_;
+  const WorkQueue& queue_;
+};
+
 struct Stream : WorkQueue {
   using WorkQueue::WorkQueue;
+};
+
+struct Graph {
+  std::shared_ptr<RecordedGraph> recorded;
+  // Where it was replayed last on each stream.
+  std::mutex mutex;
+  std::unordered_map<Stream*, WorkQueue::Ticket> replays;
 };
 
 // What was recorded last. Immutable once recorded, so that a reader on another thread sees a consistent state.
@@ -95,6 +124,8 @@ struct Record {
   Stream* stream = nullptr;
   WorkQueue::Ticket ticket = 0;
   Timestamp timestamp;
+  std::shared_ptr<Recording> recording;  // of the capture during which it was recorded
+  Recording::Position position = 0;
 };
 
 struct Event {
@@ -148,6 +179,10 @@ void launch(Stream* stream, const Launch& launch) {
   stream->push(LaunchWork::make(launch));
 }
 
+void call(Stream* stream, std::string name, std::function<void()> function) {
+  stream->push(std::make_unique<CallTask>(std::move(name), std::move(function)));
+}
+
 bool query(const Stream* stream) noexcept {
   return stream->passed(stream->last());
 }
@@ -179,25 +214,64 @@ void record(Event* event, Stream* stream) {
   } else {
     next.ticket = stream->last();  // a place in the queue: nothing needs to be queued for it
   }
+  next.recording = stream->recording();
+  if (next.recording != nullptr) {
+    next.position = next.recording->position(stream);
+  }
   std::lock_guard<std::mutex> lock(event->mutex);
   event->record = std::move(next);
 }
 
+namespace {
+
+// `stream` waits for `record` while one of them takes part in a capture.
+void block_in_capture(const Record& record, Stream* stream) {
+  const std::shared_ptr<Recording> recording = stream->recording();
+  if (record.recording == nullptr) {
+    TORCH_CHECK(record.stream->passed(record.ticket), "stream ", stream->id, " of npu:", stream->device,
+                " captures a graph and cannot wait for work of stream ", record.stream->id, " of npu:",
+                record.stream->device, ", which does not take part: synchronize that stream before the capture begins");
+    return;
+  }
+  TORCH_CHECK(record.stream->recording() == record.recording, "the event was recorded during a capture that is over: ",
+              "it stands for no work that stream ", stream->id, " could wait for. Record it again");
+  TORCH_CHECK(recording == nullptr || recording == record.recording, "stream ", stream->id, " of npu:", stream->device,
+              " captures another graph than stream ", record.stream->id, ", for which it is to wait");
+  if (recording == nullptr) {
+    stream->wait(stream->last());
+    stream->record_into(record.recording);
+  }
+  record.recording->join(stream, record.stream, record.position);
+}
+
+void check_not_captured(const Record& record, const char* what) {
+  TORCH_CHECK(record.recording == nullptr, "cannot ", what, " an event that was recorded during the capture of a graph: "
+              "it orders work within the graph only. Record it outside of the capture");
+}
+
+}  // namespace
+
 void block(const Event* event, Stream* stream) {
   const Record record = event->get();
-  // Its own stream is in order anyway; what is done need not be waited for.
-  if (record.stream != nullptr && record.stream != stream && !record.stream->passed(record.ticket)) {
+  if (record.stream == nullptr || record.stream == stream) {
+    return;  // its own stream is in order anyway
+  }
+  if (C10_UNLIKELY(record.recording != nullptr || stream->capture() != 0)) {
+    block_in_capture(record, stream);
+  } else if (!record.stream->passed(record.ticket)) {
     stream->push(std::make_unique<WaitTask>(record.stream, record.ticket));
   }
 }
 
-bool query(const Event* event) noexcept {
+bool query(const Event* event) {
   const Record record = event->get();
+  check_not_captured(record, "query");
   return record.stream == nullptr || record.stream->passed(record.ticket);
 }
 
 void synchronize(const Event* event) {
   const Record record = event->get();
+  check_not_captured(record, "synchronize");
   if (record.stream != nullptr) {
     record.stream->wait(record.ticket);
   }
@@ -212,9 +286,67 @@ bool has_timing(const Event* event) noexcept {
 }
 
 double elapsed_ms(const Event* start, const Event* end) {
-  const int64_t begin_ns = start->get().timestamp->load(std::memory_order_acquire);
-  const int64_t end_ns = end->get().timestamp->load(std::memory_order_acquire);
+  const Record from = start->get(), to = end->get();
+  check_not_captured(from, "read the time of");
+  check_not_captured(to, "read the time of");
+  const int64_t begin_ns = from.timestamp->load(std::memory_order_acquire);
+  const int64_t end_ns = to.timestamp->load(std::memory_order_acquire);
   return static_cast<double>(end_ns - begin_ns) * 1e-6;
+}
+
+// --- Graphs ----------------------------------------------------------------------------------------------------------
+
+uint64_t begin_capture(Stream* stream) {
+  static std::atomic<uint64_t> captures{0};
+  TORCH_CHECK(stream->capture() == 0, "stream ", stream->id, " of npu:", stream->device,
+              " captures a graph already: end that capture first");
+  stream->wait(stream->last());  // what was queued before runs outside of the capture, whatever it asks of the stream
+  const uint64_t id = captures.fetch_add(1) + 1;
+  stream->record_into(std::make_shared<Recording>(id, stream));
+  return id;
+}
+
+OwnedGraph end_capture(Stream* stream) {
+  const std::shared_ptr<Recording> recording = stream->recording();
+  TORCH_CHECK(recording != nullptr && recording->is_origin(stream), "stream ", stream->id, " of npu:", stream->device,
+              recording == nullptr ? " captures no graph" : " takes part in the capture that another stream began");
+  for (WorkQueue* queue : recording->queues()) {
+    queue->record_into(nullptr);
+  }
+  OwnedGraph graph(new Graph);
+  graph->recorded = recording->finish();
+  return graph;
+}
+
+uint64_t capture_of(const Stream* stream) noexcept {
+  return stream->capture();
+}
+
+void invalidate_capture(Stream* stream, const std::string& reason) {
+  if (const std::shared_ptr<Recording> recording = stream->recording()) {
+    recording->invalidate(reason);
+  }
+}
+
+void replay(const OwnedGraph& graph, Stream* stream) {
+  const WorkQueue::Ticket ticket = stream->push(std::make_unique<ReplayTask>(graph->recorded, *stream));
+  std::lock_guard<std::mutex> lock(graph->mutex);
+  graph->replays[stream] = ticket;
+}
+
+std::vector<std::string> names(const OwnedGraph& graph) {
+  return graph->recorded->names();
+}
+
+int64_t last_replay_ns(const OwnedGraph& graph) noexcept {
+  return graph->recorded->last_ns();
+}
+
+void DestroyGraph::operator()(Graph* graph) const noexcept {
+  for (const auto& [stream, ticket] : graph->replays) {
+    stream->wait(ticket);
+  }
+  delete graph;
 }
 
 }  // namespace inductor_npu::driver

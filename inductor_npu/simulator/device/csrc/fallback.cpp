@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "generator.h"
+#include "graph_operators.h"
 #include "runtime.h"
 #include "wider_types.h"
 
@@ -275,6 +276,13 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
   Plan own;
   const Plan& plan = plan_of(op, own);
   const c10::Device device = device_of_call(op, plan, torch::jit::last(stack, plan.arguments));
+  if (!plan.only_views) {
+    const c10::OptionalDeviceGuard guard(device);
+    if (CapturedGraph* graph = capturing_graph_here(); C10_UNLIKELY(graph != nullptr)) {
+      capture_operator(*graph, op, stack);
+      return;
+    }
+  }
   HostView view(device);
   Arguments arguments(view, plan, device);
   arguments.to_cpu(stack);

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime.h"
+
 namespace inductor_npu {
 namespace {
 
@@ -34,11 +36,13 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   static c10::DeviceType device_type() { return kNpu; }
 
   void set_current_seed(uint64_t seed) override {
+    wait_for_draws();
     state_->cpu.set_current_seed(seed);
     state_->offset = 0;
   }
   uint64_t current_seed() const override { return state_->cpu.current_seed(); }
   uint64_t seed() override {
+    wait_for_draws();
     state_->offset = 0;
     return state_->cpu.seed();
   }
@@ -47,6 +51,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
 
   // A CPU uint8 tensor: the CPU generator's state, then the offset.
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    wait_for_draws();
     const at::Tensor cpu = state_->cpu.get_state();
     at::Tensor state = empty_bytes(cpu.numel() + static_cast<int64_t>(sizeof(uint64_t)));
     auto* bytes = state.mutable_data_ptr<uint8_t>();
@@ -63,6 +68,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
                 "RNG state must be a contiguous torch.ByteTensor on the CPU, as npu's get_state returns it");
     TORCH_CHECK(new_state.numel() == size, "RNG state of npu has ", size, " bytes, got ", new_state.numel());
     const auto* bytes = static_cast<const uint8_t*>(new_state.data());
+    wait_for_draws();
     at::Tensor cpu = empty_bytes(cpu_size);
     std::memcpy(cpu.mutable_data_ptr<uint8_t>(), bytes, cpu_size);
     state_->cpu.set_state(cpu);
@@ -81,7 +87,15 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   const at::Generator& cpu() const { return state_->cpu; }
 
  private:
+  // Replays of captured graphs draw when their turn comes: before whatever the program does to the state afterwards.
+  void wait_for_draws() const {
+    if (is_open()) {
+      wait_for_all_streams(device_.index());
+    }
+  }
+
   NpuGeneratorImpl* clone_impl() const override {
+    wait_for_draws();
     auto state = c10::make_intrusive<GeneratorState>(state_->cpu.clone());
     state->offset = state_->offset;
     return new NpuGeneratorImpl(device_.index(), std::move(state));

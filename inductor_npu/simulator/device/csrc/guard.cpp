@@ -51,6 +51,8 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override { return native(stream); }
   bool queryStream(const c10::Stream& stream) const override { return query_stream(stream); }
   void synchronizeStream(const c10::Stream& stream) const override { synchronize_stream(stream); }
+  // Not in every torch that we know.
+  bool isStreamCapturing(const c10::Stream& stream) const { return driver::capture_of(native(stream)) != 0; }
   void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
     device_allocator()->recordStream(pointer, stream);
   }

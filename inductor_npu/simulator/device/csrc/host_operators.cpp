@@ -45,11 +45,11 @@ void note_host_operator() noexcept {
   queued_ns = 0;
 }
 
-void make_room_for(const Kernel& kernel) noexcept {
+void make_room_for(int64_t expected_ns) noexcept {
   if (queued_ns == kNoOperator || operating_threads.load(std::memory_order_relaxed) > 1) {
     return;
   }
-  queued_ns += kernel.last_ns.load(std::memory_order_relaxed);
+  queued_ns += expected_ns;
   if (queued_ns >= kWorthNewThreadsNs) {
     end_waiting_threads();
     queued_ns = kNoOperator;

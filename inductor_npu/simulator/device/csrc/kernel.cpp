@@ -145,6 +145,7 @@ std::unique_ptr<LaunchWork> LaunchWork::make(const Launch& launch) {
 
 void LaunchWork::run() {
   const int64_t programs = counters_.programs;
+  counters_ = {programs, 0, 0, 0};  // a captured launch runs again
   const bool serial = threads_ <= 1 || programs == 1 || programs * kernel_->work_per_program < kSerialWork ||
                       memory_check::is_on();
   const int threads = serial ? 1 : static_cast<int>(std::min<int64_t>(threads_, programs));

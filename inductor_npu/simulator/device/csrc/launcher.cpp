@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "graph.h"
 #include "host_operators.h"
 #include "kernel.h"
 #include "runtime.h"
@@ -181,6 +182,18 @@ bool read_grid(PyObject* const* args, Launch& launch) {
   return true;
 }
 
+// Tells a graph that is being captured which memory the launch will use each time.
+void note_pointers(CapturedGraph& graph, const Kernel& kernel, const std::string& signature,
+                   c10::ArrayRef<uint64_t> slots) {
+  size_t slot = 0;
+  for (const char kind : signature) {
+    if (kind == 'p') {
+      graph.uses(reinterpret_cast<const void*>(slots[slot]), "kernel " + kernel.name);
+    }
+    slot += kind != '-' ? 1 : 0;
+  }
+}
+
 void call_hook(PyObject* hook, PyObject* launch_metadata) {
   if (hook != Py_None) {
     const THPObjectPtr result(PyObject_CallOneArg(hook, launch_metadata));
@@ -209,10 +222,13 @@ void launch_from_python(const KernelLauncher& launcher, PyObject* const* args, s
       slots.push_back(argument_slot(signature[i], args[kFirstArgument + i], kernel, i));
     }
   }
+  if (CapturedGraph* graph = capturing_graph(stream); C10_UNLIKELY(graph != nullptr)) {
+    note_pointers(*graph, kernel, signature, slots);
+  }
   launch.args = slots.data();
   launch.arg_count = slots.size();
   launch.threads = host_threads();
-  make_room_for(kernel);
+  make_room_for(kernel.last_ns.load(std::memory_order_relaxed));
   call_hook(args[kEnterHook], args[kLaunchMetadata]);
   driver::launch(stream, launch);
   call_hook(args[kExitHook], args[kLaunchMetadata]);

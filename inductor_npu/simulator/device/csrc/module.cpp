@@ -143,6 +143,7 @@ py::list snapshot_to_list() {
     entry["address"] = segment.address;
     entry["total_size"] = segment.size;
     entry["stream"] = segment.stream;
+    entry["segment_pool_id"] = segment.pool;
     entry["segment_type"] = segment.small ? "small" : "large";
     entry["blocks"] = blocks;
     segments.append(entry);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fallback.h"
+#include "graph_operators.h"
 #include "memory_check.h"
 #include "runtime.h"
 
@@ -49,9 +50,19 @@ void copy_now(const at::Tensor& source, const at::Tensor& destination) {
   }
 }
 
+// Between tensors of npus, when its turn comes in a replay.
+void copy_in_capture(CapturedGraph& graph, const at::Tensor& source, const at::Tensor& destination) {
+  capture_call(graph, "copy", {source, destination},
+               [](const std::vector<at::Tensor>& tensors) { copy_now(tensors[0], tensors[1]); });
+}
+
 void copy_within_device(const at::Tensor& source, const at::Tensor& destination) {
   const c10::Stream stream = current_stream(destination.device().index());
   const size_t bytes = destination.nbytes();
+  if (CapturedGraph* graph = capturing_graph(native(stream)); C10_UNLIKELY(graph != nullptr)) {
+    copy_in_capture(*graph, source, destination);
+    return;
+  }
   if (!is_plain_copy(source, destination) || (bytes <= kInlineBytes && query_stream(stream))) {
     copy_now(source, destination);
     return;
@@ -71,6 +82,11 @@ bool copy_pinned(const at::Tensor& source, const at::Tensor& destination) {
   void* to = destination.mutable_data_ptr();
   const size_t bytes = destination.nbytes();
   copy_async(stream, to, from, bytes);
+  if (CapturedGraph* graph = capturing_graph(native(stream)); C10_UNLIKELY(graph != nullptr)) {
+    graph->uses(on_npu(source) ? from : to, "copy");
+    graph->keep(host.storage());
+    return true;
+  }
   if (!record_pinned_use(const_cast<void*>(host.const_data_ptr()), memory.get_context(), stream)) {
     synchronize_stream(stream);  // pinned by somebody else: its memory may go as soon as we return
   }
@@ -82,9 +98,12 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool
     return destination;
   }
   const at::Tensor source = self.sizes() == destination.sizes() ? self : self.expand(destination.sizes());
+  const c10::DeviceGuard guard(on_npu(self) ? self.device() : destination.device());
   if (source.device() == destination.device()) {
     copy_within_device(source, destination);
   } else if (!non_blocking || !copy_pinned(source, destination)) {
+    refuse_in_capture(native(current_stream()), c10::str("a copy from ", source.device(), " to ", destination.device()),
+                      "replays would wait for it; copy before or after, or from pinned memory with non_blocking=True");
     copy_now(source, destination);
   }
   return destination;
@@ -111,7 +130,10 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& dest
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  synchronize_stream(current_stream(self.device().index()));
+  const c10::Stream stream = current_stream(self.device().index());
+  refuse_in_capture(native(stream), "item()", "a number of the host cannot be read again by a replay; keep it in a "
+                    "tensor of npu");
+  synchronize_stream(stream);
   const at::AutoDispatchBelowADInplaceOrView guard;
   HostView view(self.device());
   return at::_local_scalar_dense(view.to_cpu(self));

@@ -13,6 +13,7 @@
 
 #include "fallback.h"
 #include "generator.h"
+#include "graph_operators.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -320,26 +321,59 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_
           call.npu(std::move(grad_input_bias)), call.npu(std::move(grad_hidden_bias))};
 }
 
+template <auto* kernel>
+torch::CppFunction on_host_threads() {
+  return torch::CppFunction::makeFromBoxedFunction<&host_kernel<kernel>>();
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", convolution);
-  m.impl("convolution_backward_overrideable", convolution_backward);
   m.impl("_fused_sdp_choice", fused_sdp_choice);
-  m.impl("_scaled_dot_product_fused_attention_overrideable", attention);
-  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", attention_backward);
-  m.impl("native_dropout", native_dropout);
-  m.impl("nansum", nansum);
-  m.impl("_thnn_fused_lstm_cell", lstm_cell);
-  m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
-  m.impl("_thnn_fused_gru_cell", gru_cell);
-  m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
+  m.impl("convolution_overrideable", on_host_threads<&convolution>());
+  m.impl("convolution_backward_overrideable", on_host_threads<&convolution_backward>());
+  m.impl("_scaled_dot_product_fused_attention_overrideable", on_host_threads<&attention>());
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", on_host_threads<&attention_backward>());
+  m.impl("native_dropout", on_host_threads<&native_dropout>());
+  m.impl("nansum", on_host_threads<&nansum>());
+  m.impl("_thnn_fused_lstm_cell", on_host_threads<&lstm_cell>());
+  m.impl("_thnn_fused_lstm_cell_backward_impl", on_host_threads<&lstm_cell_backward>());
+  m.impl("_thnn_fused_gru_cell", on_host_threads<&gru_cell>());
+  m.impl("_thnn_fused_gru_cell_backward", on_host_threads<&gru_cell_backward>());
+}
+
+// --- Shapes ----------------------------------------------------------------------------------------------------------
+
+at::Tensor convolution_meta(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                            c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                            bool transposed, c10::IntArrayRef output_padding, int64_t groups) {
+  const at::Tensor output =
+      at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  return at::empty(output.sizes(), output.options());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_meta(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, c10::IntArrayRef /*stride*/,
+    c10::IntArrayRef /*padding*/, c10::IntArrayRef /*dilation*/, bool /*transposed*/,
+    c10::IntArrayRef /*output_padding*/, int64_t /*groups*/, std::array<bool, 3> mask) {
+  const auto empty = [&](bool wanted, c10::IntArrayRef sizes) {
+    return wanted ? at::empty(sizes, grad.options()) : at::Tensor();
+  };
+  const int64_t channels = grad.size(input.dim() == weight.dim() - 1 ? 0 : 1);
+  return {empty(mask[0], input.sizes()), empty(mask[1], weight.sizes()), empty(mask[2], {channels})};
+}
+
+// For captures and tracing, where PyTorch has none.
+void add_shapes(torch::Library& m, const char* name, torch::CppFunction&& function) {
+  const auto known = c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + name).c_str(), "");
+  if (!known.hasKernelForDispatchKey(c10::DispatchKey::Meta)) {
+    m.impl(name, std::move(function));
+  }
 }
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
-  const char* name = "_scaled_dot_product_fused_attention_overrideable_backward";
-  const auto known = c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + name).c_str(), "");
-  if (!known.hasKernelForDispatchKey(c10::DispatchKey::Meta)) {
-    m.impl(name, attention_backward_meta);
-  }
+  add_shapes(m, "convolution_overrideable", torch::CppFunction(TORCH_FN(convolution_meta)));
+  add_shapes(m, "convolution_backward_overrideable", torch::CppFunction(TORCH_FN(convolution_backward_meta)));
+  add_shapes(m, "_scaled_dot_product_fused_attention_overrideable_backward",
+             torch::CppFunction(TORCH_FN(attention_backward_meta)));
 }
 
 }  // namespace

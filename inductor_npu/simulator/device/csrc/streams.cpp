@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "graph.h"
 #include "host_operators.h"
 #include "memory_check.h"
 #include "runtime.h"
@@ -52,7 +53,10 @@ driver::Stream* native_of(c10::DeviceIndex device, c10::StreamId id) {
   return C10_LIKELY(stream != nullptr && is_open()) ? stream : create(device, id);
 }
 
+constexpr const char* kReadLater = "read results after the replay";
+
 void synchronize_native(driver::Stream* stream) {
+  refuse_in_capture(stream, "a synchronisation", kReadLater);
   driver::synchronize(stream);
   raise_failure(stream);
 }
@@ -137,6 +141,11 @@ void wait_for_all_streams(c10::DeviceIndex device) {
 void synchronize_device(c10::DeviceIndex device) {
   ensure_open();
   device = resolve_device(device);
+  for (auto& slot : devices[device].native) {
+    if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
+      refuse_in_capture(stream, "a synchronisation of the device", kReadLater);
+    }
+  }
   wait_for_all_streams(device);
   for (auto& slot : devices[device].native) {
     if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
@@ -152,6 +161,7 @@ void synchronize_current_stream() {
 }
 
 bool query_stream(c10::Stream stream) {
+  refuse_in_capture(native(stream), "a query of whether a stream is done", kReadLater);
   return driver::query(native(stream));
 }
 

@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "host_thread.h"
 #include "observer.h"
+#include "recording.h"
 #include "spin.h"
 
 namespace inductor_npu {
@@ -38,6 +39,8 @@ class WaitScope {
   void* state_;
 };
 
+}  // namespace
+
 std::string describe_current_exception() {
   try {
     throw;
@@ -50,14 +53,20 @@ std::string describe_current_exception() {
   }
 }
 
-}  // namespace
-
 void driver::set_wait_hooks(WaitHooks hooks) noexcept {
   wait_leave.store(hooks.leave);
   wait_enter.store(hooks.enter);
 }
 
+int driver::stream_worked_off() noexcept {
+  return own_queue != nullptr ? own_queue->id : -1;
+}
+
 WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
+  if (C10_UNLIKELY(own_queue == this)) {
+    run_observed(*work);  // what work queues is part of it
+    return last();
+  }
   if (is_observed()) {
     work->queued_ns = now_ns();
   }
@@ -65,6 +74,10 @@ WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
   Ticket ticket = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (C10_UNLIKELY(recording_ != nullptr)) {
+      recording_->append(this, std::move(work));
+      return submitted_.load(std::memory_order_relaxed);
+    }
     if (!started_) {
       start_host_thread("npu" + std::to_string(device) + ":" + std::to_string(id), [this] { work_off(); });
       started_ = true;
@@ -148,19 +161,43 @@ void WorkQueue::finish(Work* work) noexcept {
 }
 
 void WorkQueue::run(Work& work) noexcept {
-  const bool observed = is_observed();
-  const int64_t begin = observed ? now_ns() : 0;
   try {
-    work.run();
+    run_observed(work);
   } catch (...) {
     keep_error(work.name(), describe_current_exception());
   }
-  if (observed) {
-    const WorkCounters none;
-    const WorkCounters& counters = work.counters() != nullptr ? *work.counters() : none;
-    observe({work.name(), device, id, work.queued_ns, begin, now_ns(), counters.programs, counters.bytes_read,
-             counters.bytes_written, counters.vector_operations});
+}
+
+void WorkQueue::run_observed(Work& work) const {
+  if (C10_LIKELY(!is_observed())) {
+    work.run();
+    return;
   }
+  // Tells also of work that fails.
+  struct Observation {
+    const WorkQueue& queue;
+    const Work& work;
+    const int64_t begin = now_ns();
+    ~Observation() {
+      const WorkCounters none;
+      const WorkCounters& counters = work.counters() != nullptr ? *work.counters() : none;
+      observe({work.name(), queue.device, queue.id, work.queued_ns, begin, now_ns(), counters.programs,
+               counters.bytes_read, counters.bytes_written, counters.vector_operations});
+    }
+  };
+  const Observation observation{*this, work};
+  work.run();
+}
+
+void WorkQueue::record_into(std::shared_ptr<Recording> recording) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  recording_ = std::move(recording);
+  capture_.store(recording_ != nullptr ? recording_->id : 0, std::memory_order_relaxed);
+}
+
+std::shared_ptr<Recording> WorkQueue::recording() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return recording_;
 }
 
 void WorkQueue::keep_error(const char* name, const std::string& reason) {

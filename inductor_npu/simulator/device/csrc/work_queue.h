@@ -11,6 +11,8 @@
 
 namespace inductor_npu {
 
+class Recording;
+
 // What a piece of work reports of itself to an observer; see WorkRecord.
 struct WorkCounters {
   int64_t programs = 0;
@@ -28,6 +30,9 @@ struct Work {
   int64_t queued_ns = 0;  // only while somebody observes
 };
 
+// What the exception that is being handled says.
+std::string describe_current_exception();
+
 class WorkQueue {
  public:
   // Work is numbered from 1; a ticket is the number of the last piece that somebody waits for.
@@ -37,6 +42,8 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
+  // While the queue captures a graph, the work is recorded instead, and the ticket is that of what was queued before.
+  // On a thread that runs work of this queue it is done at once, and raises what it raises.
   Ticket push(std::unique_ptr<Work> work);
 
   Ticket last() const noexcept { return submitted_.load(std::memory_order_acquire); }
@@ -46,6 +53,15 @@ class WorkQueue {
 
   // The first failure since the last call; empty if none.
   std::string take_error();
+
+  // From here on until it is called with null, work is recorded. Queues of one capture share a recording.
+  void record_into(std::shared_ptr<Recording> recording);
+  std::shared_ptr<Recording> recording() const;
+  // The id of the capture; 0 when there is none. Cheap.
+  uint64_t capture() const noexcept { return capture_.load(std::memory_order_relaxed); }
+
+  // Runs a piece of work of this queue on the calling thread, and tells whoever observes. Raises what it raises.
+  void run_observed(Work& work) const;
 
   const int device;
   const int id;
@@ -59,7 +75,9 @@ class WorkQueue {
   void run(Work& work) noexcept;
   void keep_error(const char* name, const std::string& reason);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Recording> recording_;
+  std::atomic<uint64_t> capture_{0};
   std::condition_variable work_there_;
   Work* head_ = nullptr;
   Work* tail_ = nullptr;

@@ -13,7 +13,7 @@ import torch
 
 from inductor_npu.errors import PrivateUse1TakenError
 from inductor_npu.simulator.device import build
-from inductor_npu.simulator.device.npu import absent, amp, memory, parameters, random, streams
+from inductor_npu.simulator.device.npu import absent, amp, graphs, memory, parameters, random, streams
 from inductor_npu.simulator.device.npu.amp import (
     get_autocast_dtype,
     is_autocast_enabled,
@@ -38,6 +38,15 @@ from inductor_npu.simulator.device.npu.devices import (
     set_device,
     synchronize,
     utilization,
+)
+from inductor_npu.simulator.device.npu.graphed_callables import make_graphed_callables
+from inductor_npu.simulator.device.npu.graphs import (
+    MemPool,
+    NPUGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    use_mem_pool,
 )
 from inductor_npu.simulator.device.npu.memory import (
     caching_allocator_alloc,
@@ -81,13 +90,14 @@ from inductor_npu.simulator.device.npu.streams import (
     StreamContext,
     current_stream,
     default_stream,
-    is_current_stream_capturing,
     set_stream,
     stream,
 )
 
 __all__ = [
     "Event",
+    "MemPool",
+    "NPUGraph",
     "NpuDeviceProperties",
     "Stream",
     "StreamContext",
@@ -114,6 +124,9 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
+    "graphs",
     "init",
     "initial_seed",
     "install",
@@ -123,6 +136,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_jit_compile_false",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "matmul",
@@ -156,6 +170,7 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "use_mem_pool",
     "utilization",
 ]
 
@@ -198,7 +213,7 @@ def install() -> None:
         torch.utils.rename_privateuse1_backend("npu")
     torch._register_device_module("npu", module)
     parameters.register()
-    for submodule in (amp, memory, random, streams):
+    for submodule in (amp, graphs, memory, random, streams):
         sys.modules[f"torch.npu.{submodule.__name__.rpartition('.')[2]}"] = submodule
     torch.utils.generate_methods_for_privateuse1_backend(for_packed_sequence=True, for_storage=True)
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-_GRAPH = "the embedded NPU cannot capture graphs yet; torch.compile works without"
+_GRAPH = "a captured graph of the embedded NPU has no tasks that could be changed afterwards: capture it again"
 _LEGACY = 'it is PyTorch\'s old way to name a type; use dtype= and device="npu"'
 _SHARED = "memory of npu tensors is not shared between processes"
-_POOL = "the embedded NPU has one caching allocator, which cannot be exchanged or divided"
+_POOL = "the embedded NPU has one caching allocator, which cannot be exchanged"
 _PINNED = "no statistics are kept of pinned host memory"
 _CHIP = "it is about a physical chip or the software that drives one"
 _CANN = "it is an option of CANN, which the embedded NPU does not use"
 
 _NAMES = {
-    _GRAPH: """NPUGraph graph graph_pool_handle make_graphed_callables graph_task_group_begin graph_task_group_end
+    _GRAPH: """graph_task_group_begin graph_task_group_end
         graph_task_update_begin graph_task_update_end super_kernel_scope_begin super_kernel_scope_end NpuGraphOpHandler
         register_npu_graph_handler ExternalEvent""",
     _LEGACY: """BoolTensor ByteTensor CharTensor ShortTensor IntTensor LongTensor HalfTensor BFloat16Tensor FloatTensor
         DoubleTensor BoolStorage ByteStorage CharStorage ShortStorage IntStorage LongStorage HalfStorage
         BFloat16Storage FloatStorage DoubleStorage""",
-    _POOL: "MemPool use_mem_pool NPUPluggableAllocator change_current_allocator empty_virt_addr_cache",
+    _POOL: "NPUPluggableAllocator change_current_allocator empty_virt_addr_cache",
     _SHARED: "ipc_collect",
     _PINNED: """host_empty_cache host_memory_stats host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats
         reset_peak_host_memory_stats""",

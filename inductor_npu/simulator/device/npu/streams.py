@@ -100,8 +100,3 @@ def set_stream(stream: torch.Stream | None) -> None:
     if stream is not None:
         _exchange_device(stream.device_index)
         extension().set_stream(stream)
-
-
-def is_current_stream_capturing() -> bool:
-    """False: device npu has no graph capture."""
-    return False

@@ -1,0 +1,1 @@
+"""Captured graphs of the embedded NPU."""
