@@ -42,7 +42,13 @@ accuracy: bool = Config(default=False, env_name_default="INDUCTOR_NPU_ACCURACY")
 # Whether compiled kernels are kept and found again (docs/cache.md): on; off; or must-hit, where compiling anything at
 # all is an error that says why. Decides no code, so it is left out of the key.
 cache: str = Config(default="on", env_name_default="INDUCTOR_NPU_CACHE")
-_cache_config_ignore_prefix = ["cache"]
+
+# mode="reduce-overhead" (docs/graphs.md): how many combinations of sizes of a graph are captured, each with memory of
+# its own, and how often one is captured again because arguments that stayed where they were have moved. Beyond, the
+# graph is launched kernel by kernel. Decide no code.
+capture_sizes: int = 64
+capture_moves: int = 8
+_cache_config_ignore_prefix = ["cache", "capture_"]
 
 # Everything outside the graph that decides what code comes out. Not for setting: it is here for the cache key.
 toolchain: str = identity.toolchain_identity()

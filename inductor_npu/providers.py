@@ -14,6 +14,7 @@ import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from inductor_npu.errors import ProviderMissingError, UnknownChipError, UnknownProviderError, UnknownTargetError
 from inductor_npu.target import NpuTarget, get_target, known_targets
@@ -40,6 +41,8 @@ class Provider:
     is_observed: `() -> bool`, whether each launch of a kernel that is loaded now is observed.
     known_error: `(error, kernel name) -> Exception | None`, what to raise in place of an error of the provider's
         compiler.
+    captured_calls: the module whose functions capture compiled functions (simulator/device/captured_calls.py says
+        which).
     module_lines: `() -> Sequence[str]`, lines of the provider's own in the header of each generated module.
     most_padding: how many times as many scores as there are kernels of attention may compute, because blocks are powers
         of two, before the provider's library is faster in training.
@@ -59,6 +62,7 @@ class Provider:
     compile_modes: str | None = None
     is_observed: str | None = None
     known_error: str | None = None
+    captured_calls: str | None = None
     module_lines: str | None = None
     most_padding: float = math.inf
     convolves_windows: bool = True
@@ -103,6 +107,7 @@ SIMULATOR = Provider(
     most_padding=1.5,
     # Windows of 3 x 3 take 0.4 to 0.9 of the library's time in float32 as kernels, images of one element 0.8 to 2.5.
     convolves_windows=False,
+    captured_calls="inductor_npu.simulator.device.captured_calls",
     compile_modes="inductor_npu.simulator.triton_backend.modes:compile_modes",
     is_observed="inductor_npu.simulator.triton_backend.observer:is_observing",
 )
@@ -170,6 +175,13 @@ def known_error(error: Exception, kernel: str) -> Exception | None:
     """What to raise in place of `error`, with which `kernel` did not compile; None if the provider does not know it."""
     named = current_provider().known_error
     return None if named is None else pkgutil.resolve_name(named)(error, kernel)
+
+
+def captured_calls() -> Any:
+    """The provider's module that captures compiled functions."""
+    name = current_provider().captured_calls
+    assert name is not None, "asked for where the provider has one"
+    return pkgutil.resolve_name(name)
 
 
 def module_lines() -> Sequence[str]:

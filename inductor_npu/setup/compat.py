@@ -96,22 +96,19 @@ def _extend_gpu_types() -> None:
     utils.get_gpu_type.cache_clear()
 
 
-def _teach_benchmarker() -> None:
-    """Lets the one benchmarker of Inductor use ours for `npu`."""
-    from torch._inductor.runtime.benchmarking import benchmarker
+def _admit_captured_graphs() -> None:
+    """Lets graphs whose only device is `npu` be captured."""
+    from torch._inductor import cudagraph_utils
 
-    original = benchmarker.benchmark_gpu
+    original = cudagraph_utils.check_multiple_devices_or_any_cpu_nodes
 
     @functools.wraps(original)
-    def benchmark_gpu(*args: Any, **kwargs: Any) -> Any:
-        import torch
+    def check_multiple_devices_or_any_cpu_nodes(device_node_mapping: dict[Any, Any]) -> str | None:
+        reason = original(device_node_mapping)
+        others = {device.type for device in device_node_mapping} - {DEVICE, "meta"}
+        return reason if others or len(device_node_mapping) != 1 else None
 
-        from inductor_npu.device_interface.benchmarker import benchmark_npu
-
-        is_npu = torch.accelerator.current_accelerator() == torch.device(DEVICE)
-        return benchmark_npu(benchmarker, *args, **kwargs) if is_npu else original(*args, **kwargs)
-
-    benchmarker.benchmark_gpu = benchmark_gpu
+    cudagraph_utils.check_multiple_devices_or_any_cpu_nodes = check_multiple_devices_or_any_cpu_nodes
 
 
 def _leave_numbers_unprotected() -> None:
@@ -222,12 +219,13 @@ PATCHES: tuple[Patch, ...] = (
         apply=_add_gpu_type,
     ),
     Patch(
-        symbol="torch._inductor.runtime.benchmarking.benchmarker",
-        reason="torch 2.11 has no register_benchmarker: every device but cpu is timed with CUDA events.",
-        until="torch 2.12",
-        is_needed=upstream.benchmarkers_cannot_be_registered,
-        when="torch._inductor.runtime.benchmarking",
-        apply=_teach_benchmarker,
+        symbol="torch._inductor.cudagraph_utils.check_multiple_devices_or_any_cpu_nodes",
+        reason="a graph is captured (mode=\"reduce-overhead\") if its only device is cuda; npu's policy of capture, which "
+        "Inductor has a hook for from torch 2.12 on, is not asked otherwise.",
+        since="torch 2.12",
+        is_needed=upstream.has_policies_of_capture,
+        when="torch._inductor.cudagraph_utils",
+        apply=_admit_captured_graphs,
     ),
     Patch(
         symbol="torch.utils._sympy.functions.Identity",

@@ -171,3 +171,16 @@ def _register_codegen() -> None:
     flex.register()
     torch_npu.register()
     stored.register()
+    _register_captures()
+
+
+def _register_captures() -> None:
+    """How mode="reduce-overhead" captures graphs; torch 2.11 has no such hook. A policy of the user stays."""
+    from torch._inductor import config as inductor_config
+
+    from inductor_npu.support import upstream
+
+    if upstream.has_policies_of_capture() and inductor_config.cudagraph_policy is None:
+        from inductor_npu.runtime.graph_capture.policy import NpuGraphPolicy
+
+        inductor_config.cudagraph_policy = NpuGraphPolicy()

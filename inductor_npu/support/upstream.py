@@ -31,6 +31,13 @@ def benchmarkers_cannot_be_registered() -> bool:
     return not hasattr(benchmarking, "register_benchmarker")
 
 
+def has_policies_of_capture() -> bool:
+    """From torch 2.12 on a backend can say how compiled graphs are captured."""
+    from torch._inductor import cudagraph_utils
+
+    return hasattr(cudagraph_utils, "CUDAGraphPolicy")
+
+
 def strides_are_compared_by_remainders() -> bool:
     """Torch 2.13 alone: earlier ones have no such comparison, later ones compare in another way."""
     from torch._inductor.ir import Layout

@@ -128,12 +128,6 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
         if allocate is not None:
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
-        if inductor_config.triton.cudagraphs:
-            V.graph.disable_cudagraphs_reason = "npu has no graph capture yet"  # as lowerings say it
-            self.imports.writeline(
-                "from inductor_npu.runtime.graph_capture import warn_missing as warn_graph_capture_missing"
-            )
-            self.header.writeline("warn_graph_capture_missing()")
         self.header.writelines(providers.module_lines())
 
 

@@ -128,6 +128,12 @@ void delete_block(void* pointer);
 
 thread_local c10::MempoolId_t thread_pool = kSharedPool;
 
+// Where a capture allocates, and what it has allocated.
+struct Route {
+  c10::MempoolId_t pool;
+  std::vector<MemoryRange> taken;
+};
+
 class CachingAllocator final : public c10::DeviceAllocator {
  public:
   // --- c10::Allocator ------------------------------------------------------------------------------------------------
@@ -283,6 +289,12 @@ class CachingAllocator final : public c10::DeviceAllocator {
     }
   }
 
+  bool is_private(const void* pointer) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Segment* segment = segment_at(static_cast<const char*>(pointer));
+    return segment != nullptr && segment->first->pool->id != kSharedPool;
+  }
+
   int owners(c10::DeviceIndex device, c10::MempoolId_t id) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = devices_[device].private_pools.find(id);
@@ -291,11 +303,15 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   void route(uint64_t capture, c10::MempoolId_t id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (id == kSharedPool) {
-      captures_.erase(capture);
-    } else {
-      captures_[capture] = id;
-    }
+    captures_[capture] = {id, {}};
+  }
+
+  std::vector<MemoryRange> end_route(uint64_t capture) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = captures_.find(capture);
+    std::vector<MemoryRange> taken = std::move(found->second.taken);
+    captures_.erase(found);
+    return taken;
   }
 
   void watch(const void* pointer, c10::MempoolId_t own_pool, const std::shared_ptr<MemoryWatch>& watch,
@@ -386,7 +402,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const size_t size = round_up(requested, kAlignment);
     std::unique_lock<std::mutex> lock(mutex_);
     reclaim_passed(device);
-    Pools& pools = pools_for(device, driver::capture_of(native(current)));
+    const uint64_t capture = driver::capture_of(native(current));
+    Pools& pools = pools_for(device, capture);
     Pool& pool = size <= kSmallRequest ? pools.small : pools.large;
     Block* block = find_cached(pool, stream, size, /*spare=*/true);
     if (block == nullptr) {
@@ -395,6 +412,9 @@ class CachingAllocator final : public c10::DeviceAllocator {
     split(block, size);
     block->allocated = true;
     block->requested = requested;
+    if (C10_UNLIKELY(capture != 0)) {
+      note_taken(capture, *block);
+    }
     allocated_.emplace(block->pointer, block);
     memory_check::allocated(block->pointer, requested);
     DeviceStats& stats = devices_[device].stats;
@@ -413,9 +433,15 @@ class CachingAllocator final : public c10::DeviceAllocator {
     c10::MempoolId_t id = thread_pool;
     if (C10_UNLIKELY(capture != 0)) {
       const auto routed = captures_.find(capture);
-      id = routed != captures_.end() ? routed->second : id;
+      id = routed != captures_.end() ? routed->second.pool : id;
     }
     return C10_LIKELY(id == kSharedPool) ? devices_[device].shared : private_pool(device, id);
+  }
+
+  void note_taken(uint64_t capture, const Block& block) {
+    if (const auto routed = captures_.find(capture); routed != captures_.end()) {
+      routed->second.taken.push_back({block.pointer, block.size});
+    }
   }
 
   Pools& private_pool(c10::DeviceIndex device, c10::MempoolId_t id) {
@@ -677,7 +703,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   std::array<DeviceMemory, kMaxDevices> devices_;
   std::unordered_map<void*, Block*> allocated_;  // by address
   std::map<char*, Segment> segments_;            // by address
-  std::unordered_map<uint64_t, c10::MempoolId_t> captures_;  // the pools of captures in progress
+  std::unordered_map<uint64_t, Route> captures_;  // in progress
 };
 
 CachingAllocator& allocator() {
@@ -728,12 +754,20 @@ void release_pool(c10::DeviceIndex device, c10::MempoolId_t pool) {
   allocator().release(device, pool);
 }
 
+bool is_of_private_pool(const void* pointer) {
+  return allocator().is_private(pointer);
+}
+
 int pool_owners(c10::DeviceIndex device, c10::MempoolId_t pool) {
   return allocator().owners(device, pool);
 }
 
 void route_capture(uint64_t capture, c10::MempoolId_t pool) {
   allocator().route(capture, pool);
+}
+
+std::vector<MemoryRange> end_route(uint64_t capture) {
+  return allocator().end_route(capture);
 }
 
 c10::MempoolId_t exchange_thread_pool(c10::MempoolId_t pool) {

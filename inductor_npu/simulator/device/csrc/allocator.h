@@ -48,10 +48,16 @@ c10::MempoolId_t new_pool_id(bool by_user);
 // work queued so far; what is still allocated follows with the next empty_cache.
 void retain_pool(c10::DeviceIndex device, c10::MempoolId_t pool);
 void release_pool(c10::DeviceIndex device, c10::MempoolId_t pool);
+bool is_of_private_pool(const void* pointer);
 int pool_owners(c10::DeviceIndex device, c10::MempoolId_t pool);
 
-// What streams of this capture allocate comes from `pool`, until {0, 0} is set.
+struct MemoryRange {
+  const char* begin;
+  size_t size;
+};
+// What streams of this capture allocate comes from `pool`, until end_route, which says what that was.
 void route_capture(uint64_t capture, c10::MempoolId_t pool);
+std::vector<MemoryRange> end_route(uint64_t capture);
 // What this thread allocates outside of captures comes from `pool`; returns the one before. {0, 0}: from that of all.
 c10::MempoolId_t exchange_thread_pool(c10::MempoolId_t pool);
 

@@ -92,7 +92,7 @@ void CapturedGraph::capture_end() {
   TORCH_CHECK(is_capturing(), "this graph is not being captured: capture_begin comes first");
   TORCH_CHECK(current_stream(device_) == *stream_, "the capture began on ", *stream_, " and must end there, but ",
               current_stream(device_), " is current");
-  route_capture(capture_, kNoPool);
+  allocations_ = end_route(capture_);
   Captures::instance().remove(std::exchange(capture_, 0));
   try {
     graph_ = driver::end_capture(native(*std::exchange(stream_, std::nullopt)));
@@ -131,6 +131,7 @@ void CapturedGraph::reset() {
 void CapturedGraph::give_back() {
   graph_.reset();
   kept_.clear();
+  allocations_.clear();
   watch_.reset();
   release_pool(device_, std::exchange(pool_, kNoPool));
 }

@@ -43,6 +43,9 @@ class CapturedGraph {
   bool is_capturing() const noexcept { return capture_ != 0; }
   bool is_captured() const noexcept { return graph_ != nullptr; }
   c10::MempoolId_t pool() const;
+  c10::DeviceIndex device() const noexcept { return device_; }
+  // What was allocated from the pool during the capture: a replay may write it.
+  const std::vector<MemoryRange>& allocations() const noexcept { return allocations_; }
   // The names of the work, in the order in which it runs.
   std::vector<std::string> names() const;
   // Writes the work as a graph in the DOT language.
@@ -64,6 +67,7 @@ class CapturedGraph {
   c10::MempoolId_t pool_{0, 0};
   driver::OwnedGraph graph_;
   std::shared_ptr<MemoryWatch> watch_;
+  std::vector<MemoryRange> allocations_;
   std::vector<c10::Storage> kept_;
 };
 

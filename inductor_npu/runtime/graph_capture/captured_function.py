@@ -1,0 +1,173 @@
+"""A compiled function whose launches are captured: the first call of a size runs it as it is, which compiles and tunes
+kernels; the second captures it; the third and later ones replay.
+
+Arguments. One that lay at the same address in the first two calls, as parameters do, or in a graph's memory, as what a
+captured forward pass saves, is used where it is. Others are copied to where the graph reads them. If one that was used
+where it is moves, the function is captured again, with a copy of it. Results: see csrc/replayed_call.h.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from inductor_npu import config, providers
+from inductor_npu.runtime.graph_capture.statistics import CaptureStatistics
+
+Function = Callable[[list[Any]], Sequence[Any]]
+
+_ALIGNMENT = 16  # bytes; what kernels are compiled for
+_OTHER_CAPTURE = -1  # what a replay says while the stream captures another graph
+
+
+@dataclass
+class _Size:
+    """What is known of one combination of the numbers among the arguments."""
+
+    addresses: list[int | None]  # of the tensors of the first call, then of the one that was captured
+    moved: set[int] = field(default_factory=set)  # arguments that are copied because they do not stay where they were
+    captures: int = 0
+    replay: Callable[[list[Any], int], Any] | None = None
+
+
+class CapturedFunction:
+    """`function` takes a list of arguments, which it empties, and returns a list of results, as Inductor's do."""
+
+    def __init__(
+        self, function: Function, numbers: Sequence[int] | None, *, statistics: CaptureStatistics, writes: bool
+    ) -> None:
+        """`numbers`: which arguments are no tensors (None: found out with each call). `writes`: whether the function
+        may write its arguments.
+        """
+        self._function = function
+        self._numbers = numbers
+        self._statistics = statistics
+        self._writes = writes
+        self._sizes: dict[tuple[Any, ...], _Size] = {}
+        self._thread: int | None = None
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        numbers = self._numbers
+        if numbers is None:
+            key = tuple(value for value in arguments if not isinstance(value, torch.Tensor))
+        else:
+            key = tuple([arguments[index] for index in numbers])
+        size = self._sizes.get(key)
+        if size is None or size.replay is None or threading.get_ident() != self._thread:
+            return self._first_calls(arguments, key, size)
+        results = size.replay(arguments, current_step())
+        if type(results) is int:
+            return self._not_replayed(arguments, key, size, results)
+        self._statistics.replayed += 1
+        return results
+
+    def _first_calls(self, arguments: list[Any], key: tuple[Any, ...], size: _Size | None) -> Any:
+        if reason := self._obstacle(arguments, size):
+            return self._skip(arguments, reason)
+        if size is None:
+            self._sizes[key] = _Size(_addresses(arguments))
+            self._statistics.warmed_up += 1
+            return self._launch(arguments)
+        self._thread = threading.get_ident()
+        return self._capture(arguments, size)
+
+    def _obstacle(self, arguments: list[Any], size: _Size | None) -> str | None:
+        if any(isinstance(value, torch.Tensor) and value.device.type != "npu" for value in arguments):
+            return "an argument is a tensor of another device"
+        if torch.npu.is_current_stream_capturing():
+            return "the stream captures another graph"
+        if self._thread not in (None, threading.get_ident()):
+            return "another thread than the one that captured calls it"
+        if size is None and len(self._sizes) >= config.capture_sizes:
+            return f"more than {config.capture_sizes} combinations of sizes (config.capture_sizes)"
+        if size is not None and size.captures >= config.capture_moves:
+            return f"its arguments moved more than {config.capture_moves} times (config.capture_moves)"
+        return None
+
+    def _skip(self, arguments: list[Any], reason: str) -> Any:
+        self._statistics.skipped[reason] += 1
+        return self._launch(arguments)
+
+    def _launch(self, arguments: list[Any]) -> Any:
+        """Kernel by kernel. Kernels expect aligned arguments; those that Inductor has not aligned are copied."""
+        misaligned = {index: value for index, value in enumerate(arguments) if _is_misaligned(value)}
+        if not misaligned:
+            return self._function(arguments)
+        copies = {index: _copy(value) for index, value in misaligned.items()}
+        for index, copy in copies.items():
+            arguments[index] = copy
+        results = self._function(arguments)
+        if self._writes:
+            for index, value in misaligned.items():
+                value.copy_(copies[index])
+        return results
+
+    def _capture(self, arguments: list[Any], size: _Size) -> Any:
+        copied = self._copied(arguments, size)
+        if any(_overlaps_itself(arguments[index]) for index in copied):
+            return self._skip(arguments, "an argument's elements share memory")
+        size.captures += 1
+        size.addresses = _addresses(arguments)
+        try:
+            size.replay = providers.captured_calls().capture(self._function, arguments, copied, self._writes)
+        except Exception as error:
+            size.captures = config.capture_moves  # not again
+            return self._skip(arguments, str(error).partition("\n")[0])
+        self._statistics.captured += 1
+        results = size.replay(arguments, current_step())
+        assert type(results) is list, f"argument {results} of a graph moved while it was captured"
+        self._statistics.replayed += 1
+        return results
+
+    def _copied(self, arguments: list[Any], size: _Size) -> set[int]:
+        """The arguments that a replay has to copy."""
+        is_of_graph = providers.captured_calls().is_of_graph
+        copied = set()
+        for index, (value, address) in enumerate(zip(arguments, size.addresses, strict=True)):
+            if not isinstance(value, torch.Tensor) or value.numel() == 0:
+                continue
+            stays = value.data_ptr() == address or is_of_graph(value.data_ptr())
+            if not stays or index in size.moved or _is_misaligned(value):
+                copied.add(index)
+        return copied
+
+    def _not_replayed(self, arguments: list[Any], key: tuple[Any, ...], size: _Size, reason: int) -> Any:
+        if reason == _OTHER_CAPTURE:
+            return self._skip(arguments, "the stream captures another graph")
+        if providers.captured_calls().is_of_graph(size.addresses[reason] or 0):
+            # What a captured forward pass saved, moved because that pass ran again before this backward pass.
+            return self._skip(arguments, "what an earlier call saved has moved")
+        size.moved.add(reason)
+        size.replay = None
+        return self._first_calls(arguments, key, size)
+
+
+def current_step() -> int:
+    """How often the program has said that earlier results of captured graphs are not needed any longer
+    (torch.compiler.cudagraph_mark_step_begin).
+    """
+    trees = sys.modules.get("torch._inductor.cudagraph_trees")
+    return trees.MarkStepBox.mark_step_counter if trees is not None else 0
+
+
+def _addresses(arguments: list[Any]) -> list[int | None]:
+    return [value.data_ptr() if isinstance(value, torch.Tensor) else None for value in arguments]
+
+
+def _is_misaligned(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "npu" and value.data_ptr() % _ALIGNMENT != 0
+
+
+def _copy(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device).copy_(value)
+
+
+def _overlaps_itself(value: torch.Tensor) -> bool:
+    """Other than by repetition along an axis (an expanded tensor), which a copy undoes."""
+    sizes = [1 if stride == 0 else size for size, stride in zip(value.size(), value.stride(), strict=True)]
+    return torch._debug_has_internal_overlap(value.as_strided(sizes, value.stride())) != 0

@@ -1,0 +1,1 @@
+"""mode="reduce-overhead": compiled graphs that are captured and replayed."""

@@ -1,0 +1,30 @@
+"""Captures of one test are not those of another."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inductor_npu.runtime.graph_capture import statistics
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    statistics._seen.clear()
+
+
+@pytest.fixture
+def counts():
+    """(warmed up, captured, replayed, skipped) over all functions of the test, so far."""
+
+    def total() -> tuple[int, int, int, int]:
+        seen = statistics.graph_captures().values()
+        return (
+            sum(each.warmed_up for each in seen),
+            sum(each.captured for each in seen),
+            sum(each.replayed for each in seen),
+            sum(sum(each.skipped.values()) for each in seen),
+        )
+
+    return total
