@@ -52,6 +52,15 @@ class UnknownGraphPassError(NpuError):
     template = "{name!r} is not a graph pass that can be switched; use all, none, or names of: {known}"
 
 
+class CppWrapperError(NpuError):
+    """torch.compile(options={"cpp_wrapper": True}) for npu."""
+
+    template = (
+        'there is no C++ wrapper for npu: leave cpp_wrapper off, and use torch.compile(mode="reduce-overhead") to '
+        "launch a graph's kernels from C++ by one call (docs/graphs.md)"
+    )
+
+
 class MovedSymbolError(NpuError):
     """A part of torch or Triton that a patch needs has moved: the version is newer than those tested."""
 

@@ -34,6 +34,8 @@ class Provider:
     interface: the class that Dynamo and Inductor ask about the device.
     empty_strided: `(sizes, strides, dtype) -> Tensor`, allocates on the current device with the least overhead (None:
         torch.empty_strided does). Generated code imports it.
+    device_guard, set_device: what generated code writes to make a device current, for a block and for good, with the
+        least overhead.
     compile_only_driver: a driver of Triton with a class method `activate` that makes it the driver of a forked process,
         which compiles but never touches the device (None: codegen/scheduling/ahead_of_time.py forks none).
     most_children: how many of such processes are of use.
@@ -57,6 +59,8 @@ class Provider:
     raw_stream: str
     interface: str
     empty_strided: str | None = None
+    device_guard: str = "torch.npu.device"
+    set_device: str = "torch.npu.set_device"
     compile_only_driver: str | None = None
     most_children: int = 0
     compile_modes: str | None = None
@@ -97,6 +101,8 @@ SIMULATOR = Provider(
     "inductor_npu.simulator.device:get_raw_stream",
     "inductor_npu.device_interface.interface:NpuInterface",
     "inductor_npu.simulator.device:empty_strided",
+    "torch.npu._DeviceGuard",
+    "torch.npu._set_device",
     "inductor_npu.simulator.triton_backend.compile_only:CompileOnlyDriver",
     # A ResNet's training step, whose compile takes 25.5 s, took 22.7 with one child, 19.9 with two and 19.7 with three.
     most_children=2,

@@ -15,13 +15,13 @@ class NpuDeviceOpOverrides(DeviceOpOverrides):
         return f"from {module} import {function} as {name}"
 
     def set_device(self, device_idx: int | str) -> str:
-        return f"torch.npu.set_device({device_idx})"
+        return f"{providers.current_provider().set_device}({device_idx})"
 
     def synchronize(self) -> str:
         return "torch.npu.synchronize()"
 
     def device_guard(self, device_idx: int | str) -> str:
-        return f"torch.npu.device({device_idx})"
+        return f"{providers.current_provider().device_guard}({device_idx})"
 
     def current_device_idx_expr(self) -> str:
         """Where one rank compiles for all, generated code asks for the device's index instead of naming it."""

@@ -220,8 +220,8 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         symbol="torch._inductor.cudagraph_utils.check_multiple_devices_or_any_cpu_nodes",
-        reason="a graph is captured (mode=\"reduce-overhead\") if its only device is cuda; npu's policy of capture, which "
-        "Inductor has a hook for from torch 2.12 on, is not asked otherwise.",
+        reason="a graph is captured (mode='reduce-overhead') if its only device is cuda; npu's policy of capture, for "
+        "which Inductor has a hook from torch 2.12 on, is not asked otherwise.",
         since="torch 2.12",
         is_needed=upstream.has_policies_of_capture,
         when="torch._inductor.cudagraph_utils",

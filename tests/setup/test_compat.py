@@ -16,7 +16,7 @@ from tests.processes import run_forked
 from tests.torch_features import before_torch
 
 MOST_PATCHES = 10
-MOST_IN_FORCE = 6  # with the newest torch: the rest is for older ones
+MOST_IN_FORCE = 7  # with the newest torch: the rest is for older ones
 
 
 UNTIL = [patch for patch in compat.PATCHES if patch.until]
@@ -215,11 +215,13 @@ def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     assert "SMs" not in finished.stderr
 
 
-@before_torch("2.12", "has register_benchmarker")
-def test_benchmarker_cannot_be_registered_yet() -> None:
-    from torch._inductor.runtime import benchmarking
-
-    assert not hasattr(benchmarking, "register_benchmarker")
+def test_graphs_are_still_captured_on_cuda_alone() -> None:
+    """When Inductor asks a policy of capture whatever the device, the patch can go."""
+    source = (
+        "from torch._inductor.cudagraph_utils import check_multiple_devices_or_any_cpu_nodes as check\n"
+        "print(check({torch.device('xpu'): None}) is None, check({torch.device('cuda'): None}) is None)"
+    )
+    assert _without_our_package(source) == "False True"
 
 
 def test_random_states_are_still_kept_for_a_table_of_devices() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
-from torch._inductor.virtualized import V
 
 from inductor_npu import providers
 from inductor_npu.codegen.annotations import provenance

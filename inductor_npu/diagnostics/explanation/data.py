@@ -199,6 +199,23 @@ class CacheLookups:
 
 
 @dataclass(frozen=True)
+class Captured:
+    """What became of the calls of a compiled function that mode="reduce-overhead" captures (docs/graphs.md).
+
+    function: its pass and a number, and the number of a part where operators that cannot be captured cut the graph.
+    warmed_up: calls launched kernel by kernel because they were the first of their sizes.
+    captured, replayed: graphs that were captured, and calls that replayed one.
+    skipped: other calls launched kernel by kernel, by reason.
+    """
+
+    function: str
+    warmed_up: int
+    captured: int
+    replayed: int
+    skipped: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class Observed:
     """What torch.compile did while it was observed.
 
@@ -211,6 +228,7 @@ class Observed:
     recompiles: tuple[Recompile, ...] = ()
     eager_functions: tuple[EagerFunction, ...] = ()
     caches: tuple[CacheLookups, ...] = ()
+    captured: tuple[Captured, ...] = ()
     times: CompileTimes = field(default_factory=CompileTimes)
 
     @property
@@ -258,7 +276,7 @@ class Observed:
     @property
     def happened(self) -> bool:
         """Whether anything was observed."""
-        return bool(self.graphs or self.graph_breaks or self.recompiles or self.eager_functions)
+        return bool(self.graphs or self.graph_breaks or self.recompiles or self.eager_functions or self.captured)
 
     def cache(self, name: str) -> CacheLookups:
         """What was looked for in the cache called `name`: "AOTAutograd", "FX graph" or "npu kernels"."""

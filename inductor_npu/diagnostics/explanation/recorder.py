@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from inductor_npu.diagnostics.explanation import dynamo, generated
 from inductor_npu.diagnostics.explanation.data import (
     Arithmetic,
     CacheLookups,
+    Captured,
     EagerFunction,
     Graph,
     Observed,
@@ -28,6 +29,7 @@ from inductor_npu.diagnostics.explanation.data import (
     Recompile,
 )
 from inductor_npu.diagnostics.explanation.explanation import Explanation
+from inductor_npu.runtime.graph_capture.statistics import CaptureStatistics, graph_captures
 
 # The logger is torch's own; torch tells it nothing while it has no handlers.
 _TRACE = "torch.__trace"
@@ -56,11 +58,13 @@ class Recorder(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self._told: list[_Told] = []
+        self._captures_before: dict[str, CaptureStatistics] = {}
         self._misses_before = 0
 
     def start(self) -> None:
         """From now on the trace is kept. Compiling takes longer until `stop`: torch prints its graphs for the trace."""
         self._misses_before = len(misses.since())
+        self._captures_before = graph_captures()
         logging.getLogger(_TRACE).addHandler(self)
 
     def stop(self) -> None:
@@ -108,6 +112,7 @@ class Recorder(logging.Handler):
                 _lookups(FX_GRAPH, told),
                 _kernel_lookups(times, misses.since(self._misses_before)),
             ),
+            _captured_since(self._captures_before),
             times,
         )
 
@@ -143,6 +148,19 @@ def _compile_id(metadata: dict[str, Any]) -> str:
     parts = [*([] if autograd is None else [f"!{autograd}"])]
     parts += [] if frame is None else [str(frame), str(metadata.get("frame_compile_id"))]
     return "/".join(parts)
+
+
+# ---- captured graphs
+
+
+def _captured_since(before: Mapping[str, CaptureStatistics]) -> tuple[Captured, ...]:
+    captured = []
+    for function, now in graph_captures().items():
+        if (new := now.since(before.get(function, CaptureStatistics()))).calls:
+            captured.append(
+                Captured(function, new.warmed_up, new.captured, new.replayed, tuple(new.skipped.most_common()))
+            )
+    return tuple(captured)
 
 
 # ---- graphs

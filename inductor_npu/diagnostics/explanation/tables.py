@@ -40,6 +40,7 @@ def shown(observed: Observed) -> RenderableType:
         _kernels(observed),
         _library_calls(observed),
         _left_to_eager(observed),
+        _captured(observed),
         _caches(observed),
         observed.times if observed.times.graphs else None,
     ]
@@ -247,6 +248,24 @@ def _left_to_eager(observed: Observed) -> Table | None:
         for left in graph.left_to_eager
     ]
     return _table("Left to eager", ("Graph", "Operators, and why", "Source", ">Calls"), [*functions, *operators])
+
+
+def _captured(observed: Observed) -> Table | None:
+    return _table(
+        "Captured graphs",
+        ("Function", ">Warmed up", ">Captured", ">Replayed", ">Skipped", "Why skipped"),
+        (
+            (
+                each.function,
+                str(each.warmed_up),
+                str(each.captured),
+                str(each.replayed),
+                str(sum(calls for _, calls in each.skipped)),
+                "\n".join(f"{reason} ({calls})" for reason, calls in each.skipped),
+            )
+            for each in observed.captured
+        ),
+    )
 
 
 def _caches(observed: Observed) -> Table | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._inductor.cudagraph_utils import log_cudagraph_skip_and_bump_counter
 
 from inductor_npu import config, providers
 from inductor_npu.runtime.graph_capture.statistics import CaptureStatistics
@@ -90,6 +91,8 @@ class CapturedFunction:
         return None
 
     def _skip(self, arguments: list[Any], reason: str) -> Any:
+        if reason not in self._statistics.skipped:
+            log_cudagraph_skip_and_bump_counter(f"skipping captured graphs of npu: {reason}")
         self._statistics.skipped[reason] += 1
         return self._launch(arguments)
 
@@ -115,7 +118,7 @@ class CapturedFunction:
         size.addresses = _addresses(arguments)
         try:
             size.replay = providers.captured_calls().capture(self._function, arguments, copied, self._writes)
-        except Exception as error:
+        except RuntimeError as error:  # such as an operator that cannot be captured
             size.captures = config.capture_moves  # not again
             return self._skip(arguments, str(error).partition("\n")[0])
         self._statistics.captured += 1

@@ -1,5 +1,5 @@
-"""What Inductor asks about captured graphs, for `npu`: its CUDAGraphPolicy (torch/_inductor/cudagraph_utils.py, from torch
-2.12 on).
+"""What Inductor asks about captured graphs, for `npu`: its CUDAGraphPolicy (torch/_inductor/cudagraph_utils.py), from
+torch 2.12 on.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class NpuGraphPolicy(CUDAGraphPolicy):
             return model
         name = f"{'backward' if is_backward else 'inference' if is_inference else 'forward'} {next(_graphs)}"
         writes = bool(facts.get("mutated_input_idxs"))
-        runner = getattr(model, "__self__", None)
-        parts = getattr(runner, "partitions", None)
-        if parts:
+        runner: Any = getattr(model, "__self__", None)
+        if parts := getattr(runner, "partitions", None):
+            names = [name] if len(parts) == 1 else [f"{name}.{index}" for index in range(len(parts))]
             runner.partitions = [
-                CapturedFunction(part, None, statistics=statistics_of(f"{name}.{index}" if len(parts) > 1 else name), writes=writes)
-                for index, part in enumerate(parts)
+                CapturedFunction(part, None, statistics=statistics_of(each), writes=writes)
+                for each, part in zip(names, parts, strict=True)
             ]
             return model
         numbers = [index for index, value in enumerate(example_inputs) if not isinstance(value, torch.Tensor)]

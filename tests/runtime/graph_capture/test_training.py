@@ -27,7 +27,7 @@ def batch(seed: int, rows: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def train(model, device, *, steps=6, set_to_none=True, accumulate=1, forwards_first=False):
-    optimizer = torch.optim.SGD([p for p in model.parameters()], lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses, loss = [], None
     for step in range(steps):
         optimizer.zero_grad(set_to_none=set_to_none)

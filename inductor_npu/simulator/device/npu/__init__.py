@@ -177,6 +177,9 @@ __all__ = [
 # What PyTorch asks of a device module by these names.
 _PRIVATE = (_exchange_device, _maybe_exchange_device, _is_in_bad_fork, _lazy_call, _lazy_init)
 
+# What compiled code calls, by names in the extension module: the C functions themselves.
+_OF_EXTENSION = {"_DeviceGuard": "DeviceGuard", "_set_device": "set_current_device"}
+
 # Functions whose results are constants of a graph in compiled code. They depend on the process's settings alone.
 CONSTANT_FUNCTIONS = (
     can_device_access_peer,
@@ -223,5 +226,8 @@ def __getattr__(name: str) -> object:
         return random.default_generators()
     if name == "_initialized":  # torch.utils.checkpoint asks so whether there are random states to keep
         return is_initialized()
+    if name in _OF_EXTENSION:
+        globals()[name] = getattr(build.load(), _OF_EXTENSION[name])  # found without this function from here on
+        return globals()[name]
     reason = absent.REASONS.get(name)
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}" + (f": {reason}" if reason else ""))

@@ -138,17 +138,13 @@ def _capture_forward(
 
 
 def _capture_backward(passes: _Passes, pool: PoolId, allow_unused: bool, stream: Stream) -> None:
-    passes.of_outputs = tuple(
-        torch.empty_like(output) if output.requires_grad else None for output in passes.outputs
-    )
+    passes.of_outputs = tuple(torch.empty_like(output) if output.requires_grad else None for output in passes.outputs)
     gradients: _Tensors = ()
     if any(grad is not None for grad in passes.of_outputs) and passes.differentiable_inputs():
         with graph(passes.backward, pool=pool, stream=stream):
             gradients = _gradients(passes, passes.outputs, passes.of_outputs, allow_unused)
     remaining = iter(gradients)
-    passes.of_inputs = tuple(
-        next(remaining, None) if tensor.requires_grad else None for tensor in passes.inputs
-    )
+    passes.of_inputs = tuple(next(remaining, None) if tensor.requires_grad else None for tensor in passes.inputs)
 
 
 def _graphed_function(passes: _Passes) -> type[torch.autograd.Function]:
@@ -195,5 +191,5 @@ def _replace(function: _Callable, passes: _Passes) -> _Callable:
     def forward(*arguments: Any, **named: Any) -> Any:
         return run(*arguments, **named) if function.training == mode else original(*arguments, **named)
 
-    function.forward = forward  # type: ignore[method-assign]
+    function.forward = forward
     return function

@@ -1,8 +1,8 @@
 """Captured graphs of device npu: work that is recorded once and queued again by one call, with torch.cuda's semantics.
 
 On the embedded NPU a graph is a list of launches, copies and calls of the library in C++ (csrc/graph.h). What has no
-place in one raises an error that names it: synchronisations, `item()`, copies from and to memory of the host that is not
-pinned, operators whose results' sizes depend on values.
+place in one raises an error that names it: synchronisations, `item()`, copies from and to memory of the host that is
+not pinned, operators whose results' sizes depend on values.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class NPUGraph:
         self._graph.capture_begin(pool if pool is not None else _NO_POOL)
 
     def capture_end(self) -> None:
-        """Ends the capture, on the stream on which it began. Raises RuntimeError if an operation failed meanwhile; there
-        is no graph then, and its memory is given back.
+        """Ends the capture, on the stream on which it began. Raises RuntimeError if an operation failed meanwhile;
+        there is no graph then, and its memory is given back.
         """
         self._begun("end the capture of").capture_end()
 
@@ -111,8 +111,8 @@ class NPUGraph:
 class graph:  # noqa: N801 - torch's own spelling
     """`with torch.npu.graph(g):` captures what the block queues into the NPUGraph `g`.
 
-    `stream` captures; None is a side stream that all captures share. `pool`: see NPUGraph.capture_begin. An error inside
-    the block is the only one that is raised; the capture ends without a graph, and its memory is given back.
+    `stream` captures; None is a side stream that all captures share. `pool`: see NPUGraph.capture_begin. An error
+    inside the block is the only one that is raised; the capture ends without a graph, and its memory is given back.
     """
 
     default_capture_stream: Stream | None = None

@@ -101,9 +101,9 @@ def test_reset_waits_for_replays():
 
 class TestFreedInputs:
     def test_a_replay_after_an_input_was_freed(self):
-        x = npu(1000)
-        graph, y = captured(lambda: x * 2)
-        del x
+        inputs = [npu(1000)]
+        graph, y = captured(lambda: inputs[0] * 2)
+        inputs.clear()
         with pytest.raises(RuntimeError, match=r"memory that it was captured with has been freed .*aten::mul"):
             graph.replay()
         graph.reset()
@@ -131,14 +131,13 @@ def test_out_of_memory_during_a_capture():
     x = npu(16)
     before = torch.npu.memory_reserved()
     torch.npu.set_per_process_memory_fraction(64 * MIB / torch.npu.mem_get_info()[1])
-    graph = torch.npu.NPUGraph()
+    graph, taken = torch.npu.NPUGraph(), []
     try:
         with pytest.raises(torch.OutOfMemoryError, match="npu out of memory"), torch.npu.graph(graph):
-            first = torch.empty(32 * MIB, dtype=torch.uint8, device="npu")
-            torch.empty(64 * MIB, dtype=torch.uint8, device="npu")
+            taken.extend(torch.empty(size * MIB, dtype=torch.uint8, device="npu") for size in (32, 64))
     finally:
         torch.npu.set_per_process_memory_fraction(1.0)
-    del first
+    taken.clear()
     torch.npu.empty_cache()
     assert torch.npu.memory_reserved() == before
     with torch.npu.graph(graph):

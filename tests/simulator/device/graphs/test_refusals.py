@@ -1,13 +1,15 @@
-"""What cannot be captured, and wrong uses of graphs: one error that names it, no memory lost, and the process goes on."""
+"""What cannot be captured, and wrong uses of graphs: one error that names it, no memory lost; the process goes on."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 
 import pytest
 import torch
 
 from tests.simulator.device.graphs.test_capture import captured, npu
+from tests.simulator.device.native_kernels import sleep
 
 
 def event() -> torch.Event:
@@ -37,9 +39,7 @@ def test_what_cannot_be_captured_is_named(message):
     reserved = torch.npu.memory_reserved()
     graph = torch.npu.NPUGraph()
     with pytest.raises(RuntimeError, match=message), torch.npu.graph(graph):
-        y = x + 1  # noqa: F841 - takes memory of the graph's pool
-        REFUSED[message](x)
-    del y
+        REFUSED[message](x + 1)  # the sum takes memory of the graph's pool
     gc.collect()
     torch.npu.empty_cache()
     assert torch.npu.memory_reserved() <= reserved
@@ -52,23 +52,25 @@ def test_what_cannot_be_captured_is_named(message):
 def test_an_error_that_the_program_swallows_leaves_no_graph():
     x = npu(8)
     graph = torch.npu.NPUGraph()
-    with pytest.raises(RuntimeError, match=r"operation during its capture failed: item\(\)"), torch.npu.graph(graph):
-        try:
-            x.sum().item()
-        except RuntimeError:
-            pass
+    with (
+        pytest.raises(RuntimeError, match=r"operation during its capture failed: item\(\)"),
+        torch.npu.graph(graph),
+        contextlib.suppress(RuntimeError),
+    ):
+        x.sum().item()
     with pytest.raises(RuntimeError, match="cannot replay a graph that was not captured"):
         graph.replay()
 
 
 def test_waiting_for_work_outside_of_the_capture():
-    from tests.simulator.device.native_kernels import sleep
-
     busy = torch.npu.Stream()
-    graph = torch.npu.NPUGraph()
-    with pytest.raises(RuntimeError, match="cannot wait for work of stream"), torch.npu.graph(graph):
+
+    def wait() -> None:
         sleep(200, busy)
         torch.npu.current_stream().wait_stream(busy)
+
+    with pytest.raises(RuntimeError, match="cannot wait for work of stream"):
+        captured(wait)
 
 
 class TestWrongUse:
