@@ -58,6 +58,12 @@ struct CopyTask final : Work {
     ProgramPool::instance().run(job, threads_);
   }
   const char* name() const noexcept override { return "copy"; }
+  void describe(WorkRecord& record) const noexcept override {
+    record.kind = WorkKind::Copy;
+    record.destination = destination_;
+    record.source = source_;
+    record.copied_bytes = static_cast<int64_t>(bytes_);
+  }
 
   char* destination_;
   const char* source_;
@@ -79,6 +85,7 @@ struct WaitTask final : Work {
   WaitTask(WorkQueue* queue, WorkQueue::Ticket ticket) : queue_(queue), ticket_(ticket) {}
   void run() override { queue_->wait(ticket_); }
   const char* name() const noexcept override { return "wait for event"; }
+  void describe(WorkRecord& record) const noexcept override { record.kind = WorkKind::Wait; }
 
   WorkQueue* queue_;
   WorkQueue::Ticket ticket_;

@@ -8,6 +8,7 @@
 #include "fallback.h"
 #include "memory_check.h"
 #include "runtime.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -31,9 +32,20 @@ void wait_for_streams_of(const at::Tensor& one, const at::Tensor& other) {
   }
 }
 
+// For the time line. Within a device, what changes the bytes or their order is no copy of bytes but an operator.
+timeline::HostWork noted_copy(const at::Tensor& source, const at::Tensor& destination) {
+  const c10::DeviceIndex device = (on_npu(destination) ? destination : source).device().index();
+  if (source.device() == destination.device() && !is_plain_copy(source, destination)) {
+    return {"aten::copy_", device};
+  }
+  const void* from = source._is_zerotensor() ? nullptr : source.const_data_ptr();
+  return {destination.const_data_ptr(), from, destination.nbytes(), device};
+}
+
 // Any copy, on the calling thread, after the current streams of the devices involved.
 void copy_now(const at::Tensor& source, const at::Tensor& destination) {
   wait_for_streams_of(source, destination);
+  const timeline::HostWork work = noted_copy(source, destination);
   if (is_plain_copy(source, destination)) {
     std::memmove(destination.mutable_data_ptr(), source.const_data_ptr(), destination.nbytes());
     memory_check::written(destination.const_data_ptr(), destination.nbytes());
@@ -114,6 +126,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   synchronize_stream(current_stream(self.device().index()));
   const at::AutoDispatchBelowADInplaceOrView guard;
   HostView view(self.device());
+  at::Scalar value;
+  const timeline::HostWork work(&value, self.const_data_ptr(), self.nbytes(), self.device().index());
   return at::_local_scalar_dense(view.to_cpu(self));
 }
 

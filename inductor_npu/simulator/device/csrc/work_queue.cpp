@@ -7,6 +7,7 @@
 #include "host_thread.h"
 #include "observer.h"
 #include "spin.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -58,9 +59,7 @@ void driver::set_wait_hooks(WaitHooks hooks) noexcept {
 }
 
 WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
-  if (is_observed()) {
-    work->queued_ns = now_ns();
-  }
+  const timeline::QueueingCall call(*work);
   bool wake = false;
   Ticket ticket = 0;
   {
@@ -156,10 +155,9 @@ void WorkQueue::run(Work& work) noexcept {
     keep_error(work.name(), describe_current_exception());
   }
   if (observed) {
-    const WorkCounters none;
-    const WorkCounters& counters = work.counters() != nullptr ? *work.counters() : none;
-    observe({work.name(), device, id, work.queued_ns, begin, now_ns(), counters.programs, counters.bytes_read,
-             counters.bytes_written, counters.vector_operations});
+    WorkRecord record{work.name(), device, id, begin, now_ns(), work.origin};
+    work.describe(record);
+    observe(record);
   }
 }
 
