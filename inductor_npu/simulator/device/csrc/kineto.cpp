@@ -65,8 +65,8 @@ Clocks read_clocks() {
   return best;
 }
 
-// The system's time at `steady`, which lies between two readings. Where the system's clock was slewed meanwhile, by more
-// than the readings err, time is stretched; else durations stay exact.
+// The system's time at `steady`, which lies between two readings. Where the system's clock was slewed meanwhile, by
+// more than the readings err, time is stretched; else durations stay exact.
 int64_t system_time(const Clocks& first, const Clocks& last, int64_t steady) {
   constexpr int64_t kError = 20'000;
   const int64_t since = steady - first.steady, span = last.steady - first.steady;
@@ -230,10 +230,12 @@ class Session final : public libkineto::IActivityProfilerSession {
     made.device = call ? static_cast<int32_t>(getpid()) : activity.device;
     made.resource = static_cast<int32_t>(activity.row);
     made.threadId = call ? static_cast<int32_t>(activity.row) : 0;
-    made.flow.id = activity.origin.flow;
-    made.flow.type = libkineto::kLinkAsyncCpuGpu;
-    made.flow.start = call;
-    if (activity.kind != Kind::Wait) {
+    if (activity.queued) {  // an arrow, from the call to the work
+      made.flow.id = activity.origin.flow;
+      made.flow.type = libkineto::kLinkAsyncCpuGpu;
+      made.flow.start = call;
+    }
+    if (activity.origin.inner != 0 && activity.kind != Kind::Wait) {
       made.linked = find(static_cast<int32_t>(activity.origin.inner));
     }
     if (!call) {
@@ -249,8 +251,10 @@ class Session final : public libkineto::IActivityProfilerSession {
     if (activity.kind == Kind::Kernel) {
       const auto& grid = activity.grid;
       made.addMetadata("grid", fmt::format("[{}, {}, {}]", grid[0], grid[1], grid[2]));
-      made.addMetadata("waited in the queue (us)",
-                       static_cast<double>(activity.begin_ns - activity.origin.queued_ns) * 1e-3);
+    }
+    if (activity.queued && activity.origin.queued_ns != 0) {
+      const double us = static_cast<double>(activity.begin_ns - activity.origin.queued_ns) * 1e-3;
+      made.addMetadata("waited in the queue (us)", fmt::format("{:.3f}", us));
     }
     if (activity.vector_operations != 0 || activity.bytes_read != 0 || activity.bytes_written != 0) {
       made.addMetadata("bytes read", activity.bytes_read);
@@ -260,7 +264,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     if (activity.kind == Kind::Copy) {
       const int64_t ns = std::max<int64_t>(1, activity.end_ns - activity.begin_ns);
       made.addMetadata("bytes", activity.bytes);
-      made.addMetadata("memory bandwidth (GB/s)", static_cast<double>(activity.bytes) / static_cast<double>(ns));
+      made.addMetadata("memory bandwidth (GB/s)", fmt::format("{:.3f}", static_cast<double>(activity.bytes) / ns));
     }
     if (activity.kind == Kind::Operator) {
       made.addMetadataQuoted("run by", "the host, in the device's place");
@@ -276,6 +280,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       return;
     }
     auto& made = emplace(ActivityType::GPU_USER_ANNOTATION, named->name(), extent.begin, extent.end);
+    made.id = static_cast<int32_t>(number);
     made.device = device;
     made.resource = static_cast<int32_t>(stream);
   }
@@ -315,8 +320,8 @@ class Profiler final : public libkineto::IActivityProfiler {
   // No session for a profile of the CPU alone, which asks for calls of the runtime only.
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& wanted,
                                                                  const libkineto::Config& /*config*/) override {
-    const bool device = wanted.count(ActivityType::CONCURRENT_KERNEL) != 0 || wanted.count(ActivityType::GPU_MEMCPY) != 0;
-    return device ? std::make_unique<Session>(wanted) : nullptr;
+    const bool kernels = wanted.count(ActivityType::CONCURRENT_KERNEL) != 0;
+    return kernels || wanted.count(ActivityType::GPU_MEMCPY) != 0 ? std::make_unique<Session>(wanted) : nullptr;
   }
 
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t /*ts_ms*/, int64_t /*duration_ms*/,

@@ -108,6 +108,7 @@ void note_work(const WorkRecord& work) {
   activity.origin = work.origin;
   activity.device = work.device;
   activity.row = work.stream_id;
+  activity.queued = true;
   activity.grid = work.grid;
   activity.bytes = work.copied_bytes;
   activity.bytes_read = work.bytes_read;
@@ -173,6 +174,7 @@ void Call::end() noexcept {
   activity.end_ns = now_ns();
   activity.origin = origin_;
   activity.row = thread_number();
+  activity.queued = queues_;
   note(std::move(activity));
 }
 
@@ -184,6 +186,7 @@ void QueueingCall::begin(Work& work) {
   WorkRecord facts{};
   work.describe(facts);
   Call::begin(queueing_call(facts.kind));
+  queues_ = facts.kind != WorkKind::Mark;
   if (facts.kind == WorkKind::Copy) {
     origin_.copy = copy_name(facts.destination, facts.source);
   }
