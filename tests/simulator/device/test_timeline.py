@@ -31,9 +31,7 @@ def device_events(profiler: profile, name: str | None = None) -> list[Any]:
     return [
         event
         for event in profiler.events()
-        if event.device_type == DeviceType.PrivateUse1
-        and not event.is_user_annotation
-        and name in (None, event.name)
+        if event.device_type == DeviceType.PrivateUse1 and not event.is_user_annotation and name in (None, event.name)
     ]
 
 
@@ -172,10 +170,9 @@ class TestStreamsAndDevices:
         ],
     )
     def test_synchronisations_are_calls_on_the_host(self, wait, name):
-        with profiled() as profiler:
-            with record_function("here"):
-                sleep(5)
-                wait()
+        with profiled() as profiler, record_function("here"):
+            sleep(5)
+            wait()
         calls = [event for event in profiler.events() if event.name == name]
         assert calls[0].device_type == DeviceType.CPU and calls[0].cpu_time_total >= 3000
 
