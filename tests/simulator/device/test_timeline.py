@@ -5,6 +5,7 @@ them (docs/profiling.md).
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -287,6 +288,24 @@ class TestProfiles:
                 sleep(1)
             assert observed() == 0
             assert len(device_events(profiler)) == 1
+
+    def test_work_queued_before_has_no_link(self, tmp_path):
+        sleep(300)
+        launch(register("nothing", name="before"), "")
+        with profile(activities=CPU_AND_NPU) as profiler, record_function("range"):
+            torch.npu.synchronize()
+        assert [event.name for event in device_events(profiler)] == ["before"]
+        assert host_event(profiler, "range").kernels == [] and Trace(profiler, tmp_path).of("ac2g") == []
+
+    def test_work_of_another_thread_is_shown(self, tmp_path):
+        with profiled() as profiler:
+            thread = threading.Thread(target=sleep, args=(1,))
+            thread.start()
+            number = thread.native_id
+            thread.join()
+        assert len(device_events(profiler, "sleep")) == 1
+        calls = Trace(profiler, tmp_path).of("privateuse1_runtime")
+        assert [call["tid"] for call in calls if call["name"] == "npuLaunchKernel"] == [number]
 
     def test_a_schedule_shows_the_active_steps(self):
         shown: list[list[str]] = []

@@ -34,7 +34,7 @@ struct Activity {
   int64_t row = 0;      // the stream; of a Call the thread, as the system numbers it
   bool queued = false;  // work that went through a queue, or the Call that queued it
   std::array<int32_t, 3> grid{};
-  int64_t bytes = 0;                                             // of a Copy
+  int64_t bytes = 0;                                                 // of a Copy
   int64_t bytes_read = 0, bytes_written = 0, vector_operations = 0;  // of a Kernel that counts
 };
 
