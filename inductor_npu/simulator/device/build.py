@@ -185,6 +185,7 @@ def _with_headers(source: Path) -> list[Path]:
 def _compile(compiler: Path, source: Path, target: Path) -> None:
     torch_include = Path(torch.__file__).parent / "include"
     includes = [torch_include, torch_include / "torch/csrc/api/include", sysconfig.get_paths()["include"]]
+    includes += [torch_include / "kineto"]  # last: its names are common ones
     target.parent.mkdir(parents=True, exist_ok=True)
     command = [str(compiler), *_compile_flags(), *(f"-isystem{path}" for path in includes), "-c", str(source)]
     _run_and_rename(command, target, f"compiling {source.name}")

@@ -14,6 +14,7 @@
 #include "program_pool.h"
 #include "recording.h"
 #include "spin.h"
+#include "timeline.h"
 #include "work_queue.h"
 
 namespace inductor_npu::driver {
@@ -62,6 +63,12 @@ struct CopyTask final : Work {
     ProgramPool::instance().run(job, threads_);
   }
   const char* name() const noexcept override { return "copy"; }
+  void describe(WorkRecord& record) const noexcept override {
+    record.kind = WorkKind::Copy;
+    record.destination = destination_;
+    record.source = source_;
+    record.copied_bytes = static_cast<int64_t>(bytes_);
+  }
 
   char* destination_;
   const char* source_;
@@ -71,8 +78,12 @@ struct CopyTask final : Work {
 
 struct CallTask final : Work {
   CallTask(std::string name, std::function<void()> function) : name_(std::move(name)), function_(std::move(function)) {}
-  void run() override { function_(); }
+  void run() override {
+    const timeline::WithinWork part_of_this;
+    function_();
+  }
   const char* name() const noexcept override { return name_.c_str(); }
+  void describe(WorkRecord& record) const noexcept override { record.kind = WorkKind::Operator; }
 
   std::string name_;
   std::function<void()> function_;
@@ -92,6 +103,7 @@ struct WaitTask final : Work {
   WaitTask(WorkQueue* queue, WorkQueue::Ticket ticket) : queue_(queue), ticket_(ticket) {}
   void run() override { queue_->wait(ticket_); }
   const char* name() const noexcept override { return "wait for event"; }
+  void describe(WorkRecord& record) const noexcept override { record.kind = WorkKind::Wait; }
 
   WorkQueue* queue_;
   WorkQueue::Ticket ticket_;
@@ -101,8 +113,9 @@ struct WaitTask final : Work {
 
 struct ReplayTask final : Work {
   ReplayTask(std::shared_ptr<RecordedGraph> graph, const WorkQueue& queue) : graph_(std::move(graph)), queue_(queue) {}
-  void run() override { graph_->run(queue_, queued_ns); }
+  void run() override { graph_->run(queue_, origin); }
   const char* name() const noexcept override { return "graph replay"; }
+  void describe(WorkRecord& record) const noexcept override { record.kind = WorkKind::Replay; }
 
   std::shared_ptr<RecordedGraph> graph_;
   const WorkQueue& queue_;

@@ -12,6 +12,7 @@
 #include "generator.h"
 #include "graph_operators.h"
 #include "runtime.h"
+#include "timeline.h"
 #include "wider_types.h"
 
 namespace inductor_npu {
@@ -291,6 +292,7 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
   if (!plan.only_views) {
     synchronize_current_stream();
   }
+  const timeline::HostWork work(plan.only_views ? nullptr : op.schema().name().c_str(), device.index());
   const c10::ArrayRef<c10::IValue> args = torch::jit::last(stack, plan.arguments);
   std::vector<c10::IValue> kept;  // a kernel that fails may have taken its arguments from the stack
   if (C10_UNLIKELY(has_narrow_types(args, plan.widened))) {

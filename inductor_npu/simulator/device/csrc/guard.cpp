@@ -5,6 +5,7 @@
 
 #include "allocator.h"
 #include "runtime.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -76,6 +77,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* event) const override { return event == nullptr || driver::query(as_event(event)); }
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) {
+      const timeline::Call call("npuEventSynchronize");
       ensure_open();
       driver::synchronize(as_event(event));
       if (driver::Stream* stream = driver::stream_of(as_event(event))) {

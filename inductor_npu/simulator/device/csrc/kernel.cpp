@@ -143,6 +143,15 @@ std::unique_ptr<LaunchWork> LaunchWork::make(const Launch& launch) {
   return work;
 }
 
+void LaunchWork::describe(WorkRecord& record) const noexcept {
+  record.kind = WorkKind::Kernel;
+  std::copy(std::begin(grid_), std::end(grid_), record.grid.begin());
+  record.programs = counters_.programs;
+  record.bytes_read = counters_.bytes_read;
+  record.bytes_written = counters_.bytes_written;
+  record.vector_operations = counters_.vector_operations;
+}
+
 void LaunchWork::run() {
   const int64_t programs = counters_.programs;
   counters_ = {programs, 0, 0, 0};  // a captured launch runs again

@@ -16,7 +16,7 @@ class LaunchWork final : public Work {
 
   void run() override;
   const char* name() const noexcept override { return kernel_->name.c_str(); }
-  const WorkCounters* counters() const noexcept override { return &counters_; }
+  void describe(WorkRecord& record) const noexcept override;
 
   uint64_t* args() noexcept { return reinterpret_cast<uint64_t*>(this + 1); }
 

@@ -87,7 +87,10 @@ const Bindings bindings([](void* module) {
       .def("launch_record", &launch_record, py::arg("on"),
            "Turns the record of launches on or off, after all queued work is done; returns what was recorded since it "
            "was turned on,\n"
-           "one dict a launch. The counters are 0 unless the kernel was compiled to count.");
+           "one dict a launch. The counters are 0 unless the kernel was compiled to count.")
+      .def(
+          "observer_count", [] { return observer_count.load(); },
+          "How many watch the queued work now: launch_record, and a profile of the device.");
 });
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "graph_operators.h"
 #include "memory_check.h"
 #include "runtime.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -32,9 +33,20 @@ void wait_for_streams_of(const at::Tensor& one, const at::Tensor& other) {
   }
 }
 
+// For the time line. Within a device, what changes the bytes or their order is no copy of bytes but an operator.
+timeline::HostWork noted_copy(const at::Tensor& source, const at::Tensor& destination) {
+  const c10::DeviceIndex device = (on_npu(destination) ? destination : source).device().index();
+  if (source.device() == destination.device() && !is_plain_copy(source, destination)) {
+    return {"aten::copy_", device};
+  }
+  const void* from = source._is_zerotensor() ? nullptr : source.const_data_ptr();
+  return {destination.const_data_ptr(), from, destination.nbytes(), device};
+}
+
 // Any copy, on the calling thread, after the current streams of the devices involved.
 void copy_now(const at::Tensor& source, const at::Tensor& destination) {
   wait_for_streams_of(source, destination);
+  const timeline::HostWork work = noted_copy(source, destination);
   if (is_plain_copy(source, destination)) {
     std::memmove(destination.mutable_data_ptr(), source.const_data_ptr(), destination.nbytes());
     memory_check::written(destination.const_data_ptr(), destination.nbytes());
@@ -52,8 +64,14 @@ void copy_now(const at::Tensor& source, const at::Tensor& destination) {
 
 // Between tensors of npus, when its turn comes in a replay.
 void copy_in_capture(CapturedGraph& graph, const at::Tensor& source, const at::Tensor& destination) {
-  capture_call(graph, "copy", {source, destination},
-               [](const std::vector<at::Tensor>& tensors) { copy_now(tensors[0], tensors[1]); });
+  if (!is_plain_copy(source, destination)) {
+    capture_call(graph, "aten::copy_", {source, destination},
+                 [](const std::vector<at::Tensor>& tensors) { copy_now(tensors[0], tensors[1]); });
+    return;
+  }
+  graph.uses(source.const_data_ptr(), "copy");
+  graph.uses(destination.const_data_ptr(), "copy");
+  copy_async(current_stream(), destination.mutable_data_ptr(), source.const_data_ptr(), destination.nbytes());
 }
 
 void copy_within_device(const at::Tensor& source, const at::Tensor& destination) {
@@ -136,6 +154,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   synchronize_stream(stream);
   const at::AutoDispatchBelowADInplaceOrView guard;
   HostView view(self.device());
+  at::Scalar value;
+  const timeline::HostWork work(&value, self.const_data_ptr(), self.nbytes(), self.device().index());
   return at::_local_scalar_dense(view.to_cpu(self));
 }
 

@@ -15,6 +15,7 @@
 #include "generator.h"
 #include "graph_operators.h"
 #include "runtime.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -22,14 +23,21 @@ namespace {
 // The call of one such operator: its arguments as CPU tensors, after the work queued before it.
 class HostCall {
  public:
-  explicit HostCall(const at::Tensor& tensor) : view_(tensor.device()) { synchronize_current_stream(); }
+  HostCall(const char* name, const at::Tensor& tensor)
+      : view_(tensor.device()), work_(after_stream(name), tensor.device().index()) {}
 
   at::Tensor cpu(const at::Tensor& tensor) { return on_npu(tensor) ? view_.to_cpu(tensor) : tensor; }
   at::Tensor cpu(const std::optional<at::Tensor>& tensor) { return tensor.has_value() ? cpu(*tensor) : at::Tensor(); }
   at::Tensor npu(at::Tensor tensor) { return tensor.defined() ? view_.to_npu(tensor) : tensor; }
 
  private:
+  static const char* after_stream(const char* name) {
+    synchronize_current_stream();
+    return name;
+  }
+
   HostView view_;
+  timeline::HostWork work_;
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
 };
 
@@ -41,7 +49,7 @@ class HostCall {
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                        c10::IntArrayRef output_padding, int64_t groups) {
-  HostCall call(input);
+  HostCall call("aten::convolution_overrideable", input);
   const at::Tensor output = at::convolution(call.cpu(input), call.cpu(weight), call.cpu(bias), stride, padding,
                                             dilation, transposed, output_padding, groups);
   return call.npu(output.contiguous());
@@ -52,7 +60,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
                                                                     c10::IntArrayRef padding, c10::IntArrayRef dilation,
                                                                     bool transposed, c10::IntArrayRef output_padding,
                                                                     int64_t groups, std::array<bool, 3> mask) {
-  HostCall call(input);
+  HostCall call("aten::convolution_backward_overrideable", input);
   const int64_t channels = grad.size(input.dim() == weight.dim() - 1 ? 0 : 1);
   auto [grad_input, grad_weight, grad_bias] =
       at::convolution_backward(call.cpu(grad), call.cpu(input), call.cpu(weight), at::OptionalIntArrayRef({channels}),
@@ -138,7 +146,7 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
       !return_debug_mask && dropout_p == 0.0,
       "_scaled_dot_product_fused_attention_overrideable on device npu has neither dropout nor a debug mask; use "
       "the math backend of scaled_dot_product_attention");
-  HostCall call(query);
+  HostCall call("aten::_scaled_dot_product_fused_attention_overrideable", query);
   const at::Tensor query_cpu = call.cpu(query);
   const std::optional<at::Tensor> bias_cpu =
       bias.has_value() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
@@ -178,7 +186,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
     bool is_causal, const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale) {
   TORCH_CHECK(!(mask[3] && bias.defined() && is_causal),
               "the fused attention of device npu gives no gradient of a mask beside is_causal");
-  HostCall call(query);
+  HostCall call("aten::_scaled_dot_product_fused_attention_overrideable_backward", query);
   const at::Tensor q = call.cpu(query), k = call.cpu(key), v = call.cpu(value);
   const std::optional<at::Tensor> bias_cpu = bias.defined() ? std::optional<at::Tensor>(call.cpu(bias)) : std::nullopt;
   const at::Tensor grad = call.cpu(grad_out), result = call.cpu(out), log = call.cpu(logsumexp);
@@ -209,7 +217,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward_me
 
 // The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  HostCall call(input);
+  HostCall call("aten::native_dropout", input);
   const at::Tensor values = call.cpu(input);
   at::Tensor mask = at::empty_like(values, values.options().dtype(at::kBool));
   if (train.has_value() && !*train) {
@@ -230,7 +238,7 @@ at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keep
     const at::AutoDispatchBelowADInplaceOrView guard;
     return at::where(at::isnan(self), at::zeros({}, self.options()), self).sum(dim, keepdim, dtype);
   }
-  HostCall call(self);
+  HostCall call("aten::nansum", self);
   return call.npu(at::nansum(call.cpu(self), dim, keepdim, dtype));
 }
 
@@ -245,7 +253,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input
                                                          const at::Tensor& cx,
                                                          const std::optional<at::Tensor>& input_bias,
                                                          const std::optional<at::Tensor>& hidden_bias) {
-  HostCall call(cx);
+  HostCall call("aten::_thnn_fused_lstm_cell", cx);
   const at::Tensor gates = with_bias(with_bias(call.cpu(input_gates).add(call.cpu(hidden_gates)), call.cpu(input_bias)),
                                      call.cpu(hidden_bias));
   at::Tensor workspace = at::empty_like(gates);
@@ -265,7 +273,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::opt
                                                                   const std::optional<at::Tensor>& grad_cy,
                                                                   const at::Tensor& cx, const at::Tensor& cy,
                                                                   const at::Tensor& workspace, bool has_bias) {
-  HostCall call(cx);
+  HostCall call("aten::_thnn_fused_lstm_cell_backward_impl", cx);
   at::Tensor from_hy = call.cpu(grad_hy), from_cy = call.cpu(grad_cy);
   if (!from_hy.defined() && !from_cy.defined()) {
     return {};
@@ -290,7 +298,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::opt
 std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
                                             const at::Tensor& hx, const std::optional<at::Tensor>& input_bias,
                                             const std::optional<at::Tensor>& hidden_bias) {
-  HostCall call(hx);
+  HostCall call("aten::_thnn_fused_gru_cell", hx);
   const auto from_input = with_bias(call.cpu(input_gates), call.cpu(input_bias)).chunk(3, 1);
   const auto from_hidden = with_bias(call.cpu(hidden_gates), call.cpu(hidden_bias)).chunk(3, 1);
   const at::Tensor state = call.cpu(hx);
@@ -305,7 +313,7 @@ std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(const at::Tensor& grad_hy,
                                                                                          const at::Tensor& workspace,
                                                                                          bool has_bias) {
-  HostCall call(workspace);
+  HostCall call("aten::_thnn_fused_gru_cell_backward", workspace);
   const at::Tensor grad = call.cpu(grad_hy);
   const auto kept = call.cpu(workspace).chunk(5, 1);
   const at::Tensor &reset = kept[0], &update = kept[1], &candidate = kept[2], &state = kept[3], &hidden = kept[4];

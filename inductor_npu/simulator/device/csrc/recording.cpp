@@ -9,11 +9,11 @@
 
 namespace inductor_npu {
 
-void RecordedGraph::run(const WorkQueue& queue, int64_t queued_ns) {
+void RecordedGraph::run(const WorkQueue& queue, const WorkOrigin& origin) {
   std::lock_guard<std::mutex> lock(running_);
   const int64_t begin = now_ns();
   for (const std::unique_ptr<Work>& work : work_) {
-    work->queued_ns = queued_ns;
+    work->origin = origin;
     try {
       queue.run_observed(*work);
     } catch (...) {

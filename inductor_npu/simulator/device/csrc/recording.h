@@ -20,8 +20,8 @@ class RecordedGraph {
   explicit RecordedGraph(std::vector<std::unique_ptr<Work>> work) : work_(std::move(work)) {}
 
   // Runs the work on the calling thread, which works off `queue`; stops at the first failure and raises it, together
-  // with the name of what failed.
-  void run(const WorkQueue& queue, int64_t queued_ns);
+  // with the name of what failed. `origin`: the call that asked for the replay.
+  void run(const WorkQueue& queue, const WorkOrigin& origin);
 
   size_t size() const noexcept { return work_.size(); }
   std::vector<std::string> names() const;

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -98,14 +99,32 @@ bool finish_backward_passes(std::chrono::seconds limit);
 
 // --- Observation (observer.cpp) --------------------------------------------------------------------------------------
 
+// Mark: an event's place among the work. Operator: of the library. Replay: of a graph, whose work is told piece by piece.
+enum class WorkKind { Mark, Kernel, Copy, Wait, Operator, Replay };
+
+// The call that asked for a piece of work. All 0 but the time unless the time line is recorded (timeline.h).
+struct WorkOrigin {
+  int64_t queued_ns = 0;
+  uint32_t flow = 0;           // a number of the call itself
+  uint64_t inner = 0;          // the profiler's number of the innermost operator or named range that it is in
+  uint64_t range = 0;          // the same of the innermost range
+  const char* copy = nullptr;  // of a copy: from where to where
+};
+
 // One piece of queued work that ran. Times are std::chrono::steady_clock, in nanoseconds.
 struct WorkRecord {
   const char* name;
   int device;
   int stream_id;
-  int64_t queued_ns, begin_ns, end_ns;
-  int64_t programs;                                      // of a kernel launch; 0 for other work
+  int64_t begin_ns, end_ns;
+  WorkOrigin origin;
+  WorkKind kind;
+  std::array<int32_t, 3> grid;                           // of a kernel launch; 0 for other work, as the next
+  int64_t programs;
   int64_t bytes_read, bytes_written, vector_operations;  // as counted by a kernel's record variant; else 0
+  void* destination;                                     // of a copy, as the next two
+  const void* source;
+  int64_t copied_bytes;
 };
 // Called on the stream's worker after each piece of work. Must not throw and must not use the device.
 using WorkObserver = void (*)(const WorkRecord& record);

@@ -10,6 +10,7 @@
 #include "host_operators.h"
 #include "memory_check.h"
 #include "runtime.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -127,6 +128,7 @@ void raise_failure(driver::Stream* stream) {
 }
 
 void synchronize_stream(c10::Stream stream) {
+  const timeline::Call call("npuStreamSynchronize");
   synchronize_native(native(stream));
 }
 
@@ -139,6 +141,7 @@ void wait_for_all_streams(c10::DeviceIndex device) {
 }
 
 void synchronize_device(c10::DeviceIndex device) {
+  const timeline::Call call("npuDeviceSynchronize");
   ensure_open();
   device = resolve_device(device);
   for (auto& slot : devices[device].native) {
@@ -156,7 +159,9 @@ void synchronize_device(c10::DeviceIndex device) {
 
 void synchronize_current_stream() {
   const c10::DeviceIndex device = current_device();
-  synchronize_native(native_of(device, current_ids[device]));
+  driver::Stream* stream = native_of(device, current_ids[device]);
+  const timeline::Call call(driver::query(stream) ? nullptr : "npuStreamSynchronize");
+  synchronize_native(stream);
   note_host_operator();
 }
 

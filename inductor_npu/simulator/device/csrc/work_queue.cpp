@@ -8,6 +8,7 @@
 #include "observer.h"
 #include "recording.h"
 #include "spin.h"
+#include "timeline.h"
 
 namespace inductor_npu {
 namespace {
@@ -63,12 +64,10 @@ int driver::stream_worked_off() noexcept {
 }
 
 WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
+  const timeline::QueueingCall call(*work);
   if (C10_UNLIKELY(own_queue == this)) {
     run_observed(*work);  // what work queues is part of it
     return last();
-  }
-  if (is_observed()) {
-    work->queued_ns = now_ns();
   }
   bool wake = false;
   Ticket ticket = 0;
@@ -179,10 +178,9 @@ void WorkQueue::run_observed(Work& work) const {
     const Work& work;
     const int64_t begin = now_ns();
     ~Observation() {
-      const WorkCounters none;
-      const WorkCounters& counters = work.counters() != nullptr ? *work.counters() : none;
-      observe({work.name(), queue.device, queue.id, work.queued_ns, begin, now_ns(), counters.programs,
-               counters.bytes_read, counters.bytes_written, counters.vector_operations});
+      WorkRecord record{work.name(), queue.device, queue.id, begin, now_ns(), work.origin};
+      work.describe(record);
+      observe(record);
     }
   };
   const Observation observation{*this, work};

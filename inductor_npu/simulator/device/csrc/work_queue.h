@@ -9,11 +9,13 @@
 #include <mutex>
 #include <string>
 
+#include "runtime.h"
+
 namespace inductor_npu {
 
 class Recording;
 
-// What a piece of work reports of itself to an observer; see WorkRecord.
+// What a kernel's record variant counts; see WorkRecord.
 struct WorkCounters {
   int64_t programs = 0;
   int64_t bytes_read = 0, bytes_written = 0, vector_operations = 0;
@@ -24,10 +26,11 @@ struct Work {
   virtual ~Work() = default;
   virtual void run() = 0;
   virtual const char* name() const noexcept = 0;
-  virtual const WorkCounters* counters() const noexcept { return nullptr; }
+  // Fills in what it knows of itself, for an observer.
+  virtual void describe(WorkRecord& /*record*/) const noexcept {}
 
   Work* next = nullptr;
-  int64_t queued_ns = 0;  // only while somebody observes
+  WorkOrigin origin;  // only while somebody observes
 };
 
 // What the exception that is being handled says.
