@@ -64,11 +64,11 @@ int driver::stream_worked_off() noexcept {
 }
 
 WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
-  const timeline::QueueingCall call(*work);
   if (C10_UNLIKELY(own_queue == this)) {
-    run_observed(*work);  // what work queues is part of it
+    work->run();  // what work queues is part of it
     return last();
   }
+  const timeline::QueueingCall call(*work);
   bool wake = false;
   Ticket ticket = 0;
   {
