@@ -2,6 +2,7 @@
 
 python -m benchmarks                        everything; about twenty minutes on two cores
 python -m benchmarks run launch             run times and launches only
+python -m benchmarks host decode            chains of small kernels; a model that generates tokens
 python -m benchmarks run --only softmax     cases with "softmax" in their name
 """
 
@@ -16,12 +17,12 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import compile_time, launch_time, run_time
+from benchmarks import compile_time, decoding, host_time, launch_time, run_time
 from benchmarks.compiled import Compiled, compiled_cases
 from benchmarks.noise import LARGEST_SHARE, OtherPrograms
 from benchmarks.report import Report, save, show, write_document
 
-PARTS = ("run", "compile", "launch")
+PARTS = ("run", "compile", "launch", "host", "decode")
 RESULTS = Path(__file__).resolve().parents[1] / "build" / "bench" / "results.json"
 
 
@@ -49,7 +50,8 @@ def main() -> int:
     complete = set(arguments.parts) == set(PARTS) and not arguments.only and arguments.device == "npu"
     if complete and quiet and not arguments.no_document:
         write_document(report)
-    return 1 if report.failures or not all(result.correct for result in report.run_times) else 0
+    correct = all(result.correct for result in [*report.run_times, *report.decoding])
+    return 1 if report.failures or not correct else 0
 
 
 def measure(arguments: argparse.Namespace, report: Report, console: Console) -> None:
@@ -66,6 +68,10 @@ def measure(arguments: argparse.Namespace, report: Report, console: Console) -> 
                 work.append((name, lambda compiled=compiled: _add_compile_time(report, compiled, arguments)))
     if "launch" in arguments.parts:
         work.append(("launch", lambda: report.launch_times.update(launch_time.measure())))
+    if "host" in arguments.parts:
+        work.append(("host", lambda: report.host_times.extend(host_time.measure(arguments.rounds))))
+    if "decode" in arguments.parts:
+        work.append(("decode", lambda: report.decoding.append(decoding.measure(arguments.rounds))))
 
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("", total=len(work))

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.compile_time import PHASES_OF, CompileTime
+from benchmarks.decoding import Decoding
+from benchmarks.host_time import HostTime
 from benchmarks.run_time import RunTime
 from benchmarks.timing import geometric_mean
 from inductor_npu.diagnostics.compile_time.phases import Phase
@@ -32,6 +34,8 @@ class Report:
     run_times: list[RunTime] = field(default_factory=list)
     compile_times: list[CompileTime] = field(default_factory=list)
     launch_times: dict[str, float] = field(default_factory=dict)
+    host_times: list[HostTime] = field(default_factory=list)
+    decoding: list[Decoding] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
     def tables(self) -> list[tuple[str, tuple[str, ...], Rows]]:
@@ -42,6 +46,8 @@ class Report:
             ("Warm start in a new process (lower is better)", WARM_HEADER, self._warm_rows()),
             *self._phase_tables(),
             ("Host time of a launch with four arguments", ("Launched by", "us"), self._launch_rows()),
+            ("A call of a compiled function with small kernels, in us", HOST_HEADER, self._host_rows()),
+            ("Decoding, in tokens per second (higher is better)", DECODING_HEADER, self._decoding_rows()),
             ("Failed", ("Case", "Reason"), list(self.failures.items())),
         ]
         return [table for table in tables if table[2]]
@@ -109,7 +115,27 @@ class Report:
     def _launch_rows(self) -> Rows:
         return [(name, f"{seconds * 1e6:.2f}") for name, seconds in self.launch_times.items()]
 
+    def _host_rows(self) -> Rows:
+        rows = []
+        for each in self.host_times:
+            ours = (each.default, each.captured, each.replay, each.queued)
+            columns = (*ours, each.inductor, each.eager, each.empty)
+            rows.append((str(each.kernels), *(f"{seconds * 1e6:.1f}" for seconds in columns)))
+        return rows
 
+    def _decoding_rows(self) -> Rows:
+        return [
+            (
+                "Llama, 4 layers of 256, static cache" + ("" if each.correct else " (WRONG VALUES)"),
+                *(f"{rate:.0f}" for rate in (each.captured, each.default, each.inductor, each.eager)),
+                str(each.recompiles),
+            )
+            for each in self.decoding
+        ]
+
+
+HOST_HEADER = ("Kernels", "default", "captured", "replay", "queued", "Inductor CPU", "eager CPU", "Dynamo alone")
+DECODING_HEADER = ("Model", "captured", "default", "Inductor CPU", "eager CPU", "recompiles")
 RUN_HEADER = ("Case", "npu ms", "eager CPU ms", "Inductor CPU ms", "x eager", "x Inductor")
 COMPILE_HEADER = ("Case", "npu s", "Inductor CPU s", "npu / Inductor")
 WARM_HEADER = ("Case", "cold s", "warm s", "warm / cold", "kernels compiled, cold / warm", "by each further layer")
@@ -151,6 +177,8 @@ def save(report: Report, path: Path) -> None:
         "run_times": [result.to_json() for result in report.run_times],
         "compile_times": [result.to_json() for result in report.compile_times],
         "launch_times": report.launch_times,
+        "host_times": [each.to_json() for each in report.host_times],
+        "decoding": [each.to_json() for each in report.decoding],
         "failures": report.failures,
     }
     path.write_text(json.dumps(content, indent=2) + "\n")

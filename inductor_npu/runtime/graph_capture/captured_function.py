@@ -23,6 +23,7 @@ from inductor_npu.runtime.graph_capture.statistics import CaptureStatistics
 Function = Callable[[list[Any]], Sequence[Any]]
 
 _ALIGNMENT = 16  # bytes; what kernels are compiled for
+_NESTED = "the stream captures another graph"  # the kernels become part of that graph: no loss, and not logged
 _OTHER_CAPTURE = -1  # what a replay says while the stream captures another graph
 
 
@@ -81,7 +82,7 @@ class CapturedFunction:
         if any(isinstance(value, torch.Tensor) and value.device.type != "npu" for value in arguments):
             return "an argument is a tensor of another device"
         if torch.npu.is_current_stream_capturing():
-            return "the stream captures another graph"
+            return _NESTED
         if self._thread not in (None, threading.get_ident()):
             return "another thread than the one that captured calls it"
         if size is None and len(self._sizes) >= config.capture_sizes:
@@ -91,7 +92,7 @@ class CapturedFunction:
         return None
 
     def _skip(self, arguments: list[Any], reason: str) -> Any:
-        if reason not in self._statistics.skipped:
+        if reason not in self._statistics.skipped and reason != _NESTED:
             log_cudagraph_skip_and_bump_counter(f"skipping captured graphs of npu: {reason}")
         self._statistics.skipped[reason] += 1
         return self._launch(arguments)
@@ -141,7 +142,7 @@ class CapturedFunction:
 
     def _not_replayed(self, arguments: list[Any], key: tuple[Any, ...], size: _Size, reason: int) -> Any:
         if reason == _OTHER_CAPTURE:
-            return self._skip(arguments, "the stream captures another graph")
+            return self._skip(arguments, _NESTED)
         if providers.captured_calls().is_of_graph(size.addresses[reason] or 0):
             # What a captured forward pass saved, moved because that pass ran again before this backward pass.
             return self._skip(arguments, "what an earlier call saved has moved")
