@@ -33,8 +33,8 @@ class Decoding:
 
 
 class Decoder:
-    """Greedy decoding on one device. `compiled` wraps what reads the prompt, and the step that makes a token of the last
-    one.
+    """Greedy decoding on one device. `compiled` wraps what reads the prompt, and the step that makes a token of the
+    last one.
     """
 
     def __init__(self, device: str, compiled: Callable[[Any], Any]) -> None:

@@ -90,6 +90,7 @@ ASCEND = Provider(
     compile_only_driver="inductor_npu.ascend_chip.compile_only:CompileOnlyDriver",
     most_children=8,  # a kernel takes seconds, nearly all of them in programs of Ascend's
     known_error="inductor_npu.ascend_chip.refusals:known_error",
+    captured_calls="inductor_npu.ascend_chip.captured_calls",
     module_lines="inductor_npu.ascend_chip.other_backends:module_lines",
     # The option that keeps them has Ascend's Triton print, and write a folder, for each kernel.
     asserts=False,

@@ -18,13 +18,13 @@ import torch
 from torch._inductor.cudagraph_utils import log_cudagraph_skip_and_bump_counter
 
 from inductor_npu import config, providers
+from inductor_npu.runtime.graph_capture.capturing import OTHER_CAPTURE, RESULTS_HELD, Replay, capture
 from inductor_npu.runtime.graph_capture.statistics import CaptureStatistics
 
 Function = Callable[[list[Any]], Sequence[Any]]
 
 _ALIGNMENT = 16  # bytes; what kernels are compiled for
 _NESTED = "the stream captures another graph"  # the kernels become part of that graph: no loss, and not logged
-_OTHER_CAPTURE = -1  # what a replay says while the stream captures another graph
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Size:
     addresses: list[int | None]  # of the tensors of the first call, then of the one that was captured
     moved: set[int] = field(default_factory=set)  # arguments that are copied because they do not stay where they were
     captures: int = 0
-    replay: Callable[[list[Any], int], Any] | None = None
+    replay: Replay | None = None
 
 
 class CapturedFunction:
@@ -76,7 +76,7 @@ class CapturedFunction:
             self._statistics.warmed_up += 1
             return self._launch(arguments)
         self._thread = threading.get_ident()
-        return self._capture(arguments, size)
+        return self._capture(arguments, key, size)
 
     def _obstacle(self, arguments: list[Any], size: _Size | None) -> str | None:
         if any(isinstance(value, torch.Tensor) and value.device.type != "npu" for value in arguments):
@@ -111,20 +111,21 @@ class CapturedFunction:
                 value.copy_(copies[index])
         return results
 
-    def _capture(self, arguments: list[Any], size: _Size) -> Any:
+    def _capture(self, arguments: list[Any], key: tuple[Any, ...], size: _Size) -> Any:
         copied = self._copied(arguments, size)
         if any(_overlaps_itself(arguments[index]) for index in copied):
             return self._skip(arguments, "an argument's elements share memory")
         size.captures += 1
         size.addresses = _addresses(arguments)
         try:
-            size.replay = providers.captured_calls().capture(self._function, arguments, copied, self._writes)
+            size.replay = capture(self._function, arguments, copied, self._writes)
         except RuntimeError as error:  # such as an operator that cannot be captured
             size.captures = config.capture_moves  # not again
             return self._skip(arguments, str(error).partition("\n")[0])
         self._statistics.captured += 1
         results = size.replay(arguments, current_step())
-        assert type(results) is list, f"argument {results} of a graph moved while it was captured"
+        if type(results) is int:
+            return self._not_replayed(arguments, key, size, results)
         self._statistics.replayed += 1
         return results
 
@@ -141,8 +142,10 @@ class CapturedFunction:
         return copied
 
     def _not_replayed(self, arguments: list[Any], key: tuple[Any, ...], size: _Size, reason: int) -> Any:
-        if reason == _OTHER_CAPTURE:
+        if reason == OTHER_CAPTURE:
             return self._skip(arguments, _NESTED)
+        if reason == RESULTS_HELD:
+            return self._skip(arguments, "results that a replay would overwrite are still held")
         if providers.captured_calls().is_of_graph(size.addresses[reason] or 0):
             # What a captured forward pass saved, moved because that pass ran again before this backward pass.
             return self._skip(arguments, "what an earlier call saved has moved")

@@ -12,10 +12,12 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace standin {
 
@@ -26,6 +28,7 @@ constexpr int kInvalidDevice = 107001;
 constexpr int kNoContext = 107002;
 constexpr int kOutOfMemory = 207001;
 constexpr int kNotImplemented = 207000;
+constexpr int kStreamCaptured = 107024;
 
 constexpr int kMostDevices = 16;
 
@@ -54,6 +57,15 @@ bool is_pinned(const void* address);
 // Why a copy would leave a block of device memory; empty if it does not.
 std::string overrun(const void* to, size_t room, const void* from, size_t bytes);
 
+// -- graphs ----------------------------------------------------------------------------------------------------------
+struct Graph;
+class Stream;
+void append(Graph& graph, std::function<void()> task);
+// From here on `stream` captures into `graph`, after what was queued before.
+void join(const std::shared_ptr<Graph>& graph, Stream& stream);
+// The error of an operation that cannot be captured; there will be no graph.
+int refuse(Graph& graph, const char* what);
+
 // -- streams ---------------------------------------------------------------------------------------------------------
 class Stream {
  public:
@@ -62,6 +74,9 @@ class Stream {
   void push(std::function<void()> task);
   void wait();
   bool idle();
+  // The graph that it captures into; null for none.
+  std::shared_ptr<Graph> graph();
+  void capture_into(std::shared_ptr<Graph> graph);
   const int device;
   const int id;
 
@@ -70,6 +85,7 @@ class Stream {
   std::mutex lock_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
+  std::shared_ptr<Graph> graph_;
   bool busy_ = false;
   bool ending_ = false;
   std::thread thread_;  // last: it uses all others

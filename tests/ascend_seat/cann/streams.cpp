@@ -36,6 +36,7 @@ struct Record {
   std::condition_variable changed;
   bool done = false;
   double at = 0;
+  std::shared_ptr<Graph> graph;  // into which its stream captured when it was recorded
 
   void finish() {
     std::lock_guard<std::mutex> guard(lock);
@@ -109,6 +110,7 @@ Stream::~Stream() {
 
 void Stream::push(std::function<void()> task) {
   std::lock_guard<std::mutex> guard(lock_);
+  if (graph_) return append(*graph_, std::move(task));
   tasks_.push_back(std::move(task));
   changed_.notify_all();
 }
@@ -121,6 +123,16 @@ void Stream::wait() {
 bool Stream::idle() {
   std::lock_guard<std::mutex> guard(lock_);
   return tasks_.empty() && !busy_;
+}
+
+std::shared_ptr<Graph> Stream::graph() {
+  std::lock_guard<std::mutex> guard(lock_);
+  return graph_;
+}
+
+void Stream::capture_into(std::shared_ptr<Graph> graph) {
+  std::lock_guard<std::mutex> guard(lock_);
+  graph_ = std::move(graph);
 }
 
 void Stream::run() {
@@ -174,8 +186,11 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* result, uint32_t, uint32_t) { 
 aclError aclrtCreateStream(aclrtStream* result) { return create(result); }
 aclError aclrtDestroyStream(aclrtStream stream) { return destroy(stream); }
 aclError aclrtDestroyStreamForce(aclrtStream stream) { return destroy(stream); }
-aclError aclrtSynchronizeStream(aclrtStream stream) { return stream_of(stream).wait(), kSuccess; }
-aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t) { return stream_of(stream).wait(), kSuccess; }
+aclError aclrtSynchronizeStream(aclrtStream stream) {
+  if (auto graph = stream_of(stream).graph()) return refuse(*graph, "a synchronisation");
+  return stream_of(stream).wait(), kSuccess;
+}
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t) { return aclrtSynchronizeStream(stream); }
 aclError aclrtSynchronizeDevice() { return wait_for_device(current_device()), kSuccess; }
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t) { return wait_for_device(current_device()), kSuccess; }
 aclError aclrtStreamGetId(aclrtStream stream, int32_t* id) { return *id = stream_of(stream).id, kSuccess; }
@@ -194,12 +209,19 @@ aclError aclrtResetEvent(aclrtEvent, aclrtStream) { return kSuccess; }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   auto record = event_of(event).renew();
-  stream_of(stream).push([record] { record->finish(); });
+  record->graph = stream_of(stream).graph();
+  if (record->graph) record->finish();  // its place in the graph says all
+  else stream_of(stream).push([record] { record->finish(); });
   return kSuccess;
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  if (auto record = event_of(event).get()) stream_of(stream).push([record] { record->wait(); });
+  auto record = event_of(event).get();
+  if (!record) return kSuccess;
+  auto graph = stream_of(stream).graph();
+  if (record->graph && !graph) join(record->graph, stream_of(stream));
+  else if (!record->graph && graph) record->wait();  // work from before the capture
+  else if (!graph) stream_of(stream).push([record] { record->wait(); });
   return kSuccess;
 }
 

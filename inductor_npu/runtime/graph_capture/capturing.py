@@ -1,0 +1,63 @@
+"""Captures a call of a compiled function: gives copied arguments a place, and describes arguments and results to the
+provider, whose replays follow that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from inductor_npu import providers
+
+Replay = Callable[[list[Any], int], Any]
+# What a replay answers, in place of results, when it has done nothing: the index of an argument that has moved, or
+OTHER_CAPTURE = -1  # the stream captures another graph
+RESULTS_HELD = -2  # it would overwrite results that are still held, and cannot move them
+
+
+def capture(
+    function: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], copied: set[int], writes: bool
+) -> Replay:
+    """What does `function(arguments)` by a replay: `(arguments, step) -> results`, which also empties the list of
+    arguments. Nothing runs yet.
+
+    `arguments` has tensors of npu and numbers. The graph uses the tensors where they are, but for those with an index
+    in `copied`; with `writes` these are copied back.
+
+    Raises what a capture raises; there is no graph then, and its memory is given back.
+    """
+    provider = providers.captured_calls()
+    device = next(value.device for value in arguments if isinstance(value, torch.Tensor))
+    statics = [_room_for(value) if index in copied else value for index, value in enumerate(arguments)]
+    graph, results = provider.captured(function, list(statics), device)
+    inputs = [_input(value, index in copied, writes) for index, value in enumerate(statics)]
+    return provider.replayed_call(graph, inputs, [_output(value, statics) for value in results])
+
+
+def _room_for(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+
+
+def _input(static: Any, is_copied: bool, writes: bool) -> Any:
+    """Where an argument has to be: its address, (tensor to copy to, whether to copy back), or None: anywhere."""
+    if not isinstance(static, torch.Tensor) or static.numel() == 0:
+        return None
+    return (static, writes) if is_copied else static.data_ptr()
+
+
+def _output(value: Any, statics: Sequence[Any]) -> Any:
+    """What a result is: a tensor of the graph, a value, or, where it lies in an argument's memory, (the argument's
+    index, sizes, strides, offset from it): a view of that argument, wherever it is in a later call.
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    for index, static in enumerate(statics):
+        if isinstance(static, torch.Tensor) and _share_memory(value, static):
+            return index, tuple(value.size()), tuple(value.stride()), value.storage_offset() - static.storage_offset()
+    return value
+
+
+def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.untyped_storage()._cdata == other.untyped_storage()._cdata and one.untyped_storage().nbytes() > 0
