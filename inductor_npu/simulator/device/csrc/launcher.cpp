@@ -194,8 +194,20 @@ void note_pointers(CapturedGraph& graph, const Kernel& kernel, const std::string
   }
 }
 
+// Triton's hooks, from 3.5 on, are objects that are there even when they hold no function. Calling such a one takes
+// longer than the launch.
+bool holds_nothing(PyObject* hook) {
+  static PyObject* const name = PyUnicode_InternFromString("calls");
+  const THPObjectPtr calls(PyObject_GetAttr(hook, name));
+  if (!calls) {
+    PyErr_Clear();  // another kind of hook
+    return false;
+  }
+  return PyList_CheckExact(calls.get()) && PyList_GET_SIZE(calls.get()) == 0;
+}
+
 void call_hook(PyObject* hook, PyObject* launch_metadata) {
-  if (hook != Py_None) {
+  if (hook != Py_None && !holds_nothing(hook)) {
     const THPObjectPtr result(PyObject_CallOneArg(hook, launch_metadata));
     if (!result) {
       throw PythonErrorSet();
