@@ -497,3 +497,18 @@ def test_a_process_prints_a_summary_at_its_end_if_asked() -> None:
     assert asked.returncode == 0
     assert "1 graph; 0 graph breaks; 0 recompiles; 1 kernel" in asked.stderr
     assert "aten.add" in asked.stderr
+
+
+@pytest.mark.skipif(not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook")
+def test_captured_graphs() -> None:
+    compiled = torch.compile(lambda x: x.exp().sum(0), mode="reduce-overhead")
+    x = torch.ones(16, 16, device="npu")
+    with inductor_npu.record_explanation() as recorded:
+        for _ in range(4):
+            compiled(x)
+    (captured,) = recorded.explanation.captured
+    assert (captured.warmed_up, captured.captured, captured.replayed, captured.skipped) == (1, 1, 3, ())
+    assert "Captured graphs" in str(recorded.explanation)
+    with inductor_npu.record_explanation() as again:
+        pass
+    assert again.explanation.captured == ()
