@@ -60,15 +60,12 @@ c10::IValue map_tensors(const c10::IValue& value, Replace&& replace) {
   return value;
 }
 
-// The same elements as `tensor` has, over `storage`, which is of `device`.
+// The same elements as `tensor` has, over `storage`.
 at::Tensor over(const c10::Storage& storage, c10::DispatchKey key, const at::Tensor& tensor) {
   const c10::TensorImpl* from = tensor.unsafeGetTensorImpl();
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(key), from->dtype());
   c10::TensorImpl* to = made.unsafeGetTensorImpl();
   to->set_sizes_and_strides(from->sizes(), from->strides(), from->storage_offset());
-  if (from->is_wrapped_number()) {
-    to->set_wrapped_number(true);
-  }
   to->_set_conj(tensor.is_conj());
   to->_set_neg(tensor.is_neg());
   return made;
@@ -187,6 +184,15 @@ c10::Device device_of(const torch::jit::Stack& arguments) {
   return device.value_or(c10::Device(kNpu, current_device()));
 }
 
+// A number of the CPU with the value that it has now.
+at::Tensor copy_of_number(const at::Tensor& number) {
+  at::Tensor copy = number.clone();
+  if (number.unsafeGetTensorImpl()->is_wrapped_number()) {
+    copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+  return copy;
+}
+
 // What a replay can use again: numbers of the CPU with the values that they have now, tensors of the device where they
 // lie.
 torch::jit::Stack check_arguments(const c10::OperatorHandle& op, torch::jit::Stack arguments) {
@@ -201,14 +207,19 @@ torch::jit::Stack check_arguments(const c10::OperatorHandle& op, torch::jit::Sta
                                 " is a tensor of the CPU, which a replay would not read again; move it to npu before "
                                 "the capture");
       }
-      return on_npu(tensor) ? tensor : tensor.clone();
+      return on_npu(tensor) ? tensor : copy_of_number(tensor);
     });
   }
   return arguments;
 }
 
-// The results' sizes, as tensors of device meta.
-torch::jit::Stack infer_shapes(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, Shapes& shapes) {
+bool is_number_of_python(const at::Tensor& tensor) {
+  return !on_npu(tensor) && tensor.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+// The arguments of a call without values. Numbers of Python stay as they are where `keep_numbers` says so: their types
+// count less than those of tensors.
+torch::jit::Stack without_values(const torch::jit::Stack& arguments, Shapes& shapes, bool keep_numbers) {
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments) {
     if (argument.isDevice()) {
@@ -216,21 +227,35 @@ torch::jit::Stack infer_shapes(const c10::OperatorHandle& op, const torch::jit::
     } else if (argument.isGenerator()) {
       stack.emplace_back();
     } else {
-      stack.push_back(map_tensors(argument, [&](const at::Tensor& tensor) { return shapes.to_meta(tensor); }));
+      stack.push_back(map_tensors(argument, [&](const at::Tensor& tensor) {
+        return keep_numbers && is_number_of_python(tensor) ? tensor : shapes.to_meta(tensor);
+      }));
     }
   }
+  return stack;
+}
+
+// The results' sizes, as tensors of device meta.
+torch::jit::Stack infer_shapes(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, Shapes& shapes) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) {
     refuse_operator(op, "it has no shape inference (dispatch key Meta), and its results need memory before it runs; "
                         "call it outside of the capture, or register a fake kernel with torch.library");
   }
   const KernelsOnly kernels;
-  try {
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
-  } catch (const std::exception& error) {
-    refuse_operator(op, "its results' sizes are not known before it runs (" + first_line(error) +
-                            "); call it outside of the capture");
+  // With an out= argument, shape inference that PyTorch writes in Python takes no number of the CPU.
+  for (const bool keep_numbers : {true, false}) {
+    torch::jit::Stack stack = without_values(arguments, shapes, keep_numbers);
+    try {
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+      return stack;
+    } catch (const std::exception& error) {
+      if (!keep_numbers) {
+        refuse_operator(op, "its results' sizes are not known before it runs (" + first_line(error) +
+                                "); call it outside of the capture");
+      }
+    }
   }
-  return stack;
+  TORCH_INTERNAL_ASSERT(false, "one of the two returns or raises");
 }
 
 // What is queued for a call: runs the operator as an eager call does, and stores its results where the capture put them.
