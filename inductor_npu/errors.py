@@ -216,6 +216,28 @@ class BundleError(NpuError):
     template = "{file} cannot be imported: {reason}"
 
 
+class PackageError(NpuError):
+    """A package does not fit this process, or is damaged. Nothing of it was executed."""
+
+    template = "{message}"
+
+
+class UnpackableError(NpuError):
+    """A model has something that a package cannot hold."""
+
+    template = "the model cannot be packaged: {reason}{where}"
+
+
+class NoCppWrapperError(NpuError):
+    """Inductor was asked for code in C++, which there is not for npu."""
+
+    template = (
+        "AOTInductor and config.cpp_wrapper generate C++ code, which there is not for npu: "
+        "use inductor_npu.package(model, args, path=...) to make a package, and inductor_npu.load_package or "
+        "torch._inductor.aoti_load_package to load it"
+    )
+
+
 class NoGradientError(NpuError):
     """`inductor_npu.warmup` or `explain` was asked for the backward pass of something that has none."""
 

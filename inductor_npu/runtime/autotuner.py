@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch._inductor.runtime.triton_compat import Config, OutOfResources
@@ -32,6 +33,7 @@ class NpuAutotuner(stock.CachingAutotuner):
     configs: Any  # a list until the compile results replace it, then None
     compile_results: list[Any]
     launchers: list[Any]
+    cuda_kernel_saved: bool
 
     def _precompile_config(self, cfg: Config, **named: Any) -> Any:
         self._load_source()
@@ -109,7 +111,8 @@ class NpuAutotuner(stock.CachingAutotuner):
         return result
 
     def _interpret_args_grid(self, args: tuple[Any, ...], cfg: Config) -> Any:
-        with written_out(self, cfg):
+        symbolic = any(isinstance(value, sympy.Basic) for value in args)
+        with written_out(self, cfg, symbolic):
             return super()._interpret_args_grid(args, cfg)
 
     def slow_run(self, *args: Any, stream: int) -> Any:
@@ -145,6 +148,13 @@ class NpuAutotuner(stock.CachingAutotuner):
 
     def _may_be_tuned(self) -> bool:
         return bool(self.inductor_meta.get("coordinate_descent_tuning"))
+
+    def save_gpu_kernel(self, stream: Any, launcher: Any) -> None:
+        """Called ahead of time, when one choice of blocks is left: whoever packages the kernel finds that one. Inductor
+        writes files that its own loader takes.
+        """
+        self.compile_results = [result for result in self.compile_results if result.config is launcher.config]
+        self.cuda_kernel_saved = True
 
     def packed(self) -> bytes:
         """This kernel with its one choice of blocks, in the form in which Inductor's compile workers send kernels. It

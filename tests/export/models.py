@@ -1,0 +1,90 @@
+"""Small models that are packaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+MODEL = "data/aotinductor/model/"
+
+
+class Classifier(torch.nn.Module):
+    """A linear layer, a normalisation, a buffer that is not saved, a number that is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.Linear(32, 8)
+        self.register_buffer("offset", torch.randn(8), persistent=False)
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.norm(self.first(x)))).softmax(-1) * self.scale + self.offset
+
+
+class Images(torch.nn.Module):
+    """Convolutions, a batch normalisation with statistics, pooling."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8)
+        self.second, self.last = torch.nn.Conv2d(8, 8, 3, stride=2), torch.nn.Linear(8, 5)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(F.relu(self.norm(self.first(x))), 2)
+        return self.last(self.second(x).mean((2, 3)))
+
+
+class Encoder(torch.nn.Module):
+    """One layer of a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(31, 32)
+        self.layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, norm_first=True)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.embedding(tokens))
+
+
+class Structured(torch.nn.Module):
+    """Arguments and results with a structure, and values that do not vary."""
+
+    def forward(self, pair: tuple[torch.Tensor, torch.Tensor], *, times: int, flag: bool = True) -> dict[str, Any]:
+        x, y = pair
+        return {"sum": (x + y) * times, "rest": [x - y if flag else x, None, times]}
+
+
+class Operators(torch.nn.Module):
+    """What the library computes between kernels, also of sizes that depend on data."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        top, _ = torch.topk(x, 2)
+        return top + 1, torch.fft.fft(x).abs(), x[x > 0].exp(), x.chunk(2, 1)[1]
+
+
+class Counter(torch.nn.Module):
+    """Writes a buffer, and its argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        x.mul_(2)
+        return x + self.count
+
+
+class Folding(torch.nn.Module):
+    """Computes a weight of two others, as weight_norm does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.direction, self.length = torch.nn.Parameter(torch.randn(8, 16)), torch.nn.Parameter(torch.rand(8, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ (self.length * self.direction / self.direction.norm(dim=1, keepdim=True)).t()
