@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C._functorch import is_batchedtensor
 from torch._inductor.exc import InductorError
 from torch.export import ExportedProgram
 from torch.export.passes import move_to_device_pass
+from torch.utils import _pytree as pytree
 
 from inductor_npu.errors import UnpackableError
 from inductor_npu.export.folding import Folded, fold
@@ -83,12 +85,23 @@ def compile_model(program: ExportedProgram, options: Mapping[str, Any]) -> Compi
 def _on_npu(program: ExportedProgram) -> ExportedProgram:
     """The program on `npu`, with weights that were one still one."""
     tied = named(program.state_dict)
+    _forget_batched_values(program.graph_module)
     program = move_to_device_pass(program, torch.device("npu", torch.npu.current_device()))
     for weight in tied:
         first, *others = weight.names
         for name in others:
             program.state_dict[name] = program.state_dict[first]
     return program
+
+
+def _forget_batched_values(graph_module: torch.fx.GraphModule) -> None:
+    """Examples that vmap left behind, in which attention's score_mod is traced, cannot be moved."""
+    for module in graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                leaves = pytree.tree_leaves(node.meta.get("val"))
+                if any(isinstance(leaf, torch.Tensor) and is_batchedtensor(leaf) for leaf in leaves):
+                    del node.meta["val"]
 
 
 def _drop_constant_results(graph: torch.fx.Graph) -> None:

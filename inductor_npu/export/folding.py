@@ -53,7 +53,9 @@ def fold(graph_module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, Fold
         stand_in.meta.update(node.meta)
         node.replace_all_uses_with(stand_in)
     folded = Folded(kept, named, tuple(originals[node.name] for node in results))
-    graph_module.graph.eliminate_dead_code()
+    for node in reversed(foldable):  # no others: what nobody uses may write memory
+        if not node.users:
+            graph_module.graph.erase_node(node)
     graph_module.recompile()
     return graph_module, folded
 

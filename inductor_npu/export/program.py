@@ -74,6 +74,8 @@ class Translator:
             self._view(node)
         elif target is operator.getitem:
             self._take(node)
+        elif target is torch.sym_sum:
+            self._sum(node)
         elif name := function_name(target):
             self._compute(node, name, node.args)
         elif isinstance(target, torch._ops.OpOverload):
@@ -128,6 +130,15 @@ class Translator:
     def _compute(self, node: torch.fx.Node, function: str, operands: Sequence[Any]) -> None:
         encoded = [self._encode(operand) for operand in operands]
         self._add("compute", function=function, operands=encoded, to=self._assign(node))
+
+    def _sum(self, node: torch.fx.Node) -> None:
+        (operands,) = node.args
+        first, *rest = self._encode(operands)
+        for operand in rest:
+            total = self._register()
+            self._add("compute", function="add", operands=[first, operand], to=total["r"])
+            first = total
+        self._values[node] = first
 
     def _call_operator(self, node: torch.fx.Node, target: torch._ops.OpOverload) -> None:
         if target.namespace not in _NAMESPACES:

@@ -10,6 +10,7 @@ import sympy
 import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch._inductor.runtime.triton_compat import Config, OutOfResources
+from torch._inductor.runtime.triton_helpers import get_constexprs
 
 from inductor_npu import providers
 from inductor_npu.errors import KernelTooLargeError
@@ -112,8 +113,23 @@ class NpuAutotuner(stock.CachingAutotuner):
 
     def _interpret_args_grid(self, args: tuple[Any, ...], cfg: Config) -> Any:
         symbolic = any(isinstance(value, sympy.Basic) for value in args)
+        varying, constants_too = self._without_constants(args, cfg)
         with written_out(self, cfg, symbolic):
-            return super()._interpret_args_grid(args, cfg)
+            remaining, grid = super()._interpret_args_grid(varying, cfg)
+        return (remaining if constants_too is None else constants_too), grid
+
+    def _without_constants(self, args: tuple[Any, ...], cfg: Config) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        """The arguments whose names Inductor goes by to find the grid of a user's kernel. Where a graph is compiled to
+        one of torch.fx, it gives constants as well, and would take one for the grid: then also the arguments with them,
+        without those of the grid.
+        """
+        names = [name for name in self.triton_meta["signature"] if name not in cfg.kwargs]
+        extra = len(self.inductor_meta.get("extra_launcher_args") or ())
+        if not extra or len(args) != len(names) + extra:
+            return args, None
+        constants = {self.fn.arg_names[index] for index in get_constexprs(self.fn)}
+        kept = [value for name, value in zip(names, args) if name not in constants]
+        return (*kept, *args[len(names) :]), args[: len(names)]
 
     def slow_run(self, *args: Any, stream: int) -> Any:
         """`run` with everything a profiler or debug mode records."""

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch.nn.attention.flex_attention import flex_attention
 
 MODEL = "data/aotinductor/model/"
 
@@ -88,3 +91,26 @@ class Folding(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x @ (self.length * self.direction / self.direction.norm(dim=1, keepdim=True)).t()
+
+
+@triton.jit
+def _count_programs(x_ptr, count_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    tl.atomic_add(count_ptr, tl.sum((x > 0).to(tl.float32)))
+
+
+class OwnKernel(torch.nn.Module):
+    """Launches a Triton kernel that a user wrote, which is wrong if it is launched with more programs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = torch.zeros(1, device=x.device)
+        torch.library.wrap_triton(_count_programs)[(triton.cdiv(x.numel(), 64),)](x, count, x.numel(), BLOCK=64)
+        return count + 1
+
+
+class Flexible(torch.nn.Module):
+    """FlexAttention with a bias of its own."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return flex_attention(query, key, value, score_mod=lambda score, b, h, q, k: score + (q - k) * 0.1)

@@ -69,6 +69,8 @@ def test_on_another_device(classifier):
     assert lines[2].startswith("input x is on npu:1, and this package was loaded onto npu:0")
 
 
+@pytest.mark.slow
+@pytest.mark.quick
 def test_pytorchs_own_loader(classifier):
     """torch._inductor.aoti_load_package, which looks for a runner for npu that somebody registered."""
     pytest.importorskip(

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 import inductor_npu
 from models import zoo
-from tests.export.models import Classifier, Counter, Encoder, Images, Operators, Structured
+from tests.export.models import Classifier, Counter, Encoder, Flexible, Images, Operators, OwnKernel, Structured
 
 pytestmark = pytest.mark.compiled
 
@@ -59,6 +59,44 @@ def test_a_layer_of_a_transformer(tmp_path: Path):
     model, tokens = Encoder().eval(), torch.randint(31, (2, 9))
     path = inductor_npu.package(model, (tokens,), path=tmp_path / "model.pt2")
     assert_close(inductor_npu.load_package(path)(tokens.to("npu")), expected(model, tokens))
+
+
+@pytest.mark.parametrize("elements", [100, 1000])
+def test_a_kernel_that_a_user_wrote(elements: int, tmp_path: Path):
+    example = torch.randn(300, device="npu")
+    program = torch.export.export(OwnKernel(), (example,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
+    package = inductor_npu.load_package(inductor_npu.package(program, path=tmp_path / "model.pt2"))
+    x = torch.randn(elements)
+    assert package(x.to("npu")).item() == 1 + (x > 0).sum().item()
+
+
+def test_flex_attention(tmp_path: Path):
+    inputs = [torch.randn(2, 2, 33, 16) for _ in range(3)]
+    path = inductor_npu.package(Flexible(), tuple(inputs), path=tmp_path / "model.pt2")
+    assert_close(inductor_npu.load_package(path)(*on_npu(inputs)), expected(Flexible(), *inputs))
+
+
+def test_sizes_that_follow_from_others(tmp_path: Path):
+    class Shifted(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x[1:] + y, x])
+
+    length = torch.export.Dim("length", min=2, max=50)
+    x, y = torch.randn(5, 2), torch.randn(4, 2)
+    path = inductor_npu.package(Shifted(), (x, y), path=tmp_path / "m.pt2", dynamic_shapes=({0: length + 1}, {0: length}))
+    package = inductor_npu.load_package(path)
+    x, y = torch.randn(9, 2), torch.randn(8, 2)
+    assert_close(package(x.to("npu"), y.to("npu")), expected(Shifted(), x, y))
+    with pytest.raises(ValueError, match="input y has size 9 in dimension 0, and other inputs say that it has to be 8"):
+        package(x.to("npu"), x.to("npu"))
+
+
+@pytest.mark.parametrize("options", [{"max_autotune": True}, {"triton.multi_kernel": 0, "epilogue_fusion": False}])
+def test_settings_of_inductor(options, tmp_path: Path):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)).eval()
+    x = torch.randn(32, 64)
+    path = inductor_npu.package(model, (x,), path=tmp_path / "model.pt2", options=options)
+    assert_close(inductor_npu.load_package(path)(x.to("npu")), expected(model, x))
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,23 @@ def test_one_byte_altered_in_any_member(classifier, tmp_path: Path):
             damaged[place] ^= 1
             path.write_bytes(damaged)
             assert "damaged: the checksum does not match" in refusal(path), member.filename
+
+
+def test_a_damaged_directory(classifier, tmp_path: Path):
+    """Of the archive: either nothing that counts was damaged, or the package is refused."""
+    whole, path, numbers = classifier[1].read_bytes(), tmp_path / "model.pt2", random.Random(0)
+    directory = whole.index(b"PK\x01\x02")
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(whole)
+        damaged[numbers.randrange(directory, len(whole))] = numbers.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            inductor_npu.load_package(path)
+        except PackageError as error:
+            assert "\n" not in str(error)
+            refused += 1
+    assert refused > 100
 
 
 def test_members_that_are_missing_or_too_many(classifier, tmp_path: Path):

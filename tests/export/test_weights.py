@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import struct
+import threading
 import zipfile
 from pathlib import Path
 
@@ -40,6 +41,36 @@ def test_updated_in_place(classifier):
     package.update_weights({"scale": torch.tensor(0.0, device="npu")})
     torch.testing.assert_close(package(x.to("npu")).cpu(), model.offset.expand(5, 8))
     assert {name: tensor.data_ptr() for name, tensor in package.weights().items()} == before
+
+
+def test_a_run_sees_all_of_an_update_or_nothing(classifier):
+    model, path = classifier
+    package, x = inductor_npu.load_package(path), torch.randn(5, 16)
+    states = [model.state_dict(), {name: 2 * value for name, value in model.state_dict().items()}]
+    other = copy.deepcopy(model)
+    other.load_state_dict(states[1])
+    with torch.no_grad():
+        wanted = [model(x), other(x)]
+    wrong: list[torch.Tensor] = []
+    done = threading.Event()
+
+    def call() -> None:
+        with torch.npu.stream(torch.npu.Stream()):
+            moved = x.to("npu")
+            while not done.is_set():
+                result = package(moved).cpu()
+                if not any(torch.allclose(result, each, atol=1e-5) for each in wanted):
+                    wrong.append(result)
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(40):
+        package.update_weights(states[number % 2])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_an_update_that_does_not_fit_changes_nothing(classifier):

@@ -39,6 +39,13 @@ T little_endian(const std::string& bytes, size_t offset) {
   return value;
 }
 
+// A name out of an archive that may be damaged, for a message.
+std::string shown(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return name;
+}
+
 class File {
  public:
   explicit File(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -137,7 +144,7 @@ class ZipFile final : public Source {
   std::string read(const std::string& name) const override {
     const auto entry = places_.find(name);
     if (entry == places_.end()) {
-      throw PackageError("it has no " + name);
+      throw PackageError("it has no " + shown(name));
     }
     const Place& place = entry->second;
     const std::string header = file_.read(place.header, kLocalHeaderBytes);
@@ -208,10 +215,10 @@ class ZipFile final : public Source {
   void add(const std::string& path, const Place& place) {
     const size_t slash = path.find('/');
     if (slash == std::string::npos) {
-      throw PackageError("it is not a package: " + path + " is in no folder");
+      throw PackageError("it is not a package: " + shown(path) + " is in no folder");
     }
     if (!places_.emplace(path.substr(slash + 1), place).second) {
-      throw PackageError("it has " + path + " twice");
+      throw PackageError("it has " + shown(path) + " twice");
     }
   }
 
@@ -265,7 +272,7 @@ std::string read_file(const std::string& path) {
 const std::string& Contents::member(const std::string& name) const {
   const auto entry = members.find(name);
   if (entry == members.end()) {
-    throw PackageError("it has no " + name);
+    throw PackageError("it has no " + shown(name));
   }
   return entry->second;
 }
@@ -289,18 +296,18 @@ Contents read_verified(const Source& source, void (*check)(const Json& manifest)
       continue;
     }
     if (unknown.erase(name) == 0) {
-      throw PackageError("it has no " + name);
+      throw PackageError("it has no " + shown(name));
     }
     std::string bytes = source.read(name);
     if (sha256(bytes.data(), bytes.size()) != digest.string()) {
-      throw PackageError("its member " + name + " is damaged: the checksum does not match");
+      throw PackageError("its member " + shown(name) + " is damaged: the checksum does not match");
     }
     if (of_model) {
       contents.members.emplace(name.substr(kModelFolder.size()), std::move(bytes));
     }
   }
   if (!unknown.empty()) {
-    throw PackageError("it has a member that does not belong there: " + *unknown.begin());
+    throw PackageError("it has a member that does not belong there: " + shown(*unknown.begin()));
   }
   return contents;
 }

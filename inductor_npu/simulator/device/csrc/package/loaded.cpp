@@ -7,7 +7,6 @@
 #include <c10/util/Exception.h>
 
 #include <filesystem>
-#include <mutex>
 
 #include "package/settings.h"
 #include "package/sha256.h"
@@ -96,7 +95,10 @@ std::vector<c10::IValue> LoadedPackage::run_program(const std::vector<at::Tensor
   }
   std::unique_lock<std::shared_mutex> alone(mutex_, std::defer_lock);
   std::shared_lock<std::shared_mutex> shared(mutex_, std::defer_lock);
-  writes_weights_ ? alone.lock() : shared.lock();
+  {
+    std::lock_guard<std::mutex> waiting(door_);
+    writes_weights_ ? alone.lock() : shared.lock();
+  }
   std::vector<c10::IValue> results = program_->run(std::move(taken), constants_);
   signature_->give_back(inputs, tensors);
   return results;
@@ -105,7 +107,9 @@ std::vector<c10::IValue> LoadedPackage::run_program(const std::vector<at::Tensor
 void LoadedPackage::update_weights(const std::unordered_map<std::string, at::Tensor>& weights) {
   const c10::DeviceGuard guard(device_);
   const at::NoGradGuard no_grad;
+  std::unique_lock<std::mutex> waiting(door_);
   std::unique_lock<std::shared_mutex> alone(mutex_);
+  waiting.unlock();
   synchronize_device(device_.index());  // runs on other streams still read what is about to change
   weights_->update(weights);
   fold();
@@ -115,12 +119,16 @@ void LoadedPackage::update_weights(const std::unordered_map<std::string, at::Ten
 }  // namespace package
 
 std::shared_ptr<Package> Package::load(const std::string& path, int device, const std::string& weights) {
+  std::string reason;
   try {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     return std::make_shared<package::LoadedPackage>(*package::open_file(path), device, folder, weights);
-  } catch (const PackageError& error) {
-    throw PackageError("package " + path + " cannot be loaded: " + error.what());
+  } catch (const c10::Error& error) {  // no such device, no memory, an operator that folds constants
+    reason = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    reason = error.what();
   }
+  throw PackageError("package " + path + " cannot be loaded: " + reason.substr(0, reason.find('\n')));
 }
 
 }  // namespace inductor_npu

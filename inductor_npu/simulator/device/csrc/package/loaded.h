@@ -3,6 +3,7 @@
 
 #include <inductor_npu/package.h>
 
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 
@@ -39,6 +40,7 @@ class LoadedPackage final : public Package {
   std::vector<at::Tensor> constants_;  // the weights, then what is computed of them
   bool writes_weights_;
   std::shared_mutex mutex_;  // held alone by whoever writes weights
+  std::mutex door_;          // held by whoever waits for it, so that runs that follow do not keep a writer out for good
 };
 
 }  // namespace inductor_npu::package
