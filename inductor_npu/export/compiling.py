@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import torch
@@ -54,7 +57,8 @@ def export_model(
     and operators that packages do not have, and what torch.export raises.
     """
     if isinstance(model, ExportedProgram):
-        program = copy.deepcopy(model)
+        with _without_their_warnings():
+            program = copy.deepcopy(model)
     else:
         with torch.no_grad():
             program = torch.export.export(model, args, dict(kwargs), dynamic_shapes=dynamic_shapes)
@@ -70,9 +74,11 @@ def compile_model(program: ExportedProgram, options: Mapping[str, Any]) -> Compi
         )
     module = program.module(check_guards=False)
     _drop_constant_results(module.graph)
+    for node in module.graph.find_nodes(op="placeholder"):
+        node.meta["val"] = _number_if_constant(node.meta.get("val"))
     smaller, folded = fold(module)
-    args, kwargs = program.example_inputs
-    with torch.no_grad():
+    args, kwargs = pytree.tree_map(_number_if_constant, program.example_inputs)
+    with torch.no_grad(), _without_their_warnings():
         try:
             compiled = torch._inductor.aot_compile(smaller, args, kwargs, options={**options, **_OPTIONS})
         except InductorError as error:
@@ -108,6 +114,20 @@ def _drop_constant_results(graph: torch.fx.Graph) -> None:
     """Leaves the tensors among a graph's results; what else there is, is known."""
     (output,) = graph.find_nodes(op="output")
     output.args = (tuple(result for result in output.args[0] if isinstance(result, torch.fx.Node)),)
+
+
+def _number_if_constant(value: Any) -> Any:
+    """A number for an argument that does not vary: the graph does not use it, and Inductor takes no other constants."""
+    return value if isinstance(value, (torch.Tensor, torch.SymInt, NoneType)) else 0
+
+
+@contextmanager
+def _without_their_warnings() -> Iterator[None]:
+    """Holds back what Inductor's wrapper for graphs gives with each constant, and pytree of specifications' copies."""
+    with warnings.catch_warnings():
+        for message in ("Attempted to insert a get_attr Node", r".*isinstance\(treespec, LeafSpec\)"):
+            warnings.filterwarnings("ignore", message=message)
+        yield
 
 
 def _refuse_unpackable(program: ExportedProgram) -> None:

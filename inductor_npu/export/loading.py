@@ -12,7 +12,6 @@ from torch.utils import _pytree as pytree
 
 from inductor_npu import providers
 from inductor_npu.errors import PackageError
-from inductor_npu.simulator.device.npu.runtime import extension
 
 
 class LoadedPackage:
@@ -76,6 +75,8 @@ def load_package(
             f"package {path} cannot be loaded: packages are for the embedded NPU, and device npu of this process is"
         )
         raise PackageError(message=f"{message} provided by {provider.name}")
+    from inductor_npu.simulator.device.npu.runtime import extension  # importing it makes the embedded NPU the device
+
     place = _device(device)
     runtime = extension()
     try:

@@ -56,9 +56,11 @@ class Encoder(torch.nn.Module):
 class Structured(torch.nn.Module):
     """Arguments and results with a structure, and values that do not vary."""
 
-    def forward(self, pair: tuple[torch.Tensor, torch.Tensor], *, times: int, flag: bool = True) -> dict[str, Any]:
+    def forward(
+        self, pair: tuple[torch.Tensor, torch.Tensor], *, times: int, flag: bool = True, name: str = "", bias: Any = None
+    ) -> dict[str, Any]:
         x, y = pair
-        return {"sum": (x + y) * times, "rest": [x - y if flag else x, None, times]}
+        return {"sum": (x + y) * times, "rest": [x - y if flag and name else x, None, times, 0.5]}
 
 
 class Operators(torch.nn.Module):

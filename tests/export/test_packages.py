@@ -83,7 +83,9 @@ def test_sizes_that_follow_from_others(tmp_path: Path):
 
     length = torch.export.Dim("length", min=2, max=50)
     x, y = torch.randn(5, 2), torch.randn(4, 2)
-    path = inductor_npu.package(Shifted(), (x, y), path=tmp_path / "m.pt2", dynamic_shapes=({0: length + 1}, {0: length}))
+    path = inductor_npu.package(
+        Shifted(), (x, y), path=tmp_path / "m.pt2", dynamic_shapes=({0: length + 1}, {0: length})
+    )
     package = inductor_npu.load_package(path)
     x, y = torch.randn(9, 2), torch.randn(8, 2)
     assert_close(package(x.to("npu"), y.to("npu")), expected(Shifted(), x, y))
@@ -120,11 +122,13 @@ def test_models_of_transformers(name: str, tmp_path: Path):
 
 def test_arguments_and_results_keep_their_structure(tmp_path: Path):
     pair = (torch.randn(3, 4), torch.randn(3, 4))
-    path = inductor_npu.package(Structured(), (pair,), {"times": 3, "flag": False}, path=tmp_path / "model.pt2")
+    options = {"times": 3, "flag": False, "name": "other", "bias": None}
+    path = inductor_npu.package(Structured(), (pair,), options, path=tmp_path / "model.pt2")
     package = inductor_npu.load_package(path)
-    assert_close(package(on_npu(pair), flag=False, times=3), expected(Structured(), pair, times=3, flag=False))
+    reversed_options = dict(reversed(options.items()))
+    assert_close(package(on_npu(pair), **reversed_options), expected(Structured(), pair, **options))
     with pytest.raises(ValueError, match="the arguments have the structure"):
-        package(on_npu(pair[0]), flag=False, times=3)
+        package(on_npu(pair[0]), **options)
 
 
 def test_an_exported_program_stays_where_it_is(tmp_path: Path):
