@@ -57,7 +57,13 @@ class Structured(torch.nn.Module):
     """Arguments and results with a structure, and values that do not vary."""
 
     def forward(
-        self, pair: tuple[torch.Tensor, torch.Tensor], *, times: int, flag: bool = True, name: str = "", bias: Any = None
+        self,
+        pair: tuple[torch.Tensor, torch.Tensor],
+        *,
+        times: int,
+        flag: bool = True,
+        name: str = "",
+        bias: Any = None,
     ) -> dict[str, Any]:
         x, y = pair
         return {"sum": (x + y) * times, "rest": [x - y if flag and name else x, None, times, 0.5]}

@@ -71,7 +71,7 @@ def test_on_another_device(classifier):
 
 @pytest.mark.slow
 @pytest.mark.quick
-def test_pytorchs_own_loader(classifier):
+def test_pytorchs_own_loader(classifier, tmp_path: Path):
     """torch._inductor.aoti_load_package, which looks for a runner for npu that somebody registered."""
     pytest.importorskip(
         "torch", minversion="2.12", reason="torch 2.11 has no runners without a library of its own kind"
@@ -85,8 +85,16 @@ def test_pytorchs_own_loader(classifier):
         print(package(x).sum().item(), sorted(package.get_constant_fqns())[:2])
         package.load_constants({{"scale": torch.zeros((), device="npu")}}, check_full_update=False)
         print(package(x).sum().item())
+        whole = open({str(path)!r}, "rb").read()
+        with open({str(tmp_path / "model.pt2")!r}, "wb") as file:
+            file.write(whole.replace(b"instructions", b"Instructions"))
+        try:
+            aoti_load_package({str(tmp_path / "model.pt2")!r})
+        except RuntimeError as error:
+            print(error)
     """
-    first, second = run_python(program).lines()
+    first, second, damaged = run_python(program).lines()
+    assert damaged == "its member data/aotinductor/model/program.json is damaged: the checksum does not match"
     with torch.no_grad():
         assert float(first.split()[0]) == pytest.approx(model(torch.ones(2, 16)).sum().item(), abs=1e-4)
     assert first.endswith("['first.bias', 'first.weight']")

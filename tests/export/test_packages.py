@@ -102,7 +102,7 @@ def test_settings_of_inductor(options, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "vit"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "vit"])
 def test_models_of_transformers(name: str, tmp_path: Path):
     model, inputs, call = zoo.build(name)
 

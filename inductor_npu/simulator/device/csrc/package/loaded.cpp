@@ -16,12 +16,8 @@ namespace inductor_npu {
 namespace package {
 namespace {
 
-// The bytes of the weights: a member, or a file beside the package.
-std::string read_weights(const Contents& contents, const std::string& folder, const std::string& chosen) {
-  const Json& facts = contents.manifest.at("weights");
-  if (const Json* member = facts.find("member")) {
-    return contents.member(member->string());
-  }
+// The bytes of weights that are in a file beside the package.
+std::string read_beside(const Json& facts, const std::string& folder, const std::string& chosen) {
   const std::string& name = facts.at("file").string();
   const std::string path = chosen.empty() ? (std::filesystem::path(folder) / name).string() : chosen;
   try {
@@ -40,13 +36,16 @@ std::string read_weights(const Contents& contents, const std::string& folder, co
 LoadedPackage::LoadedPackage(const Source& source, int device, const std::string& folder, const std::string& weights)
     : device_(kNpu, static_cast<c10::DeviceIndex>(device)) {
   Contents contents = read_verified(source, check_fits);
-  const std::string bytes = read_weights(contents, folder, weights);
+  const Json& place = contents.manifest.at("weights");
+  const Json* member = place.find("member");
+  const std::string beside = member == nullptr ? read_beside(place, folder, weights) : "";
+  const std::string& bytes = member == nullptr ? beside : contents.member(member->string());
   configure_if_needed(contents.manifest);
   ensure_open();
   check_device(device);
   const c10::DeviceGuard guard(device_);
   const at::NoGradGuard no_grad;
-  weights_.emplace(contents.manifest.at("weights").at("list"), bytes, device_);
+  weights_.emplace(place.at("list"), bytes, device_);
   const std::vector<PackagedKernel> kernels = load_kernels(contents);
   const Json description = Json::parse(contents.member("program.json"));
   signature_.emplace(contents.manifest.at("signature"));
