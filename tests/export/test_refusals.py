@@ -94,7 +94,7 @@ def test_a_damaged_directory(classifier, tmp_path: Path):
     """Of the archive: either nothing that counts was damaged, or the package is refused."""
     whole, path, numbers = classifier[1].read_bytes(), tmp_path / "model.pt2", random.Random(0)
     directory = whole.index(b"PK\x01\x02")
-    refused = 0
+    refusals = []
     for _ in range(200):
         damaged = bytearray(whole)
         damaged[numbers.randrange(directory, len(whole))] = numbers.randrange(256)
@@ -102,9 +102,8 @@ def test_a_damaged_directory(classifier, tmp_path: Path):
         try:
             inductor_npu.load_package(path)
         except PackageError as error:
-            assert "\n" not in str(error)
-            refused += 1
-    assert refused > 100
+            refusals.append(str(error))
+    assert len(refusals) > 100 and not [message for message in refusals if "\n" in message]
 
 
 def test_members_that_are_missing_or_too_many(classifier, tmp_path: Path):

@@ -56,7 +56,7 @@ def test_results_whose_type_a_file_cannot_name(tmp_path: Path):
         def forward(self, x: torch.Tensor) -> Result:
             return Result(x.sum())
 
-    with pytest.raises(UnpackableError, match="a type that a file cannot name: .*Result"):
+    with pytest.raises(UnpackableError, match=r"a type that a file cannot name: .*Result"):
         inductor_npu.package(Summing(), (torch.randn(3),), path=tmp_path / "model.pt2")
 
 
