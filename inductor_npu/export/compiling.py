@@ -123,9 +123,13 @@ def _number_if_constant(value: Any) -> Any:
 
 @contextmanager
 def _without_their_warnings() -> Iterator[None]:
-    """Holds back what Inductor's wrapper for graphs gives with each constant, and pytree of specifications' copies."""
+    """Holds back what Inductor's wrapper for graphs gives with constants and sizes, and pytree with copies."""
     with warnings.catch_warnings():
-        for message in ("Attempted to insert a get_attr Node", r".*isinstance\(treespec, LeafSpec\)"):
+        for message in (
+            "Attempted to insert a get_attr Node",
+            "Raw SymInt value",
+            r".*isinstance\(treespec, LeafSpec\)",
+        ):
             warnings.filterwarnings("ignore", message=message)
         yield
 

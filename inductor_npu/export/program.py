@@ -10,8 +10,10 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_mutation
+from torch.utils._sympy import functions
 
 from inductor_npu.errors import UnpackableError
 from inductor_npu.export.arithmetic import function_name
@@ -19,6 +21,19 @@ from inductor_npu.export.kernels import KernelTable
 from inductor_npu.export.values import device_name, encode, type_name
 
 Json = Any
+_FUNCTIONS_OF_SIZES: dict[type, str] = {
+    sympy.Add: "add",
+    sympy.Mul: "mul",
+    sympy.Pow: "pow",
+    functions.FloorDiv: "floordiv",
+    functions.CleanDiv: "floordiv",
+    functions.Mod: "mod",
+    functions.PythonMod: "mod",
+    functions.Min: "min",
+    functions.Max: "max",
+    sympy.Min: "min",
+    sympy.Max: "max",
+}
 _NAMESPACES = ("aten",)  # operators that every process with torch has, in C++
 
 
@@ -36,6 +51,7 @@ class Translator:
         self._results: dict[torch.fx.Node, list[Json]] = {}  # of operators with several
         self._registers = 0
         self._instructions: list[dict[str, Json]] = []
+        self._sizes: dict[sympy.Expr, Json] = {}  # what is known of expressions
 
     def program(self, nodes: Iterable[torch.fx.Node], outputs: Sequence[torch.fx.Node | None]) -> Json:
         """The program of `nodes`, whose placeholders are its inputs. Raises UnpackableError."""
@@ -55,6 +71,8 @@ class Translator:
             self._call(node)
         elif node.op != "output":
             raise UnpackableError(reason=f"its graph calls {node.target}", where="")
+        if isinstance(value := node.meta.get("val"), torch.SymInt):
+            self._sizes.setdefault(value.node.expr, self._values[node])
 
     def _constant(self, node: torch.fx.Node) -> Json:
         name = str(node.target)
@@ -133,12 +151,7 @@ class Translator:
 
     def _sum(self, node: torch.fx.Node) -> None:
         (operands,) = node.args
-        first, *rest = self._encode(operands)
-        for operand in rest:
-            total = self._register()
-            self._add("compute", function="add", operands=[first, operand], to=total["r"])
-            first = total
-        self._values[node] = first
+        self._values[node] = self._reduced("add", self._encode(operands))
 
     def _call_operator(self, node: torch.fx.Node, target: torch._ops.OpOverload) -> None:
         if target.namespace not in _NAMESPACES:
@@ -169,8 +182,29 @@ class Translator:
     def _encode(self, value: Any) -> Json:
         return encode(value, self._value)
 
-    def _value(self, node: torch.fx.Node) -> Json:
-        return self._values[node]
+    def _value(self, value: torch.fx.Node | sympy.Expr) -> Json:
+        return self._values[value] if isinstance(value, torch.fx.Node) else self._size(value)
+
+    def _size(self, expression: sympy.Expr) -> Json:
+        """The value of an expression of sizes, which Inductor leaves in the arguments of operators."""
+        if expression.is_Integer:
+            return int(expression)
+        if expression not in self._sizes:
+            function = _FUNCTIONS_OF_SIZES.get(type(expression))
+            if function is None:
+                reason = f"an operator gets the size {expression}, which cannot be computed of sizes of inputs"
+                raise UnpackableError(reason=reason, where="")
+            self._sizes[expression] = self._reduced(function, [self._size(part) for part in expression.args])
+        return self._sizes[expression]
+
+    def _reduced(self, function: str, operands: Sequence[Json]) -> Json:
+        """`function`, of two operands, applied to all from the left."""
+        result, *rest = operands
+        for operand in rest:
+            target = self._register()
+            self._add("compute", function=function, operands=[result, operand], to=target["r"])
+            result = target
+        return result
 
     def _assign(self, node: torch.fx.Node) -> int:
         self._values[node] = self._register()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch
 
 from inductor_npu.errors import UnpackableError
@@ -28,12 +29,16 @@ def device_name(device: torch.device | str) -> str:
     return kind
 
 
-def encode(value: Any, of_node: Callable[[torch.fx.Node], Any]) -> Any:
-    """`value`, an argument of a node, as JSON; `of_node` gives that of another node. Raises UnpackableError."""
-    if isinstance(value, torch.fx.Node):
-        return of_node(value)
+def encode(value: Any, of_symbolic: Callable[[Any], Any]) -> Any:
+    """`value`, an argument of a node, as JSON; `of_symbolic` gives that of another node, or of an expression of sizes
+    (sympy.Expr). Raises UnpackableError.
+    """
+    if isinstance(value, (torch.fx.Node, sympy.Expr)):
+        return of_symbolic(value)
+    if isinstance(value, torch.SymInt):
+        return of_symbolic(value.node.expr)
     if isinstance(value, (list, tuple)):
-        return [encode(element, of_node) for element in value]
+        return [encode(element, of_symbolic) for element in value]
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

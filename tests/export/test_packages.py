@@ -93,6 +93,35 @@ def test_sizes_that_follow_from_others(tmp_path: Path):
         package(x.to("npu"), x.to("npu"))
 
 
+def test_sizes_in_arguments_of_operators(tmp_path: Path):
+    class Resized(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            half = x.shape[0] // 2
+            larger = torch.nn.functional.interpolate(
+                x[None, None], size=(2 * x.shape[0], x.shape[1] + 1), mode="bicubic", antialias=True
+            )
+            return torch.topk(x, half, dim=0)[0], larger, torch.fft.rfft(x, n=x.shape[0] + 3).abs()
+
+    half = torch.export.Dim("half", min=4, max=32)
+    path = inductor_npu.package(
+        Resized(), (torch.randn(10, 12),), path=tmp_path / "model.pt2", dynamic_shapes=({0: 2 * half},)
+    )
+    x = torch.randn(14, 12)
+    assert_close(inductor_npu.load_package(path)(x.to("npu")), expected(Resized(), x))
+
+
+def test_operators_without_a_result(tmp_path: Path):
+    """Here what checks for errors."""
+
+    class Inverse(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.inv(x.t() @ x + torch.eye(4, device=x.device))
+
+    x = torch.randn(6, 4)
+    path = inductor_npu.package(Inverse(), (x,), path=tmp_path / "model.pt2")
+    assert_close(inductor_npu.load_package(path)(x.to("npu")), expected(Inverse(), x))
+
+
 @pytest.mark.parametrize("options", [{"max_autotune": True}, {"triton.multi_kernel": 0, "epilogue_fusion": False}])
 def test_settings_of_inductor(options, tmp_path: Path):
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)).eval()

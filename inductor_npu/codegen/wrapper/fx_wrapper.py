@@ -31,6 +31,11 @@ class _Converter(FxConverter):
         graph_module.meta[KERNELS] = {kernel.wrapped.kernel_idx: kernel.tuner for kernel in self.kernels.values()}
         return graph_module
 
+    def _generate_unbacked_symbol_defs(self, line: Any) -> None:
+        """As Inductor's, which looks for the result of an operator also where it has none, and defines no size."""
+        if line.unbacked_bindings:
+            super()._generate_unbacked_symbol_defs(line)
+
 
 class NpuFxWrapper(WrapperFxCodegen):
     """WrapperFxCodegen with our kernels."""
