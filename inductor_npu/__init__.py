@@ -6,8 +6,8 @@ Nothing of this package has to be imported: `import torch` calls `_autoload` thr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from inductor_npu.diagnostics.compile_time.record import CompileTimes, compile_times, record_compile_times
 from inductor_npu.diagnostics.compile_time.times import GraphTime, PhaseTime
@@ -15,10 +15,15 @@ from inductor_npu.version import __version__
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import torch
+    from torch.export import ExportedProgram
 
     from inductor_npu.cache.warmup import Warmup
     from inductor_npu.diagnostics.explanation.explanation import Explanation
     from inductor_npu.diagnostics.explanation.recorder import Recorded
+    from inductor_npu.export.loading import LoadedPackage
 
 __all__ = [
     "CompileTimes",
@@ -28,6 +33,8 @@ __all__ = [
     "compile_times",
     "enable",
     "explain",
+    "load_package",
+    "package",
     "record_compile_times",
     "record_explanation",
     "warmup",
@@ -113,6 +120,56 @@ def record_explanation() -> AbstractContextManager[Recorded]:
     from inductor_npu.diagnostics.explanation import recorder
 
     return recorder.record_explanation()
+
+
+def package(
+    model: torch.nn.Module | ExportedProgram,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    path: str | Path,
+    dynamic_shapes: Any = None,
+    weights: Literal["inside", "beside"] = "inside",
+    options: Mapping[str, Any] | None = None,
+) -> Path:
+    """Exports `model`, compiles it for `npu` and writes all that a process needs to run it into the file `path`, which
+    `load_package`, torch._inductor.aoti_load_package and C++ programs load, without Triton, LLVM or Python
+    (docs/export.md).
+
+    model: a module, in the mode (eval) in which it is to run, or what torch.export.export returned. It stays where it
+        is; its device does not matter.
+    args, kwargs: example arguments, as for torch.export.export. Of an exported program its own are used.
+    path: by convention a name that ends in .pt2; aoti_load_package asks for that.
+    dynamic_shapes: which sizes may vary, as for torch.export.export.
+    weights: "inside" the file, or "beside" it, in a file of the same name that ends in .safetensors.
+    options: settings of Inductor, as for torch.compile.
+
+    Returns `path`. Raises inductor_npu.errors.UnpackableError for what a package cannot hold (control flow, operators
+    that are not of ATen, ...), NoCompilerError where no C++ compiler is there to link kernels, and what torch.export
+    and torch.compile raise.
+    """
+    from inductor_npu.export.packaging import package
+
+    return package(model, args, kwargs, path=path, dynamic_shapes=dynamic_shapes, weights=weights, options=options)
+
+
+def load_package(
+    path: str | Path, device: torch.device | str | int | None = None, weights: str | Path | None = None
+) -> LoadedPackage:
+    """Loads a package onto a device. It is called as the model was; weights can be updated in place
+    (inductor_npu.export.loading.LoadedPackage). All of the file is verified before any of it is used.
+
+    path: what `package` wrote.
+    device: an npu device, by default the current one.
+    weights: the file with the weights of a package that has them beside it, by default the one that it names, in its
+        own folder.
+
+    Raises inductor_npu.errors.PackageError, one line, where the package is damaged, or for another version, provider,
+    target or processor; the process goes on.
+    """
+    from inductor_npu.export.loading import load_package
+
+    return load_package(path, device, weights)
 
 
 def _autoload() -> None:

@@ -16,6 +16,7 @@ from inductor_npu.cache import commands
 from inductor_npu.errors import NpuError, NpuWarning
 from inductor_npu.providers import DEFAULT_TARGET
 from inductor_npu.support import terminal
+from inductor_npu.support.units import bytes_text
 
 if TYPE_CHECKING:
     from inductor_npu.ascend.report import Report
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.add_typer(commands.app, name="cache")
 BAD_KERNELS, BAD_CALL = 3, 2  # exit statuses of our own; a program's own status is passed on
+_PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 FOUND = 1  # the exit status of a lint that found something
 
 
@@ -164,6 +166,93 @@ def lint(
     raise typer.Exit(BAD_CALL if any(kernel.failure is not None for kernel in kernels) else 0)
 
 
+class Weights(str, Enum):
+    """Where a package's weights are."""
+
+    INSIDE = "inside"
+    BESIDE = "beside"
+
+
+@app.command()
+def package(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="path.py::name of a torch.nn.Module, or what makes one.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The package, such as model.pt2.")],
+    dynamic_batch: Annotated[
+        bool, typer.Option("--dynamic-batch", help="The first size of each tensor varies.")
+    ] = False,
+    weights: Annotated[
+        Weights, typer.Option(help="Inside the package, or in a .safetensors file beside it.")
+    ] = Weights.INSIDE,
+) -> None:
+    """Export a model, compile it, and write all that is needed to run it into one file, which `inductor-npu run`,
+    inductor_npu.load_package, torch._inductor.aoti_load_package and C++ programs load.
+
+    NAME_example_inputs or example_inputs of the file is, or returns, example arguments; NAME_dynamic_shapes or
+    dynamic_shapes says which sizes vary, as for torch.export. INDUCTOR_NPU_TARGET chooses the chip.
+
+    Exit status: 0 if the package was written; 2 if the model cannot be packaged, in one line that says why.
+    """
+    with _plain_errors(Console(stderr=True)):
+        from inductor_npu.export.from_file import load_model
+        from inductor_npu.export.packaging import package as make_package
+
+        found = load_model(model, dynamic_batch)
+        make_package(
+            found.module,
+            found.args,
+            found.kwargs,
+            path=output,
+            dynamic_shapes=found.dynamic_shapes,
+            weights=weights.value,
+        )
+        terminal.output().print(f"{output}: {bytes_text(output.stat().st_size)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A package.")],
+    size: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A size that varies (default: the example's).")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs that are timed, after a first one.")] = 10,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The weights of a package that has them beside it.")
+    ] = None,
+) -> None:
+    """Load a package, run it on random numbers (integers are 0), and show inputs, results and times.
+
+    Exit status: 0 if it ran; 2 if it is damaged, or does not fit this process, in one line that says why.
+    """
+    with _plain_errors(Console(stderr=True)):
+        from inductor_npu.export.measuring import run_package
+
+        try:
+            measured = run_package(file, _sizes(size or []), repeats, weights)
+        except ValueError as error:  # sizes that the model was not exported for
+            raise NpuError(message=f"package {file}: {str(error).splitlines()[0]}") from error
+        console = terminal.output()
+        facts = measured.package.manifest
+        console.print(f"{file}: for {facts['target']['name']}, made with torch {facts['versions']['torch']}", **_PLAIN)
+        for kind, lines in (("input", measured.inputs), ("result", measured.results)):
+            for line in lines:
+                console.print(f"{kind} {line}", **_PLAIN)
+        times = (("loading", measured.loading), ("first run", measured.first), ("median run", measured.median))
+        console.print(", ".join(f"{name} {1e3 * seconds:.3f} ms" for name, seconds in times), **_PLAIN)
+
+
+def _sizes(given: list[str]) -> dict[str, int]:
+    """`NAME=NUMBER` texts as a dictionary."""
+    sizes = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        if not name or not number.isdecimal():
+            raise typer.BadParameter(f"{text}: give a size as NAME=NUMBER, such as s77=8")
+        sizes[name] = int(number)
+    return sizes
+
+
 @app.command()
 def doctor() -> None:
     """Show what of this machine decides whether torch.compile on `npu` is ours: who provides the device, versions and
@@ -254,7 +343,7 @@ def _plain_errors(console: Console) -> Iterator[None]:
         try:
             yield
         except NpuError as error:
-            console.print(f"inductor-npu: {error}", style="bold red", markup=False, highlight=False)
+            console.print(f"inductor-npu: {error}", style="bold red", **_PLAIN)
             raise typer.Exit(BAD_CALL) from error
 
 

@@ -52,15 +52,6 @@ class UnknownGraphPassError(NpuError):
     template = "{name!r} is not a graph pass that can be switched; use all, none, or names of: {known}"
 
 
-class CppWrapperError(NpuError):
-    """torch.compile(options={"cpp_wrapper": True}) for npu."""
-
-    template = (
-        'there is no C++ wrapper for npu: leave cpp_wrapper off, and use torch.compile(mode="reduce-overhead") to '
-        "launch a graph's kernels from C++ by one call (docs/graphs.md)"
-    )
-
-
 class MovedSymbolError(NpuError):
     """A part of torch or Triton that a patch needs has moved: the version is newer than those tested."""
 
@@ -223,6 +214,29 @@ class BundleError(NpuError):
     """`inductor-npu cache import` was given a file that it cannot import."""
 
     template = "{file} cannot be imported: {reason}"
+
+
+class PackageError(NpuError):
+    """A package does not fit this process, or is damaged. Nothing of it was executed."""
+
+    template = "{message}"
+
+
+class UnpackableError(NpuError):
+    """A model has something that a package cannot hold."""
+
+    template = "the model cannot be packaged: {reason}{where}"
+
+
+class NoCppWrapperError(NpuError):
+    """Inductor was asked for code in C++, which there is not for npu."""
+
+    template = (
+        "AOTInductor and config.cpp_wrapper generate C++ code, which there is not for npu: "
+        'torch.compile(mode="reduce-overhead") launches the kernels of a graph from C++ by one call, and '
+        "inductor_npu.package(model, args, path=...) makes a file that inductor_npu.load_package or "
+        "torch._inductor.aoti_load_package loads"
+    )
 
 
 class NoGradientError(NpuError):

@@ -36,6 +36,17 @@ SUITE: dict[str, tuple[str, ...]] = {
         "test_an_associative_scan_over_pairs",
         "test_an_associative_scan_in_one_kernel_is_refused",
     ),
+    # WrapperFxCodegen, FxConverter, ahead-of-time compiling, torch.export, the runners of PyTorch's package loader.
+    "tests/export/test_packages.py": (
+        "test_kernels_and_operators",
+        "test_a_layer_of_a_transformer",
+        "test_a_kernel_that_a_user_wrote",
+        "test_what_the_model_writes_is_written",
+        "test_settings_of_inductor",
+    ),
+    "tests/export/test_weights.py": ("test_what_depends_on_weights_alone_is_computed_once_and_after_updates",),
+    "tests/export/test_loading_alone.py": ("test_it_imports_none_of_them", "test_pytorchs_own_loader"),
+    "tests/export/test_unpackable.py": ("test_aotinductor_names_ours",),
     # CachingAutotuner: candidates, tuning, other processes; combo kernels, knobs, logs.
     "tests/compile/test_modes.py": (),
     "tests/compile/test_tuning.py": (

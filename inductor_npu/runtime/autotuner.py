@@ -6,9 +6,11 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch.autograd.profiler as autograd_profiler
 from torch._inductor.runtime import triton_heuristics as stock
 from torch._inductor.runtime.triton_compat import Config, OutOfResources
+from torch._inductor.runtime.triton_helpers import get_constexprs
 
 from inductor_npu import providers
 from inductor_npu.device_interface.benchmarker import benchmark_npu
@@ -34,6 +36,7 @@ class NpuAutotuner(stock.CachingAutotuner):
     configs: Any  # a list until the compile results replace it, then None
     compile_results: list[Any]
     launchers: list[Any]
+    cuda_kernel_saved: bool
 
     def _precompile_config(self, cfg: Config, **named: Any) -> Any:
         self._load_source()
@@ -127,8 +130,24 @@ class NpuAutotuner(stock.CachingAutotuner):
         return benchmark_npu(None, launch)
 
     def _interpret_args_grid(self, args: tuple[Any, ...], cfg: Config) -> Any:
-        with written_out(self, cfg):
-            return super()._interpret_args_grid(args, cfg)
+        symbolic = any(isinstance(value, sympy.Basic) for value in args)
+        varying, constants_too = self._without_constants(args, cfg)
+        with written_out(self, cfg, symbolic):
+            remaining, grid = super()._interpret_args_grid(varying, cfg)
+        return (remaining if constants_too is None else constants_too), grid
+
+    def _without_constants(self, args: tuple[Any, ...], cfg: Config) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        """The arguments whose names Inductor goes by to find the grid of a user's kernel. Where a graph is compiled to
+        one of torch.fx, it gives constants as well, and would take one for the grid: then also the arguments with them,
+        without those of the grid.
+        """
+        names = [name for name in self.triton_meta["signature"] if name not in cfg.kwargs]
+        extra = len(self.inductor_meta.get("extra_launcher_args") or ())
+        if not extra or len(args) != len(names) + extra:
+            return args, None
+        constants = {self.fn.arg_names[index] for index in get_constexprs(self.fn)}
+        kept = [value for name, value in zip(names, args) if name not in constants]
+        return (*kept, *args[len(names) :]), args[: len(names)]
 
     def slow_run(self, *args: Any, stream: int) -> Any:
         """`run` with everything a profiler or debug mode records."""
@@ -163,6 +182,13 @@ class NpuAutotuner(stock.CachingAutotuner):
 
     def _may_be_tuned(self) -> bool:
         return bool(self.inductor_meta.get("coordinate_descent_tuning"))
+
+    def save_gpu_kernel(self, stream: Any, launcher: Any) -> None:
+        """Called ahead of time, when one choice of blocks is left: whoever packages the kernel finds that one. Inductor
+        writes files that its own loader takes.
+        """
+        self.compile_results = [result for result in self.compile_results if result.config is launcher.config]
+        self.cuda_kernel_saved = True
 
     def packed(self) -> bytes:
         """This kernel with its one choice of blocks, in the form in which Inductor's compile workers send kernels. It

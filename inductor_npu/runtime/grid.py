@@ -9,11 +9,16 @@ from typing import Any
 
 from torch._inductor.runtime import triton_heuristics as stock
 
+# The smaller of two numbers, in an expression that sees nothing but its arguments. Symbolic ones cannot be compared.
+_SMALLER, _SMALLER_SYMBOLIC = "min", "__import__('sympy').Min"
+
 
 class NpuGrid(stock.GridExpr):
     """min(cores, tiles). `inductor_meta["npu_tiled"]` has for each loop over tiles its axes: what says the length, and
     the block, or None where a tile has one index. A block is a number or the name of one.
     """
+
+    smaller = _SMALLER
 
     def generate(self, meta: dict[str, int], is_lazy: bool = False) -> None:
         parts = [
@@ -23,14 +28,15 @@ class NpuGrid(stock.GridExpr):
         cores = self.inductor_meta["npu_cores"]
         known = sum(math.prod(part) for part in parts if not any(isinstance(count, str) for count in part))
         unknown = [" * ".join(map(str, part)) for part in parts if any(isinstance(count, str) for count in part)]
-        smallest = "min" if self.mode == "python" else "std::min<long>"
+        smallest = self.smaller if self.mode == "python" else "std::min<long>"
         tiles = " + ".join([*unknown, *([str(known)] if known else [])])
         self.x_grid = f"{smallest}({cores}, {tiles})" if unknown else min(cores, known)
 
 
 @contextmanager
-def written_out(holder: Any, config: Any) -> Iterator[None]:
+def written_out(holder: Any, config: Any, symbolic: bool = False) -> Iterator[None]:
     """Inside, `holder.inductor_meta` has the grid that `config` (a Config of Triton) makes of it, as expressions.
+    `symbolic`: of expressions of sympy, not of numbers.
 
     Inductor looks the class of a grid up by its name, among its own; one of those takes expressions.
     """
@@ -39,6 +45,7 @@ def written_out(holder: Any, config: Any) -> Iterator[None]:
         yield
         return
     grid = NpuGrid(inductor_meta=meta)
+    grid.smaller = _SMALLER_SYMBOLIC if symbolic else _SMALLER
     grid.generate(stock.config_to_dict(config))
     expressions = {"config": {}, grid.mode: (grid.x_grid, grid.y_grid, grid.z_grid)}
     holder.inductor_meta = {

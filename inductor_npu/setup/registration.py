@@ -141,7 +141,7 @@ def _register_codegen() -> None:
 
     from inductor_npu import config
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
-    from inductor_npu.codegen.wrapper.cpp_wrapper import NpuCppWrapper
+    from inductor_npu.codegen.wrapper.fx_wrapper import NoCppWrapper, NpuFxWrapper
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
     from inductor_npu.lowering import (
@@ -162,7 +162,8 @@ def _register_codegen() -> None:
         DEVICE,
         NpuScheduling,
         NpuWrapper,
-        NpuCppWrapper,
+        device_cpp_wrapper_codegen=NoCppWrapper,
+        device_fx_wrapper_codegen=NpuFxWrapper,
         device_custom_pass=NpuGraphPasses(),
         device_custom_config=config,
     )

@@ -31,12 +31,14 @@ def test_classes_are_ours() -> None:
     import torch._inductor.compile_fx  # noqa: F401 - the step that registers code generation runs after this import
 
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
+    from inductor_npu.codegen.wrapper.fx_wrapper import NpuFxWrapper
     from inductor_npu.codegen.wrapper.npu_wrapper import NpuWrapper
     from inductor_npu.device_interface.interface import NpuInterface
     from inductor_npu.device_interface.op_overrides import NpuDeviceOpOverrides
 
     assert get_scheduling_for_device("npu") is NpuScheduling
     assert get_wrapper_codegen_for_device("npu") is NpuWrapper
+    assert get_wrapper_codegen_for_device("npu", fx_wrapper=True) is NpuFxWrapper
     assert get_interface_for_device("npu") is NpuInterface
     assert get_interface_for_device("npu:0") is NpuInterface
     assert isinstance(get_device_op_overrides("npu"), NpuDeviceOpOverrides)

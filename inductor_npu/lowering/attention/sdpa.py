@@ -244,11 +244,26 @@ def attention_of(
     return replace(attention, score=added, masks_rows=True), reads
 
 
+def _decide_layouts(mask: ir.TensorBox) -> None:
+    """Has the buffers that `mask` is made of keep their strides, which the kernel's reads of them depend on."""
+    node: Any = mask
+    while isinstance(node, (ir.MutableBox, ir.BaseView)):
+        node = node.data
+    if isinstance(node, ir.Buffer):
+        node.freeze_layout()
+        return
+    for name in node.get_read_names():
+        buffer = V.graph.try_get_buffer(name)
+        if isinstance(buffer, ir.Buffer):
+            buffer.freeze_layout()
+
+
 def _added(bias: ir.TensorBox, attention: Attention) -> Modification:
     """What adds the mask `bias` to a score. A mask that a few operators make is made for each tile, never stored."""
     data = bias.data.data if isinstance(bias.data, ir.StorageBox) else None
     if isinstance(data, ir.Pointwise) and data.inner_fn_opcount().num_ops > _MOST_OPERATORS:
         bias.realize()
+    _decide_layouts(bias)
     load = lowering.expand(bias, list(attention.sizes())).make_loader()
 
     def add(score: Any) -> Any:

@@ -1,11 +1,12 @@
 """Builds and loads the C++ device of the embedded NPU.
 
-The library is built once for each combination of sources, torch, Python and compiler, under a lock, into the user's
-cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading an existing library
-imports nothing but torch. Building needs only a C++ compiler: no ninja, no setuptools. Objects are stored by the hash
-of their sources, so that only changed ones are compiled again.
+There are two libraries: the runtime, which knows no Python, so that C++ programs can link it (docs/export.md), and the
+extension module `_C` over it, made of csrc/python. They are built once for each combination of sources, torch, Python
+and compiler, under a lock, into the user's cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses
+another one). Loading existing libraries imports nothing but torch. Building needs only a C++ compiler: no ninja, no
+setuptools. Objects are stored by the hash of their sources, so that only changed ones are compiled again.
 
-`python -m inductor_npu.simulator.device` builds it explicitly.
+`python -m inductor_npu.simulator.device` builds them explicitly.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from inductor_npu.support.user_cache import cache_directory
 
 _SOURCES = Path(__file__).parent / "csrc"
 _MODULE = "inductor_npu.simulator.device._C"
+_RUNTIME = "libinductor_npu.so"  # also its soname, by which _C and the kernels of packages find it
+_OF_PYTHON = "python"  # the folder of what is part of _C
 _COMPILE_FLAGS = (
     "-O2",
     "-std=c++20",
@@ -41,7 +44,9 @@ _COMPILE_FLAGS = (
     "-Wall",
     "-Wno-interference-size",
 )
-_LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
+# Whoever links the runtime uses its symbols; calls within it stay within it.
+_RUNTIME_FLAGS = ("-fvisibility=default", "-fvisibility-inlines-hidden", "-fno-semantic-interposition")
+_LIBRARIES = ("c10", "torch_cpu", "torch")
 _SECONDS_A_SOURCE = 6  # on one slow core, for the message only
 
 _load_lock = threading.Lock()
@@ -64,7 +69,8 @@ def load() -> ModuleType:
             module = host_compiler.import_library(_MODULE, path)
         except ImportError as error:
             warnings.warn(f"{path} is damaged and built again ({error})", NpuWarning, stacklevel=2)
-            path.unlink(missing_ok=True)
+            for library in (path, path.with_name(_RUNTIME)):
+                library.unlink(missing_ok=True)
             module = host_compiler.import_library(_MODULE, build())
         module.configure(**device_settings())
         sys.modules[_MODULE] = module
@@ -86,8 +92,19 @@ def can_load() -> bool:
     return loaded() is not None or host_compiler.find() is not None or is_built()
 
 
+def runtime_library() -> Path:
+    """The runtime without Python, which C++ programs link, built first if need be. Raises as `build`."""
+    return build().with_name(_RUNTIME)
+
+
+def include_directory() -> Path:
+    """Where the headers for C++ programs are."""
+    return _SOURCES / "include"
+
+
 def build() -> Path:
-    """Builds the library unless it is there; returns its path. Of several processes one builds and the others wait.
+    """Builds the libraries unless they are there; returns the path of `_C`. Of several processes one builds and the
+    others wait.
 
     Raises NoCompilerError if there is no C++ compiler, DeviceBuildError if compiling fails, CacheDirectoryError if the
     result cannot be kept.
@@ -117,18 +134,27 @@ def _find_library(compiler: Path | None) -> Path | None:
 
 
 def _build_directory() -> Path:
-    sources = [part for path in _source_files() for part in (path.name.encode(), path.read_bytes())]
+    sources = [part for path in _source_files() for part in (_name(path).encode(), path.read_bytes())]
     return cache_directory() / "device" / _digest([*_environment(), *sources])
 
 
 def _source_files() -> list[Path]:
-    return sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.h")])
+    return sorted(path for path in _SOURCES.rglob("*") if path.suffix in (".cpp", ".h"))
+
+
+def _name(source: Path) -> str:
+    return source.relative_to(_SOURCES).as_posix()
+
+
+def _is_of_python(source: Path) -> bool:
+    return source.relative_to(_SOURCES).parts[0] == _OF_PYTHON
 
 
 def _environment() -> list[bytes]:
     """What a compiled object depends on besides its sources."""
     soabi = sysconfig.get_config_var("SOABI")
-    return [f"{torch.__version__} {torch.version.git_version} {soabi}".encode(), " ".join(_compile_flags()).encode()]
+    flags = [*_compile_flags(), *_RUNTIME_FLAGS]
+    return [f"{torch.__version__} {torch.version.git_version} {soabi}".encode(), " ".join(flags).encode()]
 
 
 def _compile_flags() -> list[str]:
@@ -148,8 +174,8 @@ def _jobs() -> int:
 
 
 def _build_library(compiler: Path, library: Path) -> None:
-    """Compiles what changed and links. The library appears at once and whole, by a rename."""
-    sources = sorted(_SOURCES.glob("*.cpp"))
+    """Compiles what changed and links. Each library appears at once and whole, by a rename, `_C` last."""
+    sources = [path for path in _source_files() if path.suffix == ".cpp"]
     objects = [_object_path(compiler, source) for source in sources]
     missing = [(source, target) for source, target in zip(sources, objects) if not target.exists()]
     estimate = max(1, round(len(missing) / _jobs() * _SECONDS_A_SOURCE))
@@ -157,7 +183,9 @@ def _build_library(compiler: Path, library: Path) -> None:
     began = time.monotonic()
     with ThreadPoolExecutor(_jobs()) as pool:
         list(pool.map(lambda pair: _compile(compiler, *pair), missing))
-    _link(compiler, objects, library)
+    of_python = [target for source, target in zip(sources, objects) if _is_of_python(source)]
+    _link_runtime(compiler, [target for target in objects if target not in of_python], library.with_name(_RUNTIME))
+    _link_module(compiler, of_python, library)
     _say(f"built in {time.monotonic() - began:.0f} s: {library}")
 
 
@@ -177,25 +205,47 @@ def _with_headers(source: Path) -> list[Path]:
     """`source` and our headers that it includes, directly or not."""
     found = [source]
     for path in found:  # grows while we go
-        names = re.findall(r'^\s*#include "([^"]+)"', path.read_text(), re.MULTILINE)
-        found += [header for name in names if (header := _SOURCES / name).exists() and header not in found]
+        names = re.findall(r'^\s*#include ["<]([^">]+)[">]', path.read_text(), re.MULTILINE)
+        candidates = [folder / name for name in names for folder in (_SOURCES, include_directory())]
+        found += [header for header in candidates if header.exists() and header not in found]
     return found
 
 
 def _compile(compiler: Path, source: Path, target: Path) -> None:
     torch_include = Path(torch.__file__).parent / "include"
-    includes = [torch_include, torch_include / "torch/csrc/api/include", sysconfig.get_paths()["include"]]
-    includes += [torch_include / "kineto"]  # last: its names are common ones
+    includes = [torch_include, torch_include / "torch/csrc/api/include"]
+    flags = _compile_flags()
+    if _is_of_python(source):
+        includes.append(Path(sysconfig.get_paths()["include"]))
+    else:
+        flags += _RUNTIME_FLAGS
+    includes.append(torch_include / "kineto")  # last: its names are common ones
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(compiler), *_compile_flags(), *(f"-isystem{path}" for path in includes), "-c", str(source)]
-    _run_and_rename(command, target, f"compiling {source.name}")
+    ours = [f"-I{_SOURCES}", f"-I{include_directory()}"]
+    command = [str(compiler), *flags, *ours, *(f"-isystem{path}" for path in includes), "-c", str(source)]
+    _run_and_rename(command, target, f"compiling {_name(source)}")
 
 
-def _link(compiler: Path, objects: Sequence[Path], library: Path) -> None:
-    torch_libraries = Path(torch.__file__).parent / "lib"
-    libraries = [f"-L{torch_libraries}", *(f"-l{name}" for name in _LIBRARIES)]
+def _link_runtime(compiler: Path, objects: Sequence[Path], library: Path) -> None:
+    flags = [f"-Wl,-soname,{_RUNTIME}", "-Wl,-Bsymbolic-functions", f"-Wl,-rpath,{_torch_libraries()}", "-ldl"]
+    _link(compiler, objects, library, [], flags)
+
+
+def _link_module(compiler: Path, objects: Sequence[Path], library: Path) -> None:
+    flags = [f"-L{library.parent}", f"-l:{_RUNTIME}", "-Wl,-rpath,$ORIGIN"]
+    _link(compiler, objects, library, ["torch_python"], flags)
+
+
+def _link(
+    compiler: Path, objects: Sequence[Path], library: Path, more_of_torch: Sequence[str], flags: Sequence[str]
+) -> None:
+    libraries = [f"-L{_torch_libraries()}", *(f"-l{name}" for name in (*_LIBRARIES, *more_of_torch)), *flags]
     command = [str(compiler), "-shared", "-pthread", *map(str, objects), *libraries, *_loaded_cxx_runtime()]
-    _run_and_rename(command, library, "linking")
+    _run_and_rename(command, library, f"linking {library.name}")
+
+
+def _torch_libraries() -> Path:
+    return Path(torch.__file__).parent / "lib"
 
 
 def _loaded_cxx_runtime() -> list[str]:

@@ -38,7 +38,7 @@ def make_launcher(kernel_launcher: Callable[[str], Any], source: Any) -> Any:
     Raises TypeError for a type that cannot be passed.
     """
     types = _argument_types(source)
-    launch = kernel_launcher("".join(_letters(type_) for type_ in types))
+    launch = kernel_launcher("".join(letters_of(type_) for type_ in types))
     if all(isinstance(type_, str) and not type_.startswith("tensordesc") for type_ in types):
         return launch
 
@@ -56,7 +56,7 @@ def run_time_arguments(source: Any) -> list[str]:
     called as it is.
     """
     types = zip(source.signature, _argument_types(source))
-    return [str(name) for name, type_ in types for letter in _letters(type_) if letter != "-"]
+    return [str(name) for name, type_ in types for letter in letters_of(type_) if letter != "-"]
 
 
 def _argument_types(source: Any) -> list[Any]:
@@ -68,9 +68,12 @@ def _argument_types(source: Any) -> list[Any]:
     return ["constexpr" if name in positions else type_ for name, type_ in source.signature.items()]
 
 
-def _letters(type_: Any) -> str:
+def letters_of(type_: Any) -> str:
+    """The letters of `_C.KernelLauncher` for an argument of Triton's type `type_`. Raises TypeError for a type that
+    cannot be passed.
+    """
     if isinstance(type_, (tuple, list)):
-        return "".join(_letters(part) for part in type_)
+        return "".join(letters_of(part) for part in type_)
     if type_.startswith("*"):
         return "p"
     if type_.startswith("tensordesc"):

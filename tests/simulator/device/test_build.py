@@ -29,8 +29,9 @@ PyMODINIT_FUNC PyInit__C() {
 def sources(tmp_path, monkeypatch) -> Path:
     """A small extension in place of the device, and an empty cache."""
     directory = tmp_path / "csrc"
-    directory.mkdir()
-    (directory / "module.cpp").write_text(SMALL_SOURCE)
+    (directory / "python").mkdir(parents=True)
+    (directory / "python" / "module.cpp").write_text(SMALL_SOURCE)
+    (directory / "runtime.cpp").write_text("int answer() { return 42; }")
     monkeypatch.setattr(build, "_SOURCES", directory)
     monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path / "cache"))
     return directory
@@ -146,7 +147,7 @@ def test_a_compiler_that_links_its_runtime_statically_still_shares_it(sources, m
     wrapper.chmod(0o755)
     monkeypatch.setenv("CXX", str(wrapper))
     (sources / "other.cpp").write_text("void fail() { throw 1; }")
-    assert b"libstdc++.so.6" in build.build().read_bytes()
+    assert b"libstdc++.so.6" in build.runtime_library().read_bytes()
 
 
 def test_a_source_that_does_not_compile_shows_the_compiler_s_words(sources):
@@ -162,13 +163,16 @@ def test_a_compiler_that_is_none_is_not_taken_for_a_bad_cache(sources, monkeypat
         compiler.write_text(content)
         compiler.chmod(0o755)
         monkeypatch.setenv("CXX", str(compiler))
-        with pytest.raises(DeviceBuildError, match=rf"failed while compiling module\.cpp.*CXX chooses one.*\s.*{name}"):
+        with pytest.raises(
+            DeviceBuildError, match=rf"failed while compiling python/module\.cpp.*CXX chooses one.*\s.*{name}"
+        ):
             build.build()
 
 
 def test_a_library_that_was_damaged_is_built_again(tmp_path):
-    (tmp_path / "csrc").mkdir()
-    (tmp_path / "csrc" / "module.cpp").write_text(
+    (tmp_path / "csrc" / "python").mkdir(parents=True)
+    (tmp_path / "csrc" / "runtime.cpp").write_text("int answer() { return 42; }")
+    (tmp_path / "csrc" / "python" / "module.cpp").write_text(
         SMALL_SOURCE.replace(
             '"answer", 42);', '"answer", 42);\n  PyObject_SetAttrString(module, "configure", (PyObject*)&PyDict_Type);'
         )

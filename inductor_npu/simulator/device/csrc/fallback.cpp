@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -240,7 +241,7 @@ torch::CppFunction kernel_as() {
 
 // Where the CPU has a kernel of its own, that kernel is also the npu's: PyTorch would choose a composite one first,
 // which takes several operators for the same, or (for sparse tensors) only says that it is not implemented.
-void prefer_host_kernels(void* /*module*/) {
+void register_host_kernels() {
   struct Kind {
     c10::DispatchKey cpu, npu;
     torch::CppFunction (*kernel)();
@@ -269,9 +270,12 @@ void prefer_host_kernels(void* /*module*/) {
   }
 }
 
-const Bindings registered(prefer_host_kernels);
-
 }  // namespace
+
+void prefer_host_kernels() {
+  static std::once_flag once;
+  std::call_once(once, register_host_kernels);
+}
 
 void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, torch::jit::Stack* stack) {
   Plan own;

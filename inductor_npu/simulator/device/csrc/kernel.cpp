@@ -1,6 +1,8 @@
 // Registered kernels, and the work of one launch.
 #include "kernel.h"
 
+#include <c10/util/Exception.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include "launch_work.h"
 #include "memory_check.h"
 #include "program_pool.h"
+#include "runtime.h"
 #include "spin.h"
 
 namespace inductor_npu {
@@ -128,6 +131,28 @@ const Kernel* kernel_from_handle(uint64_t handle) noexcept {
   }
   const auto* kernel = reinterpret_cast<const Kernel*>(handle);
   return kernel->magic == kKernelMagic ? kernel : nullptr;
+}
+
+bool set_grid(Launch& launch, const int64_t (&extents)[3]) {
+  for (int axis = 0; axis < 3; ++axis) {
+    TORCH_CHECK_VALUE(extents[axis] >= 0, "kernel ", launch.kernel->name, ": axis ", axis,
+                      " of its grid is negative: ", extents[axis]);
+  }
+  if (extents[0] == 0 || extents[1] == 0 || extents[2] == 0) {
+    return false;
+  }
+  const int64_t limit = configuration().max_grid;
+  launch.programs = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    // One axis after the other, so that the product cannot overflow.
+    TORCH_CHECK(extents[axis] <= limit / launch.programs, "kernel ", launch.kernel->name, ": its grid (", extents[0],
+                ", ", extents[1], ", ", extents[2], ") has more programs than the limit of ", limit, " of ",
+                configuration().target,
+                ". Launch fewer programs: let each loop over several tiles, or use larger blocks");
+    launch.programs *= extents[axis];
+    launch.grid[axis] = static_cast<int32_t>(extents[axis]);
+  }
+  return true;
 }
 
 std::unique_ptr<LaunchWork> LaunchWork::make(const Launch& launch) {

@@ -45,4 +45,8 @@ struct Launch {
   int threads;  // at most so many host threads
 };
 
+// Sets the grid of `launch`, whose kernel is set. False if it is empty; throws c10::Error where an axis is negative or
+// there are more programs than the target takes.
+bool set_grid(Launch& launch, const int64_t (&extents)[3]);
+
 }  // namespace inductor_npu

@@ -1,7 +1,8 @@
 // The C functions that compiled kernels call, by name.
+#include "kernel_symbols.h"
+
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <cinttypes>
 #include <cstdio>
@@ -11,9 +12,6 @@
 
 #include "kernel_sort.h"
 #include "memory_check.h"
-#include "runtime.h"
-
-namespace py = pybind11;
 
 namespace inductor_npu {
 namespace {
@@ -74,9 +72,13 @@ std::string format_position(int64_t flat, const int64_t* shape, int32_t rank) {
   return text;
 }
 
+}  // namespace
+
+extern "C" {
+
 // tl.device_print of one operand: a line an element, as Triton prints it. `values` is contiguous, null for a print
 // without operands.
-void device_print(const int32_t program[3], const char* prefix, const void* values, int32_t kind, int32_t hex,
+void npu_device_print(const int32_t program[3], const char* prefix, const void* values, int32_t kind, int32_t hex,
                   int32_t operand, int32_t operands, const int64_t* shape, int32_t rank) {
   const std::string where = "pid (" + std::to_string(program[0]) + ", " + std::to_string(program[1]) + ", " +
                             std::to_string(program[2]) + ")";
@@ -98,19 +100,26 @@ void device_print(const int32_t program[3], const char* prefix, const void* valu
   std::fflush(stdout);
 }
 
-py::dict runtime_symbols() {
-  py::dict symbols;
-  symbols["npu_device_print"] = reinterpret_cast<uint64_t>(&device_print);
-  symbols["npu_sort_rows"] = reinterpret_cast<uint64_t>(&sort_rows);
-  symbols["npu_check_access"] = reinterpret_cast<uint64_t>(&memory_check::check_access);
-  return symbols;
+void npu_sort_rows(const char* values, const char* index, char* sorted_values, char* sorted_index, int64_t rows,
+                   int64_t length, int64_t extent, int64_t row_stride, int64_t stride, int32_t kind,
+                   int32_t value_bytes, int32_t index_bytes, int32_t descending) {
+  sort_rows(values, index, sorted_values, sorted_index, rows, length, extent, row_stride, stride, kind, value_bytes,
+            index_bytes, descending);
 }
 
-const Bindings bindings([](void* module) {
-  py::reinterpret_borrow<py::module_>(static_cast<PyObject*>(module))
-      .def("runtime_symbols", &runtime_symbols,
-           "Addresses of the C functions that compiled kernels may call, by name.");
-});
+void npu_check_access(int64_t program, int32_t access, int32_t kind, int32_t bytes, uint64_t argument,
+                      const uint64_t* addresses, const uint8_t* active, int32_t lanes) {
+  memory_check::check_access(program, access, kind, bytes, argument, addresses, active, lanes);
+}
 
-}  // namespace
+}  // extern "C"
+
+std::vector<std::pair<const char*, uint64_t>> kernel_symbols() {
+  return {
+      {"npu_device_print", reinterpret_cast<uint64_t>(&npu_device_print)},
+      {"npu_sort_rows", reinterpret_cast<uint64_t>(&npu_sort_rows)},
+      {"npu_check_access", reinterpret_cast<uint64_t>(&npu_check_access)},
+  };
+}
+
 }  // namespace inductor_npu

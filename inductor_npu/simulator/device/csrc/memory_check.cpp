@@ -1,8 +1,6 @@
 // Which bytes of which allocation were written, and which programs of the running launch touched them.
 #include "memory_check.h"
 
-#include <torch/csrc/utils/pybind.h>
-
 #include <algorithm>
 #include <csetjmp>
 #include <cstdlib>
@@ -10,13 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "runtime.h"
-
-namespace py = pybind11;
 
 namespace inductor_npu::memory_check {
 
@@ -53,20 +48,6 @@ struct Users {
   uint32_t writer, reader;
 };
 constexpr uint32_t kSeveral = UINT32_MAX;
-
-enum class Fault { kOutside, kRace, kUnwritten };
-
-struct Finding {
-  Fault fault;
-  int32_t access;
-  int32_t bytes;
-  int64_t program;
-  uintptr_t address;  // of the first byte at fault
-  uint64_t argument;
-  std::optional<std::pair<uintptr_t, uintptr_t>> allocation;  // of the argument; none: it points to no allocation
-  int64_t other_program = -1;                                 // of a race; -1: one of several
-  bool other_wrote = false;
-};
 
 struct Touched {
   size_t bytes = 0;
@@ -224,43 +205,18 @@ std::optional<Finding> check_lanes(Launch& launch, const Access& access, const u
   return std::nullopt;
 }
 
-// What the last launch of a kernel was found to do wrong, once it is done; None if nothing.
-py::object take_finding(uint64_t stream, uint64_t function) {
-  driver::Stream* queue = native_from_handle(stream);
-  driver::synchronize(queue);
-  raise_failure(queue);
-  std::optional<Finding> found;
-  {
-    std::lock_guard<std::mutex> lock(findings_mutex);
-    const auto entry = findings.find(kernel_from_handle(function));
-    if (entry == findings.end()) {
-      return py::none();
-    }
-    found = entry->second;
-    findings.erase(entry);
-  }
-  static constexpr const char* names[] = {"outside", "race", "unwritten"};
-  py::dict result;
-  result["fault"] = names[static_cast<int>(found->fault)];
-  result["access"] = found->access;
-  result["bytes"] = found->bytes;
-  result["program"] = found->program;
-  result["address"] = found->address;
-  result["argument"] = found->argument;
-  result["allocation"] = found->allocation;
-  result["other_program"] = found->other_program;
-  result["other_wrote"] = found->other_wrote;
-  return result;
-}
-
-const Bindings bindings([](void* module) {
-  py::reinterpret_borrow<py::module_>(static_cast<PyObject*>(module))
-      .def("take_finding", &take_finding, py::arg("stream"), py::arg("function"),
-           "In checked mode: waits for the stream, and returns what the last launch of the kernel did wrong to memory, "
-           "as a dict, or None.");
-});
-
 }  // namespace
+
+std::optional<Finding> take_finding(uint64_t function) {
+  std::lock_guard<std::mutex> lock(findings_mutex);
+  const auto entry = findings.find(kernel_from_handle(function));
+  if (entry == findings.end()) {
+    return std::nullopt;
+  }
+  const Finding found = entry->second;
+  findings.erase(entry);
+  return found;
+}
 
 void turn_on() noexcept {
   on = true;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kernel.h"
 
@@ -43,5 +44,25 @@ void check_access(int64_t program, int32_t access, int32_t kind, int32_t bytes, 
 // Calls `kernel` for programs [begin, end) of `programs`, until a fault is found. Returns what the kernel returns.
 int32_t run(const Kernel& kernel, const uint64_t* args, int64_t begin, int64_t end, int64_t programs,
             const int32_t grid[3], uint8_t* scratch, KernelContext* context);
+
+// --- What was found --------------------------------------------------------------------------------------------------
+
+enum class Fault { kOutside, kRace, kUnwritten };
+
+struct Finding {
+  Fault fault;
+  int32_t access;
+  int32_t bytes;
+  int64_t program;
+  uintptr_t address;  // of the first byte at fault
+  uint64_t argument;
+  std::optional<std::pair<uintptr_t, uintptr_t>> allocation;  // of the argument; none: it points to no allocation
+  int64_t other_program = -1;                                 // of a race; -1: one of several
+  bool other_wrote = false;
+};
+
+// What the last launch of the kernel with this handle was found to do wrong, which is forgotten then; none if nothing.
+// Its stream must be done with it.
+std::optional<Finding> take_finding(uint64_t function);
 
 }  // namespace inductor_npu::memory_check

@@ -131,12 +131,10 @@ using WorkObserver = void (*)(const WorkRecord& record);
 void add_work_observer(WorkObserver observer);
 void remove_work_observer(WorkObserver observer) noexcept;
 
-// --- Bindings (module.cpp) -------------------------------------------------------------------------------------------
+// --- Operators (fallback.cpp) ----------------------------------------------------------------------------------------
 
-// A file that adds names to `_C` owns one static Bindings whose function gets the module (a PyObject*) when Python
-// imports it.
-struct Bindings {
-  explicit Bindings(void (*add)(void* module));
-};
+// Where the CPU has a kernel of its own for an operator, makes it the npu's. Called once all operators of this library
+// are registered, by whoever loads it; calling it again does nothing.
+void prefer_host_kernels();
 
 }  // namespace inductor_npu

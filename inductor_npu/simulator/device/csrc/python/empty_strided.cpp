@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_numbers.h>
 
+#include "python/bindings.h"
 #include "runtime.h"
 
 namespace inductor_npu {

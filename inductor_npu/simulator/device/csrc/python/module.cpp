@@ -12,7 +12,9 @@
 #include "allocator.h"
 #include "generator.h"
 #include "kernel.h"
+#include "kernel_symbols.h"
 #include "memory_check.h"
+#include "python/bindings.h"
 #include "runtime.h"
 
 namespace py = pybind11;
@@ -183,6 +185,16 @@ void add_kernel_functions(py::module_& m) {
       },
       py::arg("name"), py::arg("entry"), py::arg("scratch_bytes"), py::arg("work_per_program"), py::arg("messages"),
       "Makes a kernel in this process launchable; returns its handle, valid until the process ends.");
+  m.def(
+      "runtime_symbols",
+      [] {
+        py::dict symbols;
+        for (const auto& [name, address] : kernel_symbols()) {
+          symbols[name] = address;
+        }
+        return symbols;
+      },
+      "Addresses of the C functions that compiled kernels may call, by name.");
 }
 
 constexpr std::chrono::seconds kLongestPassAtExit{10};  // as long as PyTorch waits for its threads
@@ -221,6 +233,7 @@ Bindings::Bindings(void (*add)(void* module)) {
 
 PYBIND11_MODULE(_C, m) {
   using namespace inductor_npu;
+  prefer_host_kernels();
   driver::set_wait_hooks({give_up_python_lock, take_back_python_lock});
   add_device_functions(m);
   add_stream_functions(m);

@@ -6,6 +6,7 @@
 #include <torch/csrc/utils/object_ptr.h>
 #include <torch/csrc/utils/python_numbers.h>
 
+#include "python/bindings.h"
 #include "runtime.h"
 
 namespace inductor_npu {

@@ -17,6 +17,7 @@
 #include "graph.h"
 #include "host_operators.h"
 #include "kernel.h"
+#include "python/bindings.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -159,27 +160,7 @@ const Kernel& kernel_of(PyObject* function) {
 
 // Reads the grid into `launch`. False if it is empty.
 bool read_grid(PyObject* const* args, Launch& launch) {
-  int64_t extents[3];
-  for (int axis = 0; axis < 3; ++axis) {
-    extents[axis] = as_integer(args[kGrid + axis]);
-    TORCH_CHECK_VALUE(extents[axis] >= 0, "kernel ", launch.kernel->name, ": axis ", axis,
-                      " of its grid is negative: ", extents[axis]);
-  }
-  if (extents[0] == 0 || extents[1] == 0 || extents[2] == 0) {
-    return false;
-  }
-  const int64_t limit = configuration().max_grid;
-  launch.programs = 1;
-  for (int axis = 0; axis < 3; ++axis) {
-    // One axis after the other, so that the product cannot overflow.
-    TORCH_CHECK(extents[axis] <= limit / launch.programs, "kernel ", launch.kernel->name, ": its grid (", extents[0],
-                ", ", extents[1], ", ", extents[2], ") has more programs than the limit of ", limit, " of ",
-                configuration().target,
-                ". Launch fewer programs: let each loop over several tiles, or use larger blocks");
-    launch.programs *= extents[axis];
-    launch.grid[axis] = static_cast<int32_t>(extents[axis]);
-  }
-  return true;
+  return set_grid(launch, {as_integer(args[kGrid]), as_integer(args[kGrid + 1]), as_integer(args[kGrid + 2])});
 }
 
 // Tells a graph that is being captured which memory the launch will use each time.

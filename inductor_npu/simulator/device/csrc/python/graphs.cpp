@@ -13,6 +13,7 @@
 #include "allocator.h"
 #include "graph.h"
 #include "graph_operators.h"
+#include "python/bindings.h"
 #include "replayed_call.h"
 #include "runtime.h"
 

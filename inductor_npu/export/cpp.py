@@ -1,0 +1,22 @@
+"""What C++ programs that run packages are built with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from inductor_npu.simulator.device import build
+
+
+def cmake_arguments() -> list[str]:
+    """Arguments for cmake with which find_package finds Torch and InductorNpu; the runtime is built first if need be.
+
+    Raises NoCompilerError, DeviceBuildError or CacheDirectoryError if it must be built and cannot be.
+    """
+    folders = [torch.utils.cmake_prefix_path, str(Path(__file__).parent / "cmake")]
+    return [
+        f"-DCMAKE_PREFIX_PATH={';'.join(folders)}",
+        f"-DInductorNpu_RUNTIME={build.runtime_library()}",
+        f"-DInductorNpu_INCLUDE={build.include_directory()}",
+    ]
