@@ -5,6 +5,8 @@
 // waits until they have passed the point where it was freed.
 #include "allocator.h"
 
+#include <c10/core/AllocatorConfig.h>
+
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -99,7 +101,9 @@ class CachingAllocator final : public c10::DeviceAllocator {
   DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     check_device(device);
     std::lock_guard<std::mutex> lock(mutex_);
-    return devices_[device].stats;
+    DeviceStats stats = devices_[device].stats;
+    stats.max_split_size = static_cast<int64_t>(c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
+    return stats;
   }
 
   void resetAccumulatedStats(c10::DeviceIndex device) override {
@@ -322,6 +326,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // A new segment; if the limit or the host forbids it, after giving back what is cached. Raises OutOfMemoryError.
   Block* reserve(DeviceMemory& memory, Pool& pool, c10::Stream stream, size_t size, size_t requested,
                  std::unique_lock<std::mutex>& lock) {
+    collect_garbage(memory, stream.device_index(), lock);
     if (Block* block = memory.new_segment(pool, stream.id(), size)) {
       return block;
     }
@@ -334,12 +339,28 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (Block* block = memory.find_cached(pool, stream.id(), size, /*spare=*/false)) {
       return block;
     }
+    if (memory.release_oversize(pool, stream.id(), size)) {
+      if (Block* block = memory.new_segment(pool, stream.id(), size)) {
+        return block;
+      }
+    }
     memory.release_cached();
     if (Block* block = memory.new_segment(pool, stream.id(), size)) {
       return block;
     }
     ++memory.stats.num_ooms;
     raise_out_of_memory(stream.device_index(), requested, lock);
+  }
+
+  // With garbage_collection_threshold, gives back what was not used for long before the limit is reached.
+  void collect_garbage(DeviceMemory& memory, c10::DeviceIndex device, std::unique_lock<std::mutex>& lock) {
+    if (C10_LIKELY(memory.garbage() == 0)) {
+      return;
+    }
+    lock.unlock();
+    wait_for_all_streams(device);  // queued work may still use what is free
+    lock.lock();
+    memory.release_oldest(memory.garbage());
   }
 
   [[noreturn]] void raise_out_of_memory(c10::DeviceIndex device, size_t requested, std::unique_lock<std::mutex>& lock) {

@@ -1,11 +1,16 @@
 #include "device_memory.h"
 
+#include <c10/core/AllocatorConfig.h>
+
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <utility>
 
 namespace inductor_npu {
 namespace {
 
+using Settings = c10::CachingAllocator::AcceleratorAllocatorConfig;
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 using c10::CachingDeviceAllocator::DeviceStats;
@@ -14,8 +19,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kAlignment = 512;      // of every block
 constexpr size_t kSmallRequest = kMiB;  // requests up to here come from small segments
 constexpr size_t kSmallSegment = 2 * kMiB;
-constexpr size_t kLargeSegment = 20 * kMiB;  // shared by requests below kOwnSegment
-constexpr size_t kOwnSegment = 10 * kMiB;    // requests from here on get a segment of their own
+constexpr size_t kOwnSegment = 10 * kMiB;  // requests from here on get a segment of their own; others share one
 constexpr size_t kSegmentRounding = 2 * kMiB;
 
 size_t round_up(size_t size, size_t multiple) {
@@ -52,6 +56,12 @@ void for_each_stat(DeviceStats& stats, Visit&& visit) {
 }  // namespace
 
 size_t block_size(size_t requested) {
+  const size_t divisions = Settings::roundup_power2_divisions(requested);
+  if (divisions > 1 && requested > kAlignment * divisions) {
+    // To one of so many steps between two powers of two.
+    const size_t step = std::bit_floor(requested) / divisions;
+    return round_up(round_up(requested, step), kAlignment);
+  }
   return round_up(requested, kAlignment);
 }
 
@@ -128,6 +138,7 @@ void DeviceMemory::release_private(c10::MempoolId_t id) {
 }
 
 void DeviceMemory::add_to_pool(Block* block) {
+  block->freed_at = block->pool->searches;
   block->pool->free.insert(block);
   if (block->is_split()) {
     increase(stats.inactive_split, *block->pool, 1);
@@ -146,13 +157,20 @@ void DeviceMemory::remove_from_pool(Block* block) {
 // --- Blocks ----------------------------------------------------------------------------------------------------------
 
 Block* DeviceMemory::find_cached(Pool& pool, c10::StreamId stream, size_t size, bool spare) {
+  ++pool.searches;
   Block key{0, stream, nullptr, nullptr, size};
   const auto found = pool.free.lower_bound(&key);
   if (found == pool.free.end() || (*found)->stream != stream) {
     return nullptr;
   }
   Block* block = *found;
-  if (spare && !pool.small && size < kOwnSegment && block->size >= kLargeSegment + kOwnSegment) {
+  const size_t max_split = Settings::max_split_size();
+  const bool too_large = size < max_split ? block->size >= max_split
+                                          : block->size >= size + Settings::max_non_split_rounding_size();
+  if (too_large) {
+    return nullptr;
+  }
+  if (spare && !pool.small && size < kOwnSegment && block->size >= Settings::large_segment_size() + kOwnSegment) {
     return nullptr;
   }
   remove_from_pool(block);
@@ -169,6 +187,10 @@ void DeviceMemory::hand_out(Block* block, size_t size, size_t requested) {
   increase(stats.requested_bytes, pool, requested);
   increase(stats.active, pool, 1);
   increase(stats.active_bytes, pool, block->size);
+  block->oversize = block->size >= Settings::max_split_size();
+  if (block->oversize) {
+    stats.oversize_allocations.increase(1);
+  }
 }
 
 void DeviceMemory::take_back(Block* block, const std::vector<driver::Event*>& passed) {
@@ -176,6 +198,9 @@ void DeviceMemory::take_back(Block* block, const std::vector<driver::Event*>& pa
   decrease(stats.allocation, *block->pool, 1);
   decrease(stats.allocated_bytes, *block->pool, block->size);
   decrease(stats.requested_bytes, *block->pool, block->requested);
+  if (block->oversize) {
+    stats.oversize_allocations.decrease(1);
+  }
   for (driver::Event* event : passed) {
     pending_.push_back({event, block});
     ++block->pending_uses;
@@ -187,7 +212,7 @@ void DeviceMemory::take_back(Block* block, const std::vector<driver::Event*>& pa
 
 void DeviceMemory::split(Block* block, size_t size) {
   const size_t rest = block->size - size;
-  const bool worth_it = block->pool->small ? rest >= kAlignment : rest > kSmallRequest;
+  const bool worth_it = block->pool->small ? rest >= kAlignment : size < Settings::max_split_size() && rest > kSmallRequest;
   if (!worth_it) {
     return;
   }
@@ -260,7 +285,7 @@ void DeviceMemory::reclaim_pending() {
 
 Block* DeviceMemory::new_segment(Pool& pool, c10::StreamId stream, size_t size) {
   const size_t usual = pool.small           ? kSmallSegment
-                       : size < kOwnSegment ? kLargeSegment
+                       : size < kOwnSegment ? Settings::large_segment_size()
                                             : round_up(size, kSegmentRounding);
   // Close to the limit a segment of just this size may still do.
   const size_t bytes = usual <= room() ? usual : round_up(size, kAlignment);
@@ -272,7 +297,11 @@ Block* DeviceMemory::new_segment(Pool& pool, c10::StreamId stream, size_t size) 
     return nullptr;
   }
   auto* block = new Block{device_, stream, &pool, static_cast<char*>(memory), bytes};
-  segments_.add(block);
+  const bool oversize = bytes >= Settings::max_split_size();
+  if (oversize) {
+    stats.oversize_segments.increase(1);
+  }
+  segments_.add(block, oversize);
   ++pools(pool.id).segments;
   ++stats.num_device_alloc;
   increase(stats.segment, pool, 1);
@@ -306,6 +335,9 @@ void DeviceMemory::release_free(Pools& pools) {
 void DeviceMemory::release_segment(Block* whole) {
   Pool& pool = *whole->pool;
   pool.free.erase(whole);
+  if (segments_.at(whole->pointer)->oversize) {
+    stats.oversize_segments.decrease(1);
+  }
   segments_.remove(whole);
   --pools(pool.id).segments;
   ++stats.num_device_free;
@@ -313,6 +345,56 @@ void DeviceMemory::release_segment(Block* whole) {
   decrease(stats.reserved_bytes, pool, whole->size);
   driver::release(device_, whole->pointer, whole->size);
   delete whole;
+}
+
+bool DeviceMemory::release_oversize(Pool& pool, c10::StreamId stream, size_t size) {
+  const size_t max_split = Settings::max_split_size();
+  if (max_split == std::numeric_limits<size_t>::max()) {
+    return false;
+  }
+  const size_t wanted = std::max(size, max_split);
+  std::vector<Block*> candidates;  // from small to large
+  Block key{0, stream, nullptr, nullptr, max_split};
+  for (auto it = pool.free.lower_bound(&key); it != pool.free.end() && (*it)->stream == stream; ++it) {
+    if (!(*it)->is_split()) {
+      candidates.push_back(*it);
+    }
+  }
+  const auto enough =
+      std::find_if(candidates.begin(), candidates.end(), [&](const Block* block) { return block->size >= wanted; });
+  if (enough != candidates.end()) {
+    release_segment(*enough);
+    return true;
+  }
+  size_t released = 0;
+  for (auto it = candidates.rbegin(); it != candidates.rend() && released < wanted; ++it) {
+    released += (*it)->size;
+    release_segment(*it);
+  }
+  return released >= wanted;
+}
+
+size_t DeviceMemory::garbage() const {
+  const double threshold = Settings::garbage_collection_threshold();
+  const auto allowed = static_cast<size_t>(threshold * static_cast<double>(limit()));
+  if (threshold <= 0 || reserved_bytes() <= allowed) {
+    return 0;
+  }
+  const auto& free = shared_.large.free;
+  const bool any = std::any_of(free.begin(), free.end(), [](const Block* block) { return !block->is_split(); });
+  return any ? reserved_bytes() - allowed : 0;
+}
+
+void DeviceMemory::release_oldest(size_t bytes) {
+  std::vector<Block*> whole;
+  std::copy_if(shared_.large.free.begin(), shared_.large.free.end(), std::back_inserter(whole),
+               [](const Block* block) { return !block->is_split(); });
+  std::sort(whole.begin(), whole.end(), [](const Block* a, const Block* b) { return a->freed_at < b->freed_at; });
+  size_t released = 0;
+  for (auto it = whole.begin(); it != whole.end() && released < bytes; ++it) {
+    released += (*it)->size;
+    release_segment(*it);
+  }
 }
 
 bool DeviceMemory::holds_cached() const {

@@ -35,9 +35,11 @@ struct Block {
   size_t size;
   size_t requested = 0;
   bool allocated = false;
+  bool oversize = false;    // too large to be split (max_split_size_mb) when it was handed out
   int pending_uses = 0;     // streams that have not passed the point of its free yet
   Block* before = nullptr;  // neighbours in the segment
   Block* after = nullptr;
+  uint64_t freed_at = 0;    // of its pool's searches
   std::vector<c10::StreamId> used_by{};  // other streams of its device
   std::vector<Watcher> watchers{};       // captured graphs that read it
   bool is_free() const { return !allocated && pending_uses == 0; }
@@ -55,6 +57,7 @@ struct Pool {
   const bool small;
   const c10::MempoolId_t id;
   std::set<Block*, BySize> free;
+  uint64_t searches = 0;  // for free blocks: their ages are counted in these
 };
 
 // Small and large blocks with one id.
@@ -69,6 +72,7 @@ struct Pools {
 struct Segment {
   Block* first;
   size_t size;
+  bool oversize;  // too large to be split when it was made
 };
 
 // The segments of all devices.
@@ -77,7 +81,7 @@ class Segments {
   // The one that `pointer` lies in, or null.
   const Segment* at(const void* pointer) const;
   Block* block_at(const void* pointer) const;
-  void add(Block* whole) { by_address_.emplace(whole->pointer, Segment{whole, whole->size}); }
+  void add(Block* whole, bool oversize) { by_address_.emplace(whole->pointer, Segment{whole, whole->size, oversize}); }
   void remove(const Block* whole) { by_address_.erase(whole->pointer); }
   const std::map<char*, Segment>& by_address() const { return by_address_; }
 
@@ -85,6 +89,7 @@ class Segments {
   std::map<char*, Segment> by_address_;
 };
 
+// The settings are PyTorch's own for all accelerators (c10/core/AllocatorConfig.h, PYTORCH_ALLOC_CONF).
 class DeviceMemory {
  public:
   DeviceMemory(c10::DeviceIndex device, Segments& segments) : device_(device), segments_(segments) {}
@@ -106,8 +111,9 @@ class DeviceMemory {
   // Of a pool without owners: gives back what is free, and forgets the pool if that was all. The device must be idle.
   void release_private(c10::MempoolId_t id);
 
-  // The best fitting cached block, taken out of its pool; null if there is none. With `spare`, a small request leaves
-  // a block of a large segment alone: as long as it holds one, that segment could not be given back.
+  // The best fitting cached block, taken out of its pool; null if there is none. A block that max_split_size_mb
+  // forbids to split serves only requests of about its size. With `spare`, a small request leaves a block of a large
+  // segment alone: as long as it holds one, that segment could not be given back.
   Block* find_cached(Pool& pool, c10::StreamId stream, size_t size, bool spare);
   // A block that is a whole new segment; null if the limit or the driver forbids it.
   Block* new_segment(Pool& pool, c10::StreamId stream, size_t size);
@@ -122,6 +128,14 @@ class DeviceMemory {
   void reclaim_pending();
   // Gives back every segment that is free as a whole and that no captured graph counts on. The device must be idle.
   void release_cached();
+  // Gives back cached segments that are too large to be split, of `pool` and `stream`: one of at least `size` bytes,
+  // or the largest ones until that many are free. False if that cannot be. The device must be idle.
+  bool release_oversize(Pool& pool, c10::StreamId stream, size_t size);
+  // What is reserved above garbage_collection_threshold, if there are whole segments to give back for it; else 0.
+  size_t garbage() const;
+  // Gives back about `bytes` bytes of large segments, those first that were free for the most searches. The device
+  // must be idle.
+  void release_oldest(size_t bytes);
   // Whether there is something to reclaim or release.
   bool holds_cached() const;
 
