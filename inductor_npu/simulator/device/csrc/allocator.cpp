@@ -36,7 +36,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
  public:
   CachingAllocator() {
     for (c10::DeviceIndex device = 0; device < kMaxDevices; ++device) {
-      devices_.emplace_back(device, segments_);
+      devices_.emplace_back(device, segments_, history_);
     }
   }
 
@@ -67,6 +67,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (!is_open()) {
       return;
     }
+    const CallStack stack(StacksOf::Everything);
     for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
       std::unique_lock<std::mutex> lock(mutex_);
       if (!devices_[device].holds_cached()) {
@@ -148,21 +149,30 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   std::vector<SegmentSnapshot> snapshot() {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<SegmentSnapshot> result;
-    for (const auto& [address, segment] : segments_.by_address()) {
-      const Block& first = *segment.first;
-      SegmentSnapshot entry{
-          first.device, reinterpret_cast<uintptr_t>(address), segment.size, first.stream, first.pool->id,
-          first.pool->small, {}};
-      for (const Block* block = &first; block != nullptr; block = block->after) {
-        const char* state = block->allocated          ? "active_allocated"
-                            : block->pending_uses > 0 ? "active_pending_free"
-                                                      : "inactive";
-        entry.blocks.push_back({reinterpret_cast<uintptr_t>(block->pointer), block->size, block->requested, state});
-      }
-      result.push_back(std::move(entry));
+    return segments();
+  }
+
+  HistorySnapshot history() {
+    const CallStack stack(StacksOf::Everything);
+    std::lock_guard<std::mutex> lock(mutex_);
+    HistorySnapshot result{segments(), {}};
+    for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
+      history_.add(device, MemoryAction::Snapshot, nullptr, devices_[device].reserved_bytes(), 0, kSharedPool);
+      result.events.push_back(history_.events(device));
     }
     return result;
+  }
+
+  HistorySettings record_history(const HistorySettings& settings, bool clear) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const HistorySettings before = history_.settings();
+    history_.set(settings, clear);
+    return before;
+  }
+
+  uint64_t allocations() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return allocations_;
   }
 
   // --- Private pools -------------------------------------------------------------------------------------------------
@@ -234,6 +244,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
       return;  // a forked child: its copy of the memory goes with the process, and the lock may be held by a thread
                // that is gone
     }
+    const CallStack stack(StacksOf::Everything);
     std::unique_lock<std::mutex> lock(mutex_);
     const auto found = allocated_.find(pointer);
     if (found == allocated_.end()) {
@@ -250,6 +261,25 @@ class CachingAllocator final : public c10::DeviceAllocator {
   }
 
  private:
+  std::vector<SegmentSnapshot> segments() const {
+    std::vector<SegmentSnapshot> result;
+    for (const auto& [address, segment] : segments_.by_address()) {
+      const Block& first = *segment.first;
+      SegmentSnapshot entry{
+          first.device, reinterpret_cast<uintptr_t>(address), segment.size, first.stream, first.pool->id,
+          first.pool->small, segment.stack, {}};
+      for (const Block* block = &first; block != nullptr; block = block->after) {
+        const char* state = block->allocated          ? "active_allocated"
+                            : block->pending_uses > 0 ? "active_awaiting_free"
+                                                      : "inactive";
+        entry.blocks.push_back({reinterpret_cast<uintptr_t>(block->pointer), block->size, block->requested, state,
+                                block->number, block->stack});
+      }
+      result.push_back(std::move(entry));
+    }
+    return result;
+  }
+
   void* allocate_block(c10::DeviceIndex device, size_t requested) {
     ensure_open();
     check_device(device);
@@ -259,6 +289,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
                      format_size(requested), ", which is more than an address can reach");
     const size_t size = block_size(requested);
     DeviceMemory& memory = devices_[device];
+    const CallStack stack(StacksOf::Blocks);
     std::unique_lock<std::mutex> lock(mutex_);
     memory.reclaim_passed();
     const uint64_t capture = driver::capture_of(native(current));
@@ -268,6 +299,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
       block = reserve(memory, pool, current, size, requested, lock);
     }
     memory.hand_out(block, size, requested);
+    block->number = ++allocations_;
     if (C10_UNLIKELY(capture != 0)) {
       note_taken(capture, *block);
     }
@@ -349,6 +381,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
       return block;
     }
     ++memory.stats.num_ooms;
+    history_.add(stream.device_index(), MemoryAction::OutOfMemory, reinterpret_cast<void*>(memory.room()), requested,
+                 stream.id(), pool.id);
     raise_out_of_memory(stream.device_index(), requested, lock);
   }
 
@@ -397,6 +431,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   std::mutex mutex_;
   Segments segments_;
+  MemoryHistory history_;
+  uint64_t allocations_ = 0;
   std::deque<DeviceMemory> devices_;
   std::unordered_map<void*, Block*> allocated_;   // by address
   std::unordered_map<uint64_t, Route> captures_;  // in progress
@@ -434,6 +470,18 @@ void set_memory_fraction(double fraction, c10::DeviceIndex device) {
 
 std::vector<SegmentSnapshot> memory_snapshot() {
   return allocator().snapshot();
+}
+
+HistorySnapshot memory_history() {
+  return allocator().history();
+}
+
+HistorySettings record_memory_history(const HistorySettings& settings, bool clear) {
+  return allocator().record_history(settings, clear);
+}
+
+uint64_t allocation_count() {
+  return allocator().allocations();
 }
 
 c10::MempoolId_t new_pool_id(bool by_user) {

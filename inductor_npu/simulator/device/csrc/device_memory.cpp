@@ -191,10 +191,16 @@ void DeviceMemory::hand_out(Block* block, size_t size, size_t requested) {
   if (block->oversize) {
     stats.oversize_allocations.increase(1);
   }
+  block->stack = CallStack::current();
+  record(MemoryAction::Alloc, *block, requested);
 }
 
 void DeviceMemory::take_back(Block* block, const std::vector<driver::Event*>& passed) {
   block->allocated = false;
+  if (CallStack::current() != nullptr) {
+    block->stack = CallStack::current();
+  }
+  record(MemoryAction::FreeRequested, *block, block->requested, block->stack);
   decrease(stats.allocation, *block->pool, 1);
   decrease(stats.allocated_bytes, *block->pool, block->size);
   decrease(stats.requested_bytes, *block->pool, block->requested);
@@ -208,6 +214,10 @@ void DeviceMemory::take_back(Block* block, const std::vector<driver::Event*>& pa
   if (block->is_free()) {
     return_to_pool(block);
   }
+}
+
+void DeviceMemory::record(MemoryAction action, const Block& block, size_t size, const Stack& stack) {
+  history_.add(device_, action, block.pointer, size, block.stream, block.pool->id, stack);
 }
 
 void DeviceMemory::split(Block* block, size_t size) {
@@ -230,7 +240,9 @@ void DeviceMemory::split(Block* block, size_t size) {
 void DeviceMemory::return_to_pool(Block* block) {
   decrease(stats.active, *block->pool, 1);
   decrease(stats.active_bytes, *block->pool, block->size);
+  record(MemoryAction::FreeCompleted, *block, block->requested, block->stack);
   block->requested = 0;
+  block->stack.reset();
   if (block->after != nullptr && block->after->is_free()) {
     remove_from_pool(block->after);
     absorb_next(block);
@@ -306,6 +318,7 @@ Block* DeviceMemory::new_segment(Pool& pool, c10::StreamId stream, size_t size) 
   ++stats.num_device_alloc;
   increase(stats.segment, pool, 1);
   increase(stats.reserved_bytes, pool, bytes);
+  record(MemoryAction::SegmentAlloc, *block, bytes);
   return block;
 }
 
@@ -333,6 +346,7 @@ void DeviceMemory::release_free(Pools& pools) {
 
 // `whole` is a free block, in its pool.
 void DeviceMemory::release_segment(Block* whole) {
+  record(MemoryAction::SegmentFree, *whole, whole->size);
   Pool& pool = *whole->pool;
   pool.free.erase(whole);
   if (segments_.at(whole->pointer)->oversize) {

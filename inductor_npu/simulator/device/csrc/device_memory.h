@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "allocator.h"
+#include "memory_history.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -40,6 +41,8 @@ struct Block {
   Block* before = nullptr;  // neighbours in the segment
   Block* after = nullptr;
   uint64_t freed_at = 0;    // of its pool's searches
+  uint64_t number = 0;      // of the allocation, counted over all devices
+  Stack stack{};            // from where it was allocated, or freed while other streams use it
   std::vector<c10::StreamId> used_by{};  // other streams of its device
   std::vector<Watcher> watchers{};       // captured graphs that read it
   bool is_free() const { return !allocated && pending_uses == 0; }
@@ -73,6 +76,7 @@ struct Segment {
   Block* first;
   size_t size;
   bool oversize;  // too large to be split when it was made
+  Stack stack;    // from where it was made
 };
 
 // The segments of all devices.
@@ -81,7 +85,9 @@ class Segments {
   // The one that `pointer` lies in, or null.
   const Segment* at(const void* pointer) const;
   Block* block_at(const void* pointer) const;
-  void add(Block* whole, bool oversize) { by_address_.emplace(whole->pointer, Segment{whole, whole->size, oversize}); }
+  void add(Block* whole, bool oversize) {
+    by_address_.emplace(whole->pointer, Segment{whole, whole->size, oversize, CallStack::current()});
+  }
   void remove(const Block* whole) { by_address_.erase(whole->pointer); }
   const std::map<char*, Segment>& by_address() const { return by_address_; }
 
@@ -92,7 +98,8 @@ class Segments {
 // The settings are PyTorch's own for all accelerators (c10/core/AllocatorConfig.h, PYTORCH_ALLOC_CONF).
 class DeviceMemory {
  public:
-  DeviceMemory(c10::DeviceIndex device, Segments& segments) : device_(device), segments_(segments) {}
+  DeviceMemory(c10::DeviceIndex device, Segments& segments, MemoryHistory& history)
+      : device_(device), segments_(segments), history_(history) {}
 
   c10::CachingDeviceAllocator::DeviceStats stats;
   void reset_peaks();
@@ -153,9 +160,11 @@ class DeviceMemory {
   void finish_use(const PendingUse& use);
   void release_free(Pools& pools);
   void release_segment(Block* whole);
+  void record(MemoryAction action, const Block& block, size_t size, const Stack& stack = CallStack::current());
 
   const c10::DeviceIndex device_;
   Segments& segments_;
+  MemoryHistory& history_;
   Pools shared_{kSharedPool};
   std::map<c10::MempoolId_t, Pools> private_pools_;
   std::deque<PendingUse> pending_;

@@ -7,6 +7,10 @@ from typing import Any
 import torch
 
 from inductor_npu.simulator.device.npu.devices import DeviceLike, device, device_index
+from inductor_npu.simulator.device.npu.memory_history import _dump_snapshot as _dump_snapshot
+from inductor_npu.simulator.device.npu.memory_history import _record_memory_history as _record_memory_history
+from inductor_npu.simulator.device.npu.memory_history import _snapshot as _snapshot
+from inductor_npu.simulator.device.npu.memory_history import leak_check as leak_check
 from inductor_npu.simulator.device.npu.runtime import extension, is_initialized
 from inductor_npu.simulator.device.npu.streams import StreamContext
 
