@@ -6,6 +6,7 @@
 #include "allocator.h"
 
 #include <c10/core/AllocatorConfig.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -21,6 +22,8 @@ namespace {
 
 using c10::CachingAllocator::format_size;
 using c10::CachingDeviceAllocator::DeviceStats;
+
+constexpr size_t kPage = 4096;
 
 void delete_block(void* pointer);
 
@@ -175,6 +178,35 @@ class CachingAllocator final : public c10::DeviceAllocator {
     return allocations_;
   }
 
+  // --- Memory that other processes have, too -------------------------------------------------------------------------
+  void* allocate_shared(int descriptor, c10::DeviceIndex device, size_t size) {
+    const c10::Stream stream = current_stream(device);
+    DeviceMemory& memory = devices_[device];
+    const CallStack stack(StacksOf::Blocks);
+    std::unique_lock<std::mutex> lock(mutex_);
+    memory.reclaim_passed();
+    const size_t bytes = (size + kPage - 1) / kPage * kPage;
+    const auto map = [&] { return memory.shared_segment(descriptor, stream.id(), bytes); };
+    Block* block = map();
+    if (block == nullptr) {
+      wait_and_reclaim(memory, device, lock);
+      memory.release_cached();
+      block = map();
+    }
+    if (block == nullptr) {
+      close(descriptor);
+      fail(memory, stream, kSharedPool, size, lock);
+    }
+    memory.hand_out(block, block->size, size);
+    return give(block, lock);
+  }
+
+  int descriptor_of(const void* pointer) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = allocated_.find(const_cast<void*>(pointer));
+    return found != allocated_.end() ? found->second->descriptor : -1;
+  }
+
   // --- Private pools -------------------------------------------------------------------------------------------------
   void retain(c10::DeviceIndex device, c10::MempoolId_t id) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -299,14 +331,19 @@ class CachingAllocator final : public c10::DeviceAllocator {
       block = reserve(memory, pool, current, size, requested, lock);
     }
     memory.hand_out(block, size, requested);
-    block->number = ++allocations_;
     if (C10_UNLIKELY(capture != 0)) {
       note_taken(capture, *block);
     }
+    return give(block, lock);
+  }
+
+  // Enters a block that was handed out; gives up the lock.
+  void* give(Block* block, std::unique_lock<std::mutex>& lock) {
+    block->number = ++allocations_;
     allocated_.emplace(block->pointer, block);
-    memory_check::allocated(block->pointer, requested);
+    memory_check::allocated(block->pointer, block->requested);
     void* pointer = block->pointer;
-    report(pointer, static_cast<int64_t>(block->size), device, lock);
+    report(pointer, static_cast<int64_t>(block->size), block->device, lock);
     return pointer;
   }
 
@@ -328,6 +365,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // Events after the last use of the block on other streams.
   std::vector<driver::Event*> record_uses(Block& block) {
     std::vector<driver::Event*> events;
+    const c10::Stream own(c10::Stream::UNSAFE, c10::Device(kNpu, block.device), block.stream);
+    if (block.descriptor != -1 && !driver::query(native(own))) {
+      block.used_by.push_back(block.stream);  // it leaves this process, hence the order of the stream does not do
+    }
     for (const c10::StreamId id : block.used_by) {
       driver::Stream* stream = native(c10::Stream(c10::Stream::UNSAFE, c10::Device(kNpu, block.device), id));
       if (driver::capture_of(stream) != 0) {
@@ -362,12 +403,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (Block* block = memory.new_segment(pool, stream.id(), size)) {
       return block;
     }
-    ++memory.stats.num_alloc_retries;
-    ++memory.stats.num_sync_all_streams;
-    lock.unlock();
-    wait_for_all_streams(stream.device_index());
-    lock.lock();
-    memory.reclaim_pending();
+    wait_and_reclaim(memory, stream.device_index(), lock);
     if (Block* block = memory.find_cached(pool, stream.id(), size, /*spare=*/false)) {
       return block;
     }
@@ -380,9 +416,24 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (Block* block = memory.new_segment(pool, stream.id(), size)) {
       return block;
     }
+    fail(memory, stream, pool.id, requested, lock);
+  }
+
+  // For want of memory: what waits for other streams is free then, and what is cached can be given back.
+  void wait_and_reclaim(DeviceMemory& memory, c10::DeviceIndex device, std::unique_lock<std::mutex>& lock) {
+    ++memory.stats.num_alloc_retries;
+    ++memory.stats.num_sync_all_streams;
+    lock.unlock();
+    wait_for_all_streams(device);
+    lock.lock();
+    memory.reclaim_pending();
+  }
+
+  [[noreturn]] void fail(DeviceMemory& memory, c10::Stream stream, c10::MempoolId_t pool, size_t requested,
+                         std::unique_lock<std::mutex>& lock) {
     ++memory.stats.num_ooms;
     history_.add(stream.device_index(), MemoryAction::OutOfMemory, reinterpret_cast<void*>(memory.room()), requested,
-                 stream.id(), pool.id);
+                 stream.id(), pool);
     raise_out_of_memory(stream.device_index(), requested, lock);
   }
 
@@ -482,6 +533,15 @@ HistorySettings record_memory_history(const HistorySettings& settings, bool clea
 
 uint64_t allocation_count() {
   return allocator().allocations();
+}
+
+c10::DataPtr allocate_shared(int descriptor, c10::DeviceIndex device, size_t size) {
+  void* pointer = allocator().allocate_shared(descriptor, device, size);
+  return {pointer, pointer, &delete_block, c10::Device(kNpu, device)};
+}
+
+int descriptor_of(const void* pointer) {
+  return allocator().descriptor_of(pointer);
 }
 
 c10::MempoolId_t new_pool_id(bool by_user) {

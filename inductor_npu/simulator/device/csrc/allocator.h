@@ -52,6 +52,14 @@ HistorySettings record_memory_history(const HistorySettings& settings, bool clea
 // How many allocations there were, on all devices.
 uint64_t allocation_count();
 
+// --- Memory that other processes have, too (shared_memory.cpp) -------------------------------------------------------
+
+// Memory of `descriptor` (driver.h), which is taken over, on the current stream. Raises OutOfMemoryError.
+c10::DataPtr allocate_shared(int descriptor, c10::DeviceIndex device, size_t size);
+// The descriptor of the memory that begins at `pointer`; -1 if other processes cannot have it. Valid while the memory
+// is in use.
+int descriptor_of(const void* pointer);
+
 // --- Private pools ---------------------------------------------------------------------------------------------------
 
 // Memory that only those get who allocate with its id: a captured graph, whose replays use the same addresses again and

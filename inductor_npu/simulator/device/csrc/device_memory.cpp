@@ -1,5 +1,7 @@
 #include "device_memory.h"
 
+#include <unistd.h>
+
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
@@ -243,6 +245,10 @@ void DeviceMemory::return_to_pool(Block* block) {
   record(MemoryAction::FreeCompleted, *block, block->requested, block->stack);
   block->requested = 0;
   block->stack.reset();
+  if (block->descriptor != -1) {
+    release_segment(block);  // for the sake of the other processes, which may have no use for it either
+    return;
+  }
   if (block->after != nullptr && block->after->is_free()) {
     remove_from_pool(block->after);
     absorb_next(block);
@@ -308,6 +314,23 @@ Block* DeviceMemory::new_segment(Pool& pool, c10::StreamId stream, size_t size) 
   if (memory == nullptr) {
     return nullptr;
   }
+  return add_segment(memory, pool, stream, bytes);
+}
+
+Block* DeviceMemory::shared_segment(int descriptor, c10::StreamId stream, size_t size) {
+  if (size > room()) {
+    return nullptr;
+  }
+  void* memory = driver::map_shared(device_, descriptor, size);
+  if (memory == nullptr) {
+    return nullptr;
+  }
+  Block* block = add_segment(memory, shared_.for_size(size), stream, size);
+  block->descriptor = descriptor;
+  return block;
+}
+
+Block* DeviceMemory::add_segment(void* memory, Pool& pool, c10::StreamId stream, size_t bytes) {
   auto* block = new Block{device_, stream, &pool, static_cast<char*>(memory), bytes};
   const bool oversize = bytes >= Settings::max_split_size();
   if (oversize) {
@@ -344,7 +367,7 @@ void DeviceMemory::release_free(Pools& pools) {
   }
 }
 
-// `whole` is a free block, in its pool.
+// `whole` is a free block, in its pool unless other processes have it.
 void DeviceMemory::release_segment(Block* whole) {
   record(MemoryAction::SegmentFree, *whole, whole->size);
   Pool& pool = *whole->pool;
@@ -358,6 +381,9 @@ void DeviceMemory::release_segment(Block* whole) {
   decrease(stats.segment, pool, 1);
   decrease(stats.reserved_bytes, pool, whole->size);
   driver::release(device_, whole->pointer, whole->size);
+  if (whole->descriptor != -1) {
+    close(whole->descriptor);
+  }
   delete whole;
 }
 

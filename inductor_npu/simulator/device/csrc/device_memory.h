@@ -40,6 +40,7 @@ struct Block {
   int pending_uses = 0;     // streams that have not passed the point of its free yet
   Block* before = nullptr;  // neighbours in the segment
   Block* after = nullptr;
+  int descriptor = -1;      // of memory that other processes have, too: never cached, not cut
   uint64_t freed_at = 0;    // of its pool's searches
   uint64_t number = 0;      // of the allocation, counted over all devices
   Stack stack{};            // from where it was allocated, or freed while other streams use it
@@ -124,6 +125,8 @@ class DeviceMemory {
   Block* find_cached(Pool& pool, c10::StreamId stream, size_t size, bool spare);
   // A block that is a whole new segment; null if the limit or the driver forbids it.
   Block* new_segment(Pool& pool, c10::StreamId stream, size_t size);
+  // A block over memory that other processes have, too: that of `descriptor`, which is the block's from then on.
+  Block* shared_segment(int descriptor, c10::StreamId stream, size_t size);
   // Makes `size` bytes of a block that is in no pool somebody's; the rest goes back to the pool.
   void hand_out(Block* block, size_t size, size_t requested);
   // The block is nobody's any more. It goes back to its pool at once, or when each of `passed` has been.
@@ -153,6 +156,7 @@ class DeviceMemory {
   };
 
   void split(Block* block, size_t size);
+  Block* add_segment(void* memory, Pool& pool, c10::StreamId stream, size_t bytes);
   void return_to_pool(Block* block);
   void absorb_next(Block* block);
   void add_to_pool(Block* block);

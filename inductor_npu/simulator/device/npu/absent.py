@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _GRAPH = "a captured graph of the embedded NPU has no tasks that could be changed afterwards: capture it again"
 _LEGACY = 'it is PyTorch\'s old way to name a type; use dtype= and device="npu"'
-_SHARED = "memory of npu tensors is not shared between processes"
+_SHARED = "nothing is left to collect: memory that other processes have is given back when it is free"
 _POOL = "the embedded NPU has one caching allocator, which cannot be exchanged"
 _PINNED = "no statistics are kept of pinned host memory"
 _CHIP = "it is about a physical chip or the software that drives one"
