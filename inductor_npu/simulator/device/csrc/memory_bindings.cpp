@@ -1,4 +1,5 @@
 // The Python module _C: memory, its statistics, snapshots and history.
+#include <ATen/core/CachingHostAllocator.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -37,6 +38,30 @@ py::dict stats_to_dict(const c10::CachingAllocator::StatArray& stats) {
   for (size_t i = 0; i < stats.size(); ++i) {
     dict[names[i]] = stat_to_dict(stats[i]);
   }
+  return dict;
+}
+
+py::dict durations_to_dict(const c10::CachingAllocator::DurationStat& stat) {
+  py::dict dict;
+  dict["total"] = stat.total;
+  dict["max"] = stat.max;
+  dict["min"] = stat.min;
+  dict["count"] = stat.count;
+  dict["avg"] = stat.count != 0 ? stat.total / stat.count : 0;
+  return dict;
+}
+
+py::dict host_memory_stats() {
+  const at::HostStats stats = at::getHostAllocator(kNpu)->get_stats();
+  py::dict dict;
+  dict["allocations"] = stat_to_dict(stats.allocations);
+  dict["allocated_bytes"] = stat_to_dict(stats.allocated_bytes);
+  dict["active_requests"] = stat_to_dict(stats.active_requests);
+  dict["active_bytes"] = stat_to_dict(stats.active_bytes);
+  dict["num_host_alloc"] = stats.num_host_alloc;
+  dict["num_host_free"] = stats.num_host_free;
+  dict["host_alloc_time"] = durations_to_dict(stats.host_alloc_time);
+  dict["host_free_time"] = durations_to_dict(stats.host_free_time);
   return dict;
 }
 
@@ -218,6 +243,13 @@ py::dict history_to_dict() {
   return result;
 }
 
+void add_host_memory_functions(py::module_& m) {
+  m.def("host_memory_stats", &host_memory_stats, "Statistics of pinned memory; times are in microseconds.");
+  m.def("host_empty_cache", [] { at::getHostAllocator(kNpu)->empty_cache(); });
+  m.def("reset_accumulated_host_memory_stats", [] { at::getHostAllocator(kNpu)->reset_accumulated_stats(); });
+  m.def("reset_peak_host_memory_stats", [] { at::getHostAllocator(kNpu)->reset_peak_stats(); });
+}
+
 void add_history_functions(py::module_& m) {
   py::enum_<StacksOf>(m, "StacksOf")
       .value("Nothing", StacksOf::Nothing)
@@ -265,6 +297,7 @@ const Bindings bindings([](void* module) {
   auto m = py::reinterpret_borrow<py::module_>(static_cast<PyObject*>(module));
   add_memory_functions(m);
   add_history_functions(m);
+  add_host_memory_functions(m);
 });
 
 }  // namespace
