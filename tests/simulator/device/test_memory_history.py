@@ -214,10 +214,12 @@ class TestMemoryViz:
 
 class TestLeakCheck:
     def test_nothing_is_said_where_all_is_dropped(self):
+        before = torch.npu.memory_allocated()
         with memory.leak_check():
             x = reserve(1000) + 1
             x.sum().item()
             del x
+        assert torch.npu.memory_allocated() == before
 
     def test_what_is_left_is_listed_by_size_with_its_lines(self):
         def leak() -> list[torch.Tensor]:
@@ -253,10 +255,12 @@ class TestLeakCheck:
         assert x[0].data_ptr() == address
 
     def test_cycles_are_collected_first(self):
+        before = torch.npu.memory_allocated()
         with memory.leak_check():
             cycle: list[Any] = [reserve(1000)]
             cycle.append(cycle)
             del cycle
+        assert torch.npu.memory_allocated() == before
 
     def test_an_error_in_the_block_is_not_hidden(self):
         kept = []

@@ -224,7 +224,8 @@ void DeviceMemory::record(MemoryAction action, const Block& block, size_t size, 
 
 void DeviceMemory::split(Block* block, size_t size) {
   const size_t rest = block->size - size;
-  const bool worth_it = block->pool->small ? rest >= kAlignment : size < Settings::max_split_size() && rest > kSmallRequest;
+  const bool worth_it =
+      block->pool->small ? rest >= kAlignment : size < Settings::max_split_size() && rest > kSmallRequest;
   if (!worth_it) {
     return;
   }

@@ -20,7 +20,15 @@ namespace inductor_npu {
 
 using Stack = std::shared_ptr<c10::GatheredContext>;  // a torch::CapturedTraceback, or null
 
-enum class MemoryAction : uint8_t { Alloc, FreeRequested, FreeCompleted, SegmentAlloc, SegmentFree, OutOfMemory, Snapshot };
+enum class MemoryAction : uint8_t {
+  Alloc,
+  FreeRequested,
+  FreeCompleted,
+  SegmentAlloc,
+  SegmentFree,
+  OutOfMemory,
+  Snapshot,
+};
 constexpr std::array<const char*, 7> kMemoryActions{"alloc",        "free_requested", "free_completed", "segment_alloc",
                                                     "segment_free", "oom",            "snapshot"};
 

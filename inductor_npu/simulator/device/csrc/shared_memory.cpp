@@ -25,8 +25,8 @@ namespace {
 
 void move_to_shared(c10::StorageImpl& storage) {
   TORCH_CHECK(!is_of_private_pool(storage.data()),
-              "Cannot share a tensor in the memory of a captured graph or a torch.npu.MemPool with other processes: its "
-              "address must not change. Send a clone() of it");
+              "Cannot share a tensor in the memory of a captured graph or a torch.npu.MemPool with other processes: "
+              "its address must not change. Send a clone() of it");
   const c10::Device device = storage.device();
   const c10::DeviceGuard guard(device);
   const int descriptor = driver::create_shared(device.index(), storage.nbytes());
