@@ -201,6 +201,16 @@ class UnwrittenReadError(MemoryFaultError):
     )
 
 
+class MemoryLeakError(NpuError):
+    """What was allocated in a `torch.npu.memory.leak_check` is still in use after it."""
+
+    template = (
+        "{count} allocations ({size} bytes) that were made in the leak check are still in use after it: "
+        "{allocations}. Drop what refers to these tensors (torch.npu.memory_allocated counts them), or run once before "
+        "the check what keeps memory on purpose, such as compiled functions and optimizers"
+    )
+
+
 class CacheMissError(NpuError):
     """Something had to be compiled, and INDUCTOR_NPU_CACHE=must-hit rules that out."""
 

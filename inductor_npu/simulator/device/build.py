@@ -27,6 +27,7 @@ from types import ModuleType
 import torch
 
 from inductor_npu.errors import DeviceBuildError, NoCompilerError, NpuWarning
+from inductor_npu.simulator.device import allocator_settings
 from inductor_npu.simulator.device.settings import device_settings
 from inductor_npu.support import host_compiler
 from inductor_npu.support.user_cache import cache_directory
@@ -59,7 +60,8 @@ def load() -> ModuleType:
 
     A library that does not load, as after a crash while it was written, is built again, with a warning.
 
-    Raises NoCompilerError, DeviceBuildError or CacheDirectoryError if it must be built and cannot be.
+    Raises NoCompilerError, DeviceBuildError or CacheDirectoryError if it must be built and cannot be,
+    DeviceSettingError if the environment asks for what cannot be.
     """
     with _load_lock:
         if _MODULE in sys.modules:
@@ -73,6 +75,7 @@ def load() -> ModuleType:
                 library.unlink(missing_ok=True)
             module = host_compiler.import_library(_MODULE, build())
         module.configure(**device_settings())
+        allocator_settings.apply()
         sys.modules[_MODULE] = module
         return module
 

@@ -102,7 +102,7 @@ class TestRecordStream:
             for block in segment["blocks"]
             if block["address"] == address
         }
-        assert state == "active_pending_free"
+        assert state == "active_awaiting_free"
         other.synchronize()
         assert reserve(1000).data_ptr() == address
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 import torch
 
-from inductor_npu.simulator.device.npu import absent
 from tests.processes import run_forked
 from tests.simulator.device.native_kernels import sleep
 
@@ -64,6 +65,7 @@ def test_a_bad_device_index_is_refused(use) -> None:
 
 def test_properties_are_those_of_the_target() -> None:
     properties = torch.npu.get_device_properties("npu:1")
+    assert isinstance(properties, torch.npu.NpuDeviceProperties)
     assert properties.name == torch.npu.get_device_name() == "Ascend910B3"
     assert (properties.multi_processor_count, properties.vector_core_num, properties.cube_core_num) == (40, 40, 20)
     assert properties.total_memory == torch.npu.mem_get_info()[1]
@@ -88,6 +90,8 @@ def test_streams() -> None:
     torch.npu.set_stream(stream)
     assert torch.npu.current_stream() == stream
     torch.npu.set_stream(default)
+    with torch.npu.StreamContext(stream):
+        assert torch.npu.current_stream() == stream
     with torch.npu.stream(None):
         assert torch.npu.current_stream() == default
     other = torch.npu.Stream("npu:1")
@@ -128,9 +132,19 @@ def test_memory_statistics() -> None:
     assert torch.npu.memory_stats()["allocated_bytes.all.allocated"] == 0
     assert torch.npu.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["current"] == before
     free, total = torch.npu.mem_get_info("npu:1")
-    assert 0 < free <= total
+    assert 0 < free <= total and torch.npu.device_memory_used("npu:1") == total - free
     assert "Allocated memory" in torch.npu.memory_summary() and "npu:1" in torch.npu.memory_summary(1, abbreviated=True)
     assert all({"device", "total_size", "blocks"} <= segment.keys() for segment in torch.npu.memory_snapshot())
+
+
+def test_old_names_of_functions_are_kept() -> None:
+    assert torch.npu.memory_cached is torch.npu.memory_reserved
+    assert torch.npu.max_memory_cached is torch.npu.max_memory_reserved
+    a = torch.empty(1 << 20, device="npu")
+    del a
+    for reset in (torch.npu.reset_max_memory_allocated, torch.npu.reset_max_memory_cached):
+        reset()
+        assert torch.npu.max_memory_allocated() == torch.npu.memory_allocated()
 
 
 def test_memory_can_be_limited() -> None:
@@ -181,6 +195,71 @@ def test_autocast_has_switches_of_its_own() -> None:
         assert torch.npu.get_autocast_dtype() == torch.float16
 
 
+def test_pinned_memory_is_counted() -> None:
+    torch.npu.init()
+    torch.npu.host_empty_cache()
+    torch.npu.reset_peak_host_memory_stats()
+    torch.npu.reset_accumulated_host_memory_stats()
+    before = torch.npu.host_memory_stats()
+    x = torch.ones(5000, dtype=torch.uint8).pin_memory()
+    stats = torch.npu.host_memory_stats()
+    assert stats["active_requests.current"] == before["active_requests.current"] + 1
+    assert stats["allocated_bytes.current"] >= before["allocated_bytes.current"] + 5000
+    assert torch.npu.host_memory_stats_as_nested_dict()["num_host_alloc"] == stats["num_host_alloc"] >= 1
+    del x
+    torch.npu.host_empty_cache()
+    assert torch.npu.host_memory_stats()["allocated_bytes.current"] == before["allocated_bytes.current"]
+
+
+class TestSyncDebugMode:
+    @pytest.fixture(autouse=True)
+    def _off(self) -> Iterator[None]:
+        yield
+        torch.npu.set_sync_debug_mode("default")
+        assert torch.npu.get_sync_debug_mode() == 0
+
+    WAITS: ClassVar = [
+        (lambda x: x[0].item(), r"item\(\) makes the host wait"),
+        (lambda x: x.cpu(), "a copy between host and device makes the host wait"),
+        (lambda x: x.copy_(torch.ones(4)), "a copy between host and device"),
+        (lambda x: x.nonzero(), "aten::nonzero makes the host wait"),
+        (lambda x: x[x > 0], "makes the host wait"),
+    ]
+
+    @pytest.mark.parametrize(("call", "message"), WAITS)
+    def test_what_makes_the_host_wait_is_an_error_or_a_warning(self, call, message) -> None:
+        x = torch.ones(4, device="npu")
+        torch.npu.set_sync_debug_mode("error")
+        with pytest.raises(RuntimeError, match=message):
+            call(x)
+        torch.npu.set_sync_debug_mode(1)
+        with pytest.warns(UserWarning, match=message):
+            call(x)
+
+    def test_what_runs_on_the_device_is_not(self) -> None:
+        x, pinned = torch.ones(4, device="npu"), torch.ones(4).pin_memory()
+        torch.npu.set_sync_debug_mode(2)
+        y = (x + 1).sum()
+        x.copy_(pinned, non_blocking=True)
+        torch.npu.synchronize()
+        assert torch.npu.get_sync_debug_mode() == 2 and y.shape == ()
+
+    @pytest.mark.parametrize("mode", [3, -1, "loud"])
+    def test_other_modes_are_refused(self, mode) -> None:
+        with pytest.raises(ValueError, match="the mode must be one of"):
+            torch.npu.set_sync_debug_mode(mode)
+
+
+def test_backends() -> None:
+    import importlib
+
+    backend = importlib.import_module("torch.backends.npu")
+    assert backend is torch.backends.npu and backend.is_built() and backend.is_available()
+    assert backend.matmul is torch.npu.matmul and backend.conv is torch.npu.conv
+    with pytest.raises(AttributeError, match="it has is_available, is_built, matmul and conv"):
+        _ = backend.flash_sdp_enabled
+
+
 def test_switches_of_cann_may_say_what_is_so_anyway() -> None:
     torch.npu.set_compile_mode(jit_compile=False)
     torch.npu.config.allow_internal_format = False
@@ -192,44 +271,6 @@ def test_switches_of_cann_may_say_what_is_so_anyway() -> None:
         torch.npu.config.allow_internal_format = True
 
 
-# The public names of torch_npu's `torch.npu`, as its sources list them.
-SURFACE_OF_TORCH_NPU = """
-    is_initialized init set_dump synchronize device_count can_device_access_peer set_device current_device
-    get_device_name get_device_properties get_device_capability mem_get_info is_available device device_of StreamContext
-    stream set_stream current_stream default_stream set_sync_debug_mode get_sync_debug_mode init_dump utilization
-    finalize_dump manual_seed manual_seed_all seed seed_all initial_seed caching_allocator_alloc
-    caching_allocator_delete get_per_process_memory_fraction set_per_process_memory_fraction empty_cache
-    empty_virt_addr_cache memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats
-    reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached memory_allocated max_memory_allocated
-    memory_reserved max_memory_reserved memory_cached max_memory_cached memory_snapshot memory_summary MemPool
-    use_mem_pool get_allocator_backend NPUPluggableAllocator change_current_allocator Stream Event set_option
-    CubeMathType set_aoe set_compile_mode set_mm_bmm_format_nd get_mm_bmm_format_nd get_npu_overflow_flag
-    clear_npu_overflow_flag stress_detect get_rng_state set_rng_state get_rng_state_all set_rng_state_all
-    is_jit_compile_false get_amp_supported_dtype is_autocast_enabled is_bf16_supported set_autocast_enabled
-    get_autocast_dtype set_autocast_dtype BoolStorage ByteStorage ShortStorage LongStorage IntStorage HalfStorage
-    CharStorage DoubleStorage FloatStorage BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor
-    IntTensor LongTensor ShortTensor BFloat16Tensor BFloat16Storage current_blas_handle stop_device restart_device
-    check_uce_in_memory config matmul conv enable_deterministic_with_backward disable_deterministic_with_backward mstx
-    SyncLaunchStream NPUGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables ExternalEvent
-    graph_task_group_begin graph_task_group_end graph_task_update_begin graph_task_update_end set_device_limit
-    get_device_limit set_stream_limit reset_stream_limit get_stream_limit ipc_collect obfuscation_initialize
-    obfuscation_finalize obfuscation_calculate set_op_timeout_ms host_empty_cache host_memory_stats
-    host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats
-    set_deterministic_level use_compatible_impl are_compatible_impl_enabled NpuGraphOpHandler register_npu_graph_handler
-    super_kernel_scope_begin super_kernel_scope_end npurt default_generators amp _lazy_init _is_in_bad_fork _lazy_call
-"""
-
-
-@pytest.mark.parametrize("name", SURFACE_OF_TORCH_NPU.split())
-def test_each_name_of_torch_npu_is_there_or_says_why_not(name: str) -> None:
-    if name in absent.REASONS:
-        assert not hasattr(torch.npu, name)
-        with pytest.raises(AttributeError, match=f"no attribute '{name}': .+"):
-            getattr(torch.npu, name)
-    else:
-        assert hasattr(torch.npu, name)
-
-
 def test_every_public_name_is_there() -> None:
     assert [name for name in torch.npu.__all__ if not hasattr(torch.npu, name)] == []
 
@@ -237,8 +278,9 @@ def test_every_public_name_is_there() -> None:
 def test_submodules_can_be_imported_by_name() -> None:
     import importlib
 
-    for name in ("amp", "memory", "random", "streams"):
-        assert importlib.import_module(f"torch.npu.{name}") is getattr(torch.npu, name)
+    submodules = (torch.npu.amp, torch.npu.graphs, torch.npu.memory, torch.npu.random, torch.npu.streams)
+    for module in submodules:
+        assert importlib.import_module(f"torch.npu.{module.__name__.rpartition('.')[2]}") is module
 
 
 def test_installing_again_changes_nothing() -> None:

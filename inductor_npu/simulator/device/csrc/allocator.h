@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "memory_history.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -17,7 +18,9 @@ namespace inductor_npu {
 struct BlockSnapshot {
   uintptr_t address;
   size_t size, requested;
-  const char* state;  // "active_allocated", "active_pending_free" or "inactive"
+  const char* state;  // "active_allocated", "active_awaiting_free" or "inactive"
+  uint64_t number;    // of the allocation, in order
+  Stack stack;
 };
 struct SegmentSnapshot {
   c10::DeviceIndex device;
@@ -26,6 +29,7 @@ struct SegmentSnapshot {
   c10::StreamId stream;
   c10::MempoolId_t pool;  // {0, 0}: that of all
   bool small;
+  Stack stack;
   std::vector<BlockSnapshot> blocks;
 };
 
@@ -36,6 +40,25 @@ size_t memory_limit(c10::DeviceIndex device);
 // Sets that limit to `fraction` (0 to 1) of the device's memory.
 void set_memory_fraction(double fraction, c10::DeviceIndex device);
 std::vector<SegmentSnapshot> memory_snapshot();
+
+// What was done since the history was turned on, for each device; a snapshot of all is recorded as the last event.
+struct HistorySnapshot {
+  std::vector<SegmentSnapshot> segments;
+  std::vector<std::vector<MemoryEvent>> events;
+};
+HistorySnapshot memory_history();
+// Returns the settings before.
+HistorySettings record_memory_history(const HistorySettings& settings, bool clear);
+// How many allocations there were, on all devices.
+uint64_t allocation_count();
+
+// --- Memory that other processes have, too (shared_memory.cpp) -------------------------------------------------------
+
+// Memory of `descriptor` (driver.h), which is taken over, on the current stream. Raises OutOfMemoryError.
+c10::DataPtr allocate_shared(int descriptor, c10::DeviceIndex device, size_t size);
+// The descriptor of the memory that begins at `pointer`; -1 if other processes cannot have it. Valid while the memory
+// is in use.
+int descriptor_of(const void* pointer);
 
 // --- Private pools ---------------------------------------------------------------------------------------------------
 

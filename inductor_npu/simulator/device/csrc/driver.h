@@ -25,6 +25,13 @@ struct Event;   // a point in a stream's work
 void* allocate(int device, size_t bytes);
 void release(int device, void* memory, size_t bytes) noexcept;
 
+// Memory that several processes can have. A file descriptor stands for it, and its owner closes it; the memory goes when
+// the last process has released it and closed its descriptors, whoever made it.
+// A descriptor of new memory, all 0; -1 when there is none left.
+int create_shared(int device, size_t bytes);
+// Its bytes in this process, to be given to `release`; null if that cannot be.
+void* map_shared(int device, int descriptor, size_t bytes);
+
 // --- Streams ---------------------------------------------------------------------------------------------------------
 
 Stream* create_stream(int device, int id, int priority);

@@ -1,6 +1,7 @@
 // The host driver: device memory is host memory, a stream is a WorkQueue, a program runs on a host thread.
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -176,6 +177,20 @@ void* allocate(int /*device*/, size_t bytes) {
 
 void release(int /*device*/, void* memory, size_t bytes) noexcept {
   munmap(memory, round_to_pages(bytes));
+}
+
+int create_shared(int /*device*/, size_t bytes) {
+  const int descriptor = memfd_create("npu", MFD_CLOEXEC);
+  if (descriptor != -1 && ftruncate(descriptor, static_cast<off_t>(round_to_pages(bytes))) != 0) {
+    close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
+void* map_shared(int /*device*/, int descriptor, size_t bytes) {
+  void* mapped = mmap(nullptr, round_to_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  return mapped != MAP_FAILED ? mapped : nullptr;
 }
 
 // --- Streams ---------------------------------------------------------------------------------------------------------

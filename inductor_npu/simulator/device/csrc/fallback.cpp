@@ -1,6 +1,7 @@
 // The kernel of device npu for every operator that has no other: the CPU's, on the same memory.
 #include "fallback.h"
 
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -13,6 +14,7 @@
 #include "generator.h"
 #include "graph_operators.h"
 #include "runtime.h"
+#include "sync_debug.h"
 #include "timeline.h"
 #include "wider_types.h"
 
@@ -29,6 +31,7 @@ constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCPU;
 struct Plan {
   size_t arguments = 0, returns = 0;
   bool only_views = true;       // no bytes are read or written: no need to wait for the stream
+  bool depends_on_values = false;  // its results' sizes, or what the host gets
   bool any_cpu_tensor = false;  // CPU tensors of any size may be mixed in
   c10::SmallVector<bool, 12> written, generator, cpu_tensor_allowed;
   WidenedTypes widened = WidenedTypes::kFloats;
@@ -62,6 +65,7 @@ Plan make_plan(const c10::OperatorHandle& op) {
   plan.returns = schema.returns().size();
   plan.any_cpu_tensor = schema.name().rfind("aten::", 0) != 0;
   plan.widened = widened_types(schema.name());
+  plan.depends_on_values = op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
   for (const c10::Argument& argument : schema.arguments()) {
     const c10::AliasInfo* alias = argument.alias_info();
     plan.written.push_back(alias != nullptr && alias->isWrite());
@@ -294,6 +298,9 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, tor
   kernels = kernels | view.keys();
   check_kernel(op, kernels);
   if (!plan.only_views) {
+    if (plan.depends_on_values) {
+      host_waits_for(op.schema().name().c_str());
+    }
     synchronize_current_stream();
   }
   const timeline::HostWork work(plan.only_views ? nullptr : op.schema().name().c_str(), device.index());

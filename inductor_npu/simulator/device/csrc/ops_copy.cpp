@@ -9,6 +9,7 @@
 #include "graph_operators.h"
 #include "memory_check.h"
 #include "runtime.h"
+#include "sync_debug.h"
 #include "timeline.h"
 
 namespace inductor_npu {
@@ -122,6 +123,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool
   } else if (!non_blocking || !copy_pinned(source, destination)) {
     refuse_in_capture(native(current_stream()), c10::str("a copy from ", source.device(), " to ", destination.device()),
                       "replays would wait for it; copy before or after, or from pinned memory with non_blocking=True");
+    host_waits_for("a copy between host and device");
     copy_now(source, destination);
   }
   return destination;
@@ -151,6 +153,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   const c10::Stream stream = current_stream(self.device().index());
   refuse_in_capture(native(stream), "item()", "a number of the host cannot be read again by a replay; keep it in a "
                     "tensor of npu");
+  host_waits_for("item()");
   synchronize_stream(stream);
   const at::AutoDispatchBelowADInplaceOrView guard;
   HostView view(self.device());

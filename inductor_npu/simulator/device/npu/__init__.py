@@ -2,7 +2,7 @@
 
 Importing it loads nothing. The first function that needs the C++ device builds or loads it, and opens it (`_lazy_init`,
 which PyTorch itself also calls for the first tensor on the device). `install` makes the module `torch.npu`. absent.py
-lists what only torch_npu has, and why.
+lists what only torch_npu or torch.cuda has, and why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ import torch
 
 from inductor_npu.errors import PrivateUse1TakenError
 from inductor_npu.simulator.device import build
-from inductor_npu.simulator.device.npu import absent, amp, graphs, memory, parameters, random, streams
+from inductor_npu.simulator.device.npu import (
+    absent,
+    amp,
+    backends,
+    graphs,
+    memory,
+    parameters,
+    random,
+    sharing,
+    streams,
+)
 from inductor_npu.simulator.device.npu.amp import (
     get_autocast_dtype,
     is_autocast_enabled,
@@ -51,9 +61,13 @@ from inductor_npu.simulator.device.npu.graphs import (
 from inductor_npu.simulator.device.npu.memory import (
     caching_allocator_alloc,
     caching_allocator_delete,
+    device_memory_used,
     empty_cache,
     get_allocator_backend,
     get_per_process_memory_fraction,
+    host_empty_cache,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -65,9 +79,11 @@ from inductor_npu.simulator.device.npu.memory import (
     memory_stats,
     memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
     reset_max_memory_cached,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
@@ -93,6 +109,7 @@ from inductor_npu.simulator.device.npu.streams import (
     set_stream,
     stream,
 )
+from inductor_npu.simulator.device.npu.sync_debug import get_sync_debug_mode, set_sync_debug_mode
 
 __all__ = [
     "Event",
@@ -113,6 +130,7 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
     "device_of",
     "empty_cache",
     "get_allocator_backend",
@@ -124,9 +142,13 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
     "graphs",
+    "host_empty_cache",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
     "install",
@@ -153,9 +175,11 @@ __all__ = [
     "memory_stats_as_nested_dict",
     "memory_summary",
     "random",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -167,6 +191,7 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "streams",
     "synchronize",
@@ -216,8 +241,10 @@ def install() -> None:
         torch.utils.rename_privateuse1_backend("npu")
     torch._register_device_module("npu", module)
     parameters.register()
+    sharing.register()
     for submodule in (amp, graphs, memory, random, streams):
         sys.modules[f"torch.npu.{submodule.__name__.rpartition('.')[2]}"] = submodule
+    sys.modules["torch.backends.npu"] = torch.backends.npu = backends
     torch.utils.generate_methods_for_privateuse1_backend(for_packed_sequence=True, for_storage=True)
 
 

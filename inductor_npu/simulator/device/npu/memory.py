@@ -7,6 +7,20 @@ from typing import Any
 import torch
 
 from inductor_npu.simulator.device.npu.devices import DeviceLike, device, device_index
+from inductor_npu.simulator.device.npu.host_memory import flatten
+from inductor_npu.simulator.device.npu.host_memory import host_empty_cache as host_empty_cache
+from inductor_npu.simulator.device.npu.host_memory import host_memory_stats as host_memory_stats
+from inductor_npu.simulator.device.npu.host_memory import (
+    host_memory_stats_as_nested_dict as host_memory_stats_as_nested_dict,
+)
+from inductor_npu.simulator.device.npu.host_memory import (
+    reset_accumulated_host_memory_stats as reset_accumulated_host_memory_stats,
+)
+from inductor_npu.simulator.device.npu.host_memory import reset_peak_host_memory_stats as reset_peak_host_memory_stats
+from inductor_npu.simulator.device.npu.memory_history import _dump_snapshot as _dump_snapshot
+from inductor_npu.simulator.device.npu.memory_history import _record_memory_history as _record_memory_history
+from inductor_npu.simulator.device.npu.memory_history import _snapshot as _snapshot
+from inductor_npu.simulator.device.npu.memory_history import leak_check as leak_check
 from inductor_npu.simulator.device.npu.runtime import extension, is_initialized
 from inductor_npu.simulator.device.npu.streams import StreamContext
 
@@ -27,6 +41,12 @@ def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     return free, total
 
 
+def device_memory_used(device: DeviceLike = None) -> int:
+    """Memory of the device that is not free: what the allocator holds."""
+    free, total = mem_get_info(device)
+    return total - free
+
+
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
     """Statistics of the allocator, nested as torch.cuda's; empty before the first use of the device."""
     return extension().memory_stats(device_index(device)) if is_initialized() else {}
@@ -34,17 +54,7 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 def memory_stats(device: DeviceLike = None) -> dict[str, int]:
     """The same, flat: "allocated_bytes.all.current" and so on, in torch.cuda's names."""
-    flat: dict[str, int] = {}
-
-    def add(prefix: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                add(f"{prefix}.{name}" if prefix else name, inner)
-        else:
-            flat[prefix] = value
-
-    add("", memory_stats_as_nested_dict(device))
-    return dict(sorted(flat.items()))
+    return flatten(memory_stats_as_nested_dict(device))
 
 
 def memory_allocated(device: DeviceLike = None) -> int:

@@ -1,4 +1,4 @@
-// The Python module _C: configuration, devices, streams, memory, kernels.
+// The Python module _C: configuration, devices, streams, kernels; other files add to it (Bindings).
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
@@ -87,94 +87,6 @@ void add_stream_functions(py::module_& m) {
   m.def("stream_priority", &stream_priority);
 }
 
-py::dict stat_to_dict(const c10::CachingAllocator::Stat& stat) {
-  py::dict dict;
-  dict["current"] = stat.current;
-  dict["peak"] = stat.peak;
-  dict["allocated"] = stat.allocated;
-  dict["freed"] = stat.freed;
-  return dict;
-}
-
-py::dict stats_to_dict(const c10::CachingAllocator::StatArray& stats) {
-  py::dict dict;
-  static constexpr const char* names[] = {"all", "small_pool", "large_pool"};
-  for (size_t i = 0; i < stats.size(); ++i) {
-    dict[names[i]] = stat_to_dict(stats[i]);
-  }
-  return dict;
-}
-
-py::dict memory_stats(int device) {
-  const auto stats = device_allocator()->getDeviceStats(index_of(device));
-  py::dict dict;
-  dict["allocation"] = stats_to_dict(stats.allocation);
-  dict["segment"] = stats_to_dict(stats.segment);
-  dict["active"] = stats_to_dict(stats.active);
-  dict["inactive_split"] = stats_to_dict(stats.inactive_split);
-  dict["allocated_bytes"] = stats_to_dict(stats.allocated_bytes);
-  dict["reserved_bytes"] = stats_to_dict(stats.reserved_bytes);
-  dict["active_bytes"] = stats_to_dict(stats.active_bytes);
-  dict["inactive_split_bytes"] = stats_to_dict(stats.inactive_split_bytes);
-  dict["requested_bytes"] = stats_to_dict(stats.requested_bytes);
-  dict["oversize_allocations"] = stat_to_dict(stats.oversize_allocations);
-  dict["oversize_segments"] = stat_to_dict(stats.oversize_segments);
-  dict["num_alloc_retries"] = stats.num_alloc_retries;
-  dict["num_ooms"] = stats.num_ooms;
-  dict["num_sync_all_streams"] = stats.num_sync_all_streams;
-  dict["num_device_alloc"] = stats.num_device_alloc;
-  dict["num_device_free"] = stats.num_device_free;
-  dict["max_split_size"] = stats.max_split_size;
-  return dict;
-}
-
-py::list snapshot_to_list() {
-  py::list segments;
-  for (const SegmentSnapshot& segment : memory_snapshot()) {
-    py::list blocks;
-    for (const BlockSnapshot& block : segment.blocks) {
-      py::dict entry;
-      entry["address"] = block.address;
-      entry["size"] = block.size;
-      entry["requested_size"] = block.requested;
-      entry["state"] = block.state;
-      blocks.append(entry);
-    }
-    py::dict entry;
-    entry["device"] = static_cast<int>(segment.device);
-    entry["address"] = segment.address;
-    entry["total_size"] = segment.size;
-    entry["stream"] = segment.stream;
-    entry["segment_pool_id"] = segment.pool;
-    entry["segment_type"] = segment.small ? "small" : "large";
-    entry["blocks"] = blocks;
-    segments.append(entry);
-  }
-  return segments;
-}
-
-void add_memory_functions(py::module_& m) {
-  m.def("empty_cache", [] { device_allocator()->emptyCache({0, 0}); });
-  m.def("memory_stats", &memory_stats,
-        "Statistics of the allocator, nested as torch.cuda.memory_stats_as_nested_dict.");
-  m.def("memory_snapshot", &snapshot_to_list, "One dict a segment, with its blocks.");
-  m.def(
-      "mem_get_info", [](int device) { return device_allocator()->getMemoryInfo(index_of(device)); },
-      "(free, total) bytes of the device.");
-  m.def("reset_peak_memory_stats", [](int device) { device_allocator()->resetPeakStats(index_of(device)); });
-  m.def("reset_accumulated_memory_stats",
-        [](int device) { device_allocator()->resetAccumulatedStats(index_of(device)); });
-  m.def("set_memory_fraction", [](double fraction, int device) { set_memory_fraction(fraction, index_of(device)); });
-  m.def("memory_limit", [](int device) { return memory_limit(index_of(device)); });
-  m.def("raw_alloc", [](size_t size) {
-    void* memory = device_allocator()->raw_allocate(size);
-    memory_check::allocation_written(memory);  // whoever has no more than an address writes unseen
-    return reinterpret_cast<uint64_t>(memory);
-  });
-  m.def("raw_delete", [](uint64_t address) { device_allocator()->raw_deallocate(reinterpret_cast<void*>(address)); });
-  m.def("is_npu_pointer", [](uint64_t address) { return is_npu_pointer(reinterpret_cast<const void*>(address)); });
-}
-
 void add_kernel_functions(py::module_& m) {
   m.def(
       "register_kernel",
@@ -237,7 +149,6 @@ PYBIND11_MODULE(_C, m) {
   driver::set_wait_hooks({give_up_python_lock, take_back_python_lock});
   add_device_functions(m);
   add_stream_functions(m);
-  add_memory_functions(m);
   add_kernel_functions(m);
   for (auto* add : registered_bindings()) {
     add(m.ptr());
