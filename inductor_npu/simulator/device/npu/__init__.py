@@ -13,7 +13,7 @@ import torch
 
 from inductor_npu.errors import PrivateUse1TakenError
 from inductor_npu.simulator.device import build
-from inductor_npu.simulator.device.npu import absent, amp, graphs, memory, parameters, random, streams
+from inductor_npu.simulator.device.npu import absent, amp, graphs, memory, optimizers, parameters, random, streams
 from inductor_npu.simulator.device.npu.amp import (
     get_autocast_dtype,
     is_autocast_enabled,
@@ -216,6 +216,7 @@ def install() -> None:
         torch.utils.rename_privateuse1_backend("npu")
     torch._register_device_module("npu", module)
     parameters.register()
+    optimizers.refuse_steps_that_cannot_be_captured()
     for submodule in (amp, graphs, memory, random, streams):
         sys.modules[f"torch.npu.{submodule.__name__.rpartition('.')[2]}"] = submodule
     torch.utils.generate_methods_for_privateuse1_backend(for_packed_sequence=True, for_storage=True)
