@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._inductor import config as inductor_config
 from torch._inductor.cudagraph_utils import log_cudagraph_skip_and_bump_counter
 
 from inductor_npu import config, providers
@@ -41,15 +42,20 @@ class CapturedFunction:
     """`function` takes a list of arguments, which it empties, and returns a list of results, as Inductor's do."""
 
     def __init__(
-        self, function: Function, numbers: Sequence[int] | None, *, statistics: CaptureStatistics, writes: bool
+        self,
+        function: Function,
+        numbers: Sequence[int] | None,
+        *,
+        statistics: CaptureStatistics,
+        written: Collection[int] | None,
     ) -> None:
-        """`numbers`: which arguments are no tensors (None: found out with each call). `writes`: whether the function
-        may write its arguments.
+        """`numbers`: which arguments are no tensors (None: found out with each call). `written`: which arguments the
+        function may write (None: any).
         """
         self._function = function
         self._numbers = numbers
         self._statistics = statistics
-        self._writes = writes
+        self._written = written
         self._sizes: dict[tuple[Any, ...], _Size] = {}
         self._thread: int | None = None
 
@@ -69,6 +75,8 @@ class CapturedFunction:
         return results
 
     def _first_calls(self, arguments: list[Any], key: tuple[Any, ...], size: _Size | None) -> Any:
+        if size is None and not _is_to_be_captured(key):
+            return self._launch(arguments)
         if reason := self._obstacle(arguments, size):
             return self._skip(arguments, reason)
         if size is None:
@@ -79,7 +87,7 @@ class CapturedFunction:
         return self._capture(arguments, key, size)
 
     def _obstacle(self, arguments: list[Any], size: _Size | None) -> str | None:
-        if any(isinstance(value, torch.Tensor) and value.device.type != "npu" for value in arguments):
+        if any(isinstance(value, torch.Tensor) and value.device.type not in ("npu", "meta") for value in arguments):
             return "an argument is a tensor of another device"
         if torch.npu.is_current_stream_capturing():
             return _NESTED
@@ -106,8 +114,8 @@ class CapturedFunction:
         for index, copy in copies.items():
             arguments[index] = copy
         results = self._function(arguments)
-        if self._writes:
-            for index, value in misaligned.items():
+        for index, value in misaligned.items():
+            if self._written is None or index in self._written:
                 value.copy_(copies[index])
         return results
 
@@ -118,7 +126,7 @@ class CapturedFunction:
         size.captures += 1
         size.addresses = _addresses(arguments)
         try:
-            size.replay = capture(self._function, arguments, copied, self._writes)
+            size.replay = capture(self._function, arguments, copied, self._written)
         except RuntimeError as error:  # such as an operator that cannot be captured
             size.captures = config.capture_moves  # not again
             return self._skip(arguments, str(error).partition("\n")[0])
@@ -134,7 +142,7 @@ class CapturedFunction:
         is_of_graph = providers.captured_calls().is_of_graph
         copied = set()
         for index, (value, address) in enumerate(zip(arguments, size.addresses, strict=True)):
-            if not isinstance(value, torch.Tensor) or value.numel() == 0:
+            if not isinstance(value, torch.Tensor) or value.numel() == 0 or value.device.type == "meta":
                 continue
             stays = value.data_ptr() == address or is_of_graph(value.data_ptr())
             if not stays or index in size.moved or _is_misaligned(value):
@@ -160,6 +168,17 @@ def current_step() -> int:
     """
     trees = sys.modules.get("torch._inductor.cudagraph_trees")
     return trees.MarkStepBox.mark_step_counter if trees is not None else 0
+
+
+def _is_to_be_captured(key: tuple[Any, ...]) -> bool:
+    """Whether the program wants graphs for these sizes: `triton.cudagraph_capture_sizes` names one number, or a tuple
+    of numbers, for each combination that it wants; None: all.
+    """
+    sizes = inductor_config.triton.cudagraph_capture_sizes
+    if sizes is None:
+        return True
+    numbers = tuple(value for value in key if isinstance(value, int))
+    return not numbers or (numbers[0] if len(numbers) == 1 else numbers) in sizes
 
 
 def _addresses(arguments: list[Any]) -> list[int | None]:

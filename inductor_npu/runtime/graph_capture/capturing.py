@@ -4,7 +4,7 @@ provider, whose replays follow that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -18,33 +18,43 @@ RESULTS_HELD = -2  # it would overwrite results that are still held, and cannot 
 
 
 def capture(
-    function: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], copied: set[int], writes: bool
+    function: Callable[[list[Any]], Sequence[Any]],
+    arguments: Sequence[Any],
+    copied: Collection[int],
+    written: Collection[int] | None,
 ) -> Replay:
     """What does `function(arguments)` by a replay: `(arguments, step) -> results`, which also empties the list of
     arguments. Nothing runs yet.
 
-    `arguments` has tensors of npu and numbers. The graph uses the tensors where they are, but for those with an index
-    in `copied`; with `writes` these are copied back.
+    `arguments` has tensors of npu, of meta, and numbers. The graph uses the tensors where they are, but for those with
+    an index in `copied`. Of these, those in `written` (None: all) are copied back, and those in whose memory a result
+    lies, as with memory that a backward pass may use again.
 
     Raises what a capture raises; there is no graph then, and its memory is given back.
     """
     provider = providers.captured_calls()
-    device = next(value.device for value in arguments if isinstance(value, torch.Tensor))
+    devices = (value.device for value in arguments if isinstance(value, torch.Tensor) and value.device.type == "npu")
+    device = next(devices, None) or torch.device("npu", torch.npu.current_device())
     statics = [_room_for(value) if index in copied else value for index, value in enumerate(arguments)]
     graph, results = provider.captured(function, list(statics), device)
-    inputs = [_input(value, index in copied, writes) for index, value in enumerate(statics)]
-    return provider.replayed_call(graph, inputs, [_output(value, statics) for value in results])
+    outputs = [_output(value, statics) for value in results]
+    returned = {value[0] for value in outputs if isinstance(value, tuple)}
+    inputs = [
+        _input(value, index in copied, written is None or index in written or index in returned)
+        for index, value in enumerate(statics)
+    ]
+    return provider.replayed_call(graph, inputs, outputs)
 
 
 def _room_for(value: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
 
 
-def _input(static: Any, is_copied: bool, writes: bool) -> Any:
+def _input(static: Any, is_copied: bool, is_written: bool) -> Any:
     """Where an argument has to be: its address, (tensor to copy to, whether to copy back), or None: anywhere."""
-    if not isinstance(static, torch.Tensor) or static.numel() == 0:
+    if not isinstance(static, torch.Tensor) or static.numel() == 0 or static.device.type == "meta":
         return None
-    return (static, writes) if is_copied else static.data_ptr()
+    return (static, is_written) if is_copied else static.data_ptr()
 
 
 def _output(value: Any, statics: Sequence[Any]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from inductor_npu.runtime.graph_capture import statistics
 @pytest.fixture(autouse=True)
 def _fresh():
     torch._dynamo.reset()
+    gc.collect()  # what other tests left does not decide where this test's tensors lie
     statistics._seen.clear()
 
 

@@ -4,12 +4,19 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <array>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "graph_operators.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -28,6 +35,70 @@ at::Tensor empty_bytes(int64_t size) {
   return at::detail::empty_cpu({size}, at::kByte);
 }
 
+// The CPU generator's state, then the offset.
+at::Tensor read(const GeneratorState& state) {
+  const at::Tensor cpu = state.cpu.get_state();
+  at::Tensor bytes = empty_bytes(cpu.numel() + static_cast<int64_t>(sizeof(uint64_t)));
+  auto* data = bytes.mutable_data_ptr<uint8_t>();
+  std::memcpy(data, cpu.const_data_ptr<uint8_t>(), cpu.numel());
+  std::memcpy(data + cpu.numel(), &state.offset, sizeof(uint64_t));
+  return bytes;
+}
+
+void write(GeneratorState& state, const at::Tensor& bytes) {
+  const int64_t cpu_size = bytes.numel() - static_cast<int64_t>(sizeof(uint64_t));
+  const auto* data = bytes.const_data_ptr<uint8_t>();
+  at::Tensor cpu = empty_bytes(cpu_size);
+  std::memcpy(cpu.mutable_data_ptr<uint8_t>(), data, cpu_size);
+  state.cpu.set_state(cpu);
+  std::memcpy(&state.offset, data + cpu_size, sizeof(uint64_t));
+}
+
+void seed_with(GeneratorState& state, uint64_t seed) {
+  state.cpu.set_current_seed(seed);
+  state.offset = 0;
+}
+
+// The state at one point of a captured graph. Each replay that comes there sets it.
+using StateOfReplay = std::shared_ptr<at::Tensor>;
+
+// The states that programs asked for in captures. What they get is a state's bytes with a mark, where a CPU generator
+// counts at most 624 numbers, and a number in place of the seed.
+class StatesOfReplays {
+ public:
+  static StatesOfReplays& instance() {
+    static auto* states = new StatesOfReplays();  // never destroyed: graphs may end late
+    return *states;
+  }
+  void name(const StateOfReplay& state, at::Tensor& bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(states_, [](const auto& entry) { return entry.second.expired(); });
+    states_[++count_] = state;
+    bytes.zero_();
+    std::memcpy(bytes.mutable_data_ptr<uint8_t>(), &count_, sizeof(uint64_t));
+    std::memcpy(bytes.mutable_data_ptr<uint8_t>() + sizeof(uint64_t), &kMark, sizeof(uint64_t));
+  }
+  static bool is_named(const at::Tensor& bytes) {
+    return std::memcmp(bytes.const_data_ptr<uint8_t>() + sizeof(uint64_t), &kMark, sizeof(uint64_t)) == 0;
+  }
+  StateOfReplay find(const at::Tensor& bytes) {
+    uint64_t number = 0;
+    std::memcpy(&number, bytes.const_data_ptr<uint8_t>(), sizeof(uint64_t));
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = states_.find(number);
+    StateOfReplay state = found != states_.end() ? found->second.lock() : nullptr;
+    TORCH_CHECK(state != nullptr, "this RNG state was asked for in the capture of a graph that is gone");
+    return state;
+  }
+
+ private:
+  static constexpr uint64_t kMark = 0x6870617267757036;
+
+  std::mutex mutex_;
+  uint64_t count_ = 0;
+  std::unordered_map<uint64_t, std::weak_ptr<at::Tensor>> states_;
+};
+
 struct NpuGeneratorImpl final : c10::GeneratorImpl {
   NpuGeneratorImpl(c10::DeviceIndex device, c10::intrusive_ptr<GeneratorState> state)
       : c10::GeneratorImpl(c10::Device(kNpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
@@ -36,12 +107,19 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   static c10::DeviceType device_type() { return kNpu; }
 
   void set_current_seed(uint64_t seed) override {
+    if (CapturedGraph* graph = capturing()) {
+      record(*graph, "seed of random numbers", [seed](GeneratorState& state) { seed_with(state, seed); });
+      return;
+    }
     wait_for_draws();
-    state_->cpu.set_current_seed(seed);
-    state_->offset = 0;
+    seed_with(*state_, seed);
   }
   uint64_t current_seed() const override { return state_->cpu.current_seed(); }
   uint64_t seed() override {
+    if (is_open()) {
+      refuse_in_capture(native(current_stream(device_.index())), "a new random seed",
+                        "seed before the capture, or with a given number: manual_seed");
+    }
     wait_for_draws();
     state_->offset = 0;
     return state_->cpu.seed();
@@ -49,30 +127,41 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   void set_offset(uint64_t offset) override { state_->offset = offset; }
   uint64_t get_offset() const override { return state_->offset; }
 
-  // A CPU uint8 tensor: the CPU generator's state, then the offset.
+  // A CPU uint8 tensor. In a capture it stands for the state that a replay has at this point.
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    if (CapturedGraph* graph = capturing()) {
+      auto there = std::make_shared<at::Tensor>();
+      record(*graph, "state of random numbers", [there](GeneratorState& state) { *there = read(state); });
+      at::Tensor named = empty_bytes(state_size());
+      StatesOfReplays::instance().name(there, named);
+      return named.getIntrusivePtr();
+    }
     wait_for_draws();
-    const at::Tensor cpu = state_->cpu.get_state();
-    at::Tensor state = empty_bytes(cpu.numel() + static_cast<int64_t>(sizeof(uint64_t)));
-    auto* bytes = state.mutable_data_ptr<uint8_t>();
-    std::memcpy(bytes, cpu.const_data_ptr<uint8_t>(), cpu.numel());
-    std::memcpy(bytes + cpu.numel(), &state_->offset, sizeof(uint64_t));
-    return state.getIntrusivePtr();
+    return read(*state_).getIntrusivePtr();
   }
 
   void set_state(const c10::TensorImpl& new_state) override {
-    const int64_t cpu_size = state_->cpu.get_state().numel();
-    const int64_t size = cpu_size + static_cast<int64_t>(sizeof(uint64_t));
     TORCH_CHECK(new_state.device().is_cpu() && new_state.dtype() == caffe2::TypeMeta::Make<uint8_t>() &&
                     new_state.is_contiguous(),
                 "RNG state must be a contiguous torch.ByteTensor on the CPU, as npu's get_state returns it");
-    TORCH_CHECK(new_state.numel() == size, "RNG state of npu has ", size, " bytes, got ", new_state.numel());
-    const auto* bytes = static_cast<const uint8_t*>(new_state.data());
+    TORCH_CHECK(new_state.numel() == state_size(), "RNG state of npu has ", state_size(), " bytes, got ",
+                new_state.numel());
+    at::Tensor bytes = empty_bytes(new_state.numel());
+    std::memcpy(bytes.mutable_data_ptr<uint8_t>(), new_state.data(), new_state.numel());
+    const bool is_of_replay = StatesOfReplays::is_named(bytes);
+    if (CapturedGraph* graph = capturing()) {
+      const StateOfReplay there =
+          is_of_replay ? StatesOfReplays::instance().find(bytes) : std::make_shared<at::Tensor>(bytes);
+      record(*graph, "set state of random numbers", [there](GeneratorState& state) {
+        TORCH_CHECK(there->defined(), "the graph in whose capture this RNG state was asked for has not been replayed");
+        write(state, *there);
+      });
+      return;
+    }
+    TORCH_CHECK(!is_of_replay, "this RNG state was asked for in the capture of a graph: it has a value in replays only. "
+                "Ask for the state outside of the capture");
     wait_for_draws();
-    at::Tensor cpu = empty_bytes(cpu_size);
-    std::memcpy(cpu.mutable_data_ptr<uint8_t>(), bytes, cpu_size);
-    state_->cpu.set_state(cpu);
-    std::memcpy(&state_->offset, bytes + cpu_size, sizeof(uint64_t));
+    write(*state_, bytes);
   }
 
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
@@ -87,6 +176,23 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   const at::Generator& cpu() const { return state_->cpu; }
 
  private:
+  int64_t state_size() const {
+    return state_->cpu.get_state().numel() + static_cast<int64_t>(sizeof(uint64_t));
+  }
+
+  // The graph that the current stream of the generator's device captures into; null if none.
+  CapturedGraph* capturing() const {
+    return is_open() ? capturing_graph(native(current_stream(device_.index()))) : nullptr;
+  }
+  // Has each replay of `graph` do `change` to the state that is this generator's now.
+  void record(CapturedGraph& graph, std::string what, std::function<void(GeneratorState&)> change) const {
+    const c10::DeviceGuard guard(device_);
+    capture_call(graph, std::move(what), {}, [state = state_, change = std::move(change)](const auto& /*tensors*/) {
+      std::lock_guard<std::mutex> lock(state->cpu.mutex());
+      change(*state);
+    });
+  }
+
   // Replays of captured graphs draw when their turn comes: before whatever the program does to the state afterwards.
   void wait_for_draws() const {
     if (is_open()) {
@@ -104,6 +210,8 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   c10::intrusive_ptr<GeneratorState> state_;
 };
 
+thread_local const at::Generator* drawn_from = nullptr;  // in place of the default generator of its device
+
 }  // namespace
 
 at::Generator new_generator(c10::DeviceIndex device) {
@@ -118,14 +226,23 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
   device = resolve_device(device);
   std::call_once(made[device], [&] {
     (*generators)[device] = new_generator(device);
-    (*generators)[device].seed();
+    cpu_twin((*generators)[device]).seed();
   });
   return (*generators)[device];
 }
 
 at::Generator cpu_twin(const at::Generator& generator) {
   TORCH_CHECK(generator.device().type() == kNpu, "Expected a generator of device npu, got one of ", generator.device());
-  return at::check_generator<NpuGeneratorImpl>(generator)->cpu();
+  const bool is_replaced = drawn_from != nullptr && drawn_from->device() == generator.device() &&
+                           generator == default_generator(generator.device().index());
+  return at::check_generator<NpuGeneratorImpl>(is_replaced ? *drawn_from : generator)->cpu();
+}
+
+DrawsFrom::DrawsFrom(const at::Generator& source)
+    : previous_(std::exchange(drawn_from, source.defined() ? &source : drawn_from)) {}
+
+DrawsFrom::~DrawsFrom() {
+  drawn_from = previous_;
 }
 
 }  // namespace inductor_npu

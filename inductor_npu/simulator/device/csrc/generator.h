@@ -1,5 +1,8 @@
 // The random number generator of device npu. It draws from a CPU generator of its own, so that a CPU kernel run for an
 // npu tensor can draw from the very same state.
+//
+// In the capture of a graph nothing is drawn, and no state changes: what the program does to a generator (seeds, states
+// that it asks for and sets again) becomes work of the graph, and each replay does it when its turn comes.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,5 +18,18 @@ at::Generator new_generator(c10::DeviceIndex device = -1);
 // The CPU generator inside `generator`: drawing from one advances the other. The lock to hold is that of the CPU
 // generator.
 at::Generator cpu_twin(const at::Generator& generator);
+
+// While it lives, what this thread draws from the default generator of the device of `source` comes from `source`, if
+// that is defined: a graph draws from the state that was the generator's when it was captured.
+class DrawsFrom {
+ public:
+  explicit DrawsFrom(const at::Generator& source);
+  ~DrawsFrom();
+  DrawsFrom(const DrawsFrom&) = delete;
+  DrawsFrom& operator=(const DrawsFrom&) = delete;
+
+ private:
+  const at::Generator* const previous_;
+};
 
 }  // namespace inductor_npu

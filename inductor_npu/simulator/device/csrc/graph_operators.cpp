@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fallback.h"
+#include "generator.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -263,10 +264,12 @@ struct RecordedCall {
   c10::OperatorHandle op;
   torch::jit::Stack arguments, results;
   c10::Device device;
+  at::Generator random;  // undefined: draws nothing
 
   void operator()() const {
     const OnStream here(device);
     const KernelsOnly kernels;
+    const DrawsFrom source(random);
     torch::jit::Stack stack = arguments;
     op.redispatchBoxed(c10::DispatchKeySet(kNpuKey), &stack);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -312,14 +315,21 @@ void capture_operator(CapturedGraph& graph, const c10::OperatorHandle& op, torch
     }
   }
   Borrowed borrow;
-  RecordedCall call{op, {}, {}, device};
+  RecordedCall call{op, {}, {}, device, {}};
+  if (op.hasTag(at::Tag::nondeterministic_seeded)) {
+    call.random = default_generator(device.index()).graphsafe_get_state();
+  }
   for (const c10::IValue& argument : arguments) {
     visit_tensors(argument, [&](const at::Tensor& tensor) {
       if (on_npu(tensor)) {
         graph.uses(tensor.const_data_ptr(), name_of(op));
       }
     });
-    call.arguments.push_back(map_tensors(argument, borrow));
+    if (argument.isGenerator() && argument.toGenerator().device().type() == kNpu) {
+      call.arguments.emplace_back(argument.toGenerator().graphsafe_get_state());
+    } else {
+      call.arguments.push_back(map_tensors(argument, borrow));
+    }
   }
   for (const c10::IValue& result : results) {
     call.results.push_back(map_tensors(result, borrow));

@@ -158,12 +158,12 @@ std::vector<at::Tensor> ReplayedCall::call(const std::vector<at::Tensor>& argume
     synchronize_stream(*pool.stream);  // graphs of one pool use the same memory: one after the other
   }
   pool.stream = stream;
-  protect_results(step);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (const auto* copied = std::get_if<Copied>(&inputs_[i])) {
       without_repetitions(copied->to).copy_(without_repetitions(arguments[i]), /*non_blocking=*/true);
     }
   }
+  protect_results(step);  // an argument may be an earlier step's result
   graph_->replay();
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto* copied = std::get_if<Copied>(&inputs_[i]);

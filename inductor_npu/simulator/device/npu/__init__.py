@@ -19,6 +19,7 @@ from inductor_npu.simulator.device.npu import (
     backends,
     graphs,
     memory,
+    optimizers,
     parameters,
     random,
     sharing,
@@ -242,6 +243,7 @@ def install() -> None:
     torch._register_device_module("npu", module)
     parameters.register()
     sharing.register()
+    optimizers.refuse_steps_that_cannot_be_captured()
     for submodule in (amp, graphs, memory, random, streams):
         sys.modules[f"torch.npu.{submodule.__name__.rpartition('.')[2]}"] = submodule
     sys.modules["torch.backends.npu"] = torch.backends.npu = backends

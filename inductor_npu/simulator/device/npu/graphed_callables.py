@@ -4,6 +4,7 @@ torch.cuda's semantics. Several of one call share a memory pool and must run in 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,25 +148,24 @@ def _capture_backward(passes: _Passes, pool: PoolId, allow_unused: bool, stream:
     passes.of_inputs = tuple(next(remaining, None) if tensor.requires_grad else None for tensor in passes.inputs)
 
 
-def _graphed_function(passes: _Passes) -> type[torch.autograd.Function]:
-    class Graphed(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *inputs: torch.Tensor) -> _Tensors:
-            for static, given in zip(passes.inputs[: passes.arguments], inputs, strict=False):
+class _Replayed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, passes: _Passes, *inputs: torch.Tensor) -> _Tensors:
+        ctx.passes = passes
+        for static, given in zip(passes.inputs[: passes.arguments], inputs, strict=False):
+            _move(given, static)
+        passes.forward.replay()
+        return tuple(output.detach() for output in passes.outputs)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        passes: _Passes = ctx.passes
+        for static, given in zip(passes.of_outputs, gradients, strict=True):
+            if static is not None:
                 _move(given, static)
-            passes.forward.replay()
-            return tuple(output.detach() for output in passes.outputs)
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-            for static, given in zip(passes.of_outputs, gradients, strict=True):
-                if static is not None:
-                    _move(given, static)
-            passes.backward.replay()
-            return tuple(grad.detach() if grad is not None else None for grad in passes.of_inputs)
-
-    return Graphed
+        passes.backward.replay()
+        return None, *(grad.detach() if grad is not None else None for grad in passes.of_inputs)
 
 
 def _move(given: torch.Tensor, static: torch.Tensor) -> None:
@@ -175,21 +175,30 @@ def _move(given: torch.Tensor, static: torch.Tensor) -> None:
 
 
 def _replace(function: _Callable, passes: _Passes) -> _Callable:
-    graphed = _graphed_function(passes)
-    parameters = passes.inputs[passes.arguments :]
-
     def run(*arguments: Any) -> Any:
         tensors = pytree.arg_tree_leaves(*arguments)
-        outputs = graphed.apply(*tensors, *parameters)
+        outputs = _Replayed.apply(passes, *tensors, *passes.inputs[passes.arguments :])
         assert passes.structure is not None, "captured with its outputs"
         return pytree.tree_unflatten(outputs, passes.structure)
 
     if not isinstance(function, torch.nn.Module):
         return run
-    original, mode = function.forward, function.training
+    # The module holds its new `forward`, which must not hold the module: the graphs go with the last reference to it,
+    # not with a garbage collection, which could come in the middle of another capture.
+    reference, mode, original = weakref.ref(function), function.training, _forward_of(function)
 
     def forward(*arguments: Any, **named: Any) -> Any:
-        return run(*arguments, **named) if function.training == mode else original(*arguments, **named)
+        module = reference()
+        assert module is not None, "a method of it is called"
+        return run(*arguments, **named) if module.training == mode else original(module, *arguments, **named)
 
     function.forward = forward
     return function
+
+
+def _forward_of(module: torch.nn.Module) -> _Callable:
+    """Its `forward`, with the module as first argument."""
+    forward = module.forward
+    if getattr(forward, "__self__", None) is module:
+        return forward.__func__
+    return lambda _, *arguments, **named: forward(*arguments, **named)

@@ -49,12 +49,12 @@ class NPUGraph:
 
     def capture_begin(
         self,
-        pool: PoolId | None = None,
+        pool: PoolId | MemPool | None = None,
         capture_error_mode: str = "global",
         check_input_liveness: bool = True,
     ) -> None:
-        """Starts to capture the current stream, and those that wait for it. `pool` is that of another graph or of a
-        MemPool; None makes a new one. The modes differ in what other threads may do meanwhile: here, anything.
+        """Starts to capture the current stream, and those that wait for it. `pool`: that of another graph, a MemPool or
+        its id; None makes a new one. The modes differ in what other threads may do meanwhile: here, anything.
 
         Raises RuntimeError if the graph holds a capture or the stream captures already, ValueError for another mode.
         """
@@ -62,7 +62,7 @@ class NPUGraph:
             raise ValueError(f"capture_error_mode must be one of {', '.join(_ERROR_MODES)}, got {capture_error_mode!r}")
         if self._graph is None or not (self._graph.is_captured or self._graph.is_capturing):
             self._graph = extension().NpuGraph(watched=check_input_liveness)
-        self._graph.capture_begin(pool if pool is not None else _NO_POOL)
+        self._graph.capture_begin(pool.id if isinstance(pool, MemPool) else pool or _NO_POOL)
 
     def capture_end(self) -> None:
         """Ends the capture, on the stream on which it began. Raises RuntimeError if an operation failed meanwhile;
@@ -120,7 +120,7 @@ class graph:  # noqa: N801 - torch's own spelling
     def __init__(
         self,
         npu_graph: NPUGraph,
-        pool: PoolId | None = None,
+        pool: PoolId | MemPool | None = None,
         stream: torch.Stream | None = None,
         capture_error_mode: str = "global",
         check_input_liveness: bool = True,

@@ -11,6 +11,7 @@
 
 #include "allocator.h"
 #include "memory_check.h"
+#include "python/bindings.h"
 #include "runtime.h"
 
 namespace py = pybind11;

@@ -16,6 +16,7 @@
 
 #include "allocator.h"
 #include "memory_check.h"
+#include "python/bindings.h"
 #include "runtime.h"
 
 namespace py = pybind11;
