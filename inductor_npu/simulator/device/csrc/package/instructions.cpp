@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "graph.h"
 #include "host_operators.h"
 #include "package/arithmetic.h"
 #include "package/program.h"
@@ -137,11 +138,24 @@ class LaunchKernel final : public Instruction {
     launch.args = slots.data();
     launch.arg_count = slots.size();
     launch.threads = host_threads();
+    driver::Stream* stream = native(current_stream(device_.index()));
+    if (CapturedGraph* graph = capturing_graph(stream); C10_UNLIKELY(graph != nullptr)) {
+      note_pointers(*graph, slots);
+    }
     make_room_for(kernel_.kernel->last_ns.load(std::memory_order_relaxed));
-    driver::launch(native(current_stream(device_.index())), launch);
+    driver::launch(stream, launch);
   }
 
  private:
+  // Tells a graph that is being captured which memory the launch will use each time.
+  void note_pointers(CapturedGraph& graph, c10::ArrayRef<uint64_t> slots) const {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (kernel_.arguments[i] == 'p') {
+        graph.uses(reinterpret_cast<const void*>(slots[i]), "kernel " + kernel_.kernel->name);
+      }
+    }
+  }
+
   PackagedKernel kernel_;
   std::vector<Operand> grid_, arguments_;
   c10::Device device_;
