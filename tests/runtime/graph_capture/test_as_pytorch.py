@@ -342,6 +342,10 @@ class TestMutation:
         add(copy)
         check(copy, x + 3)
 
+    @pytest.mark.skipif(
+        torch.__version__ < "2.13",
+        reason="torch 2.12 does not tell a backend that a graph replaces an argument's storage, and values are wrong",
+    )
     def test_data_of_a_parameter(self):
         class Masked(torch.nn.Module):
             def __init__(self):
