@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
 
 from inductor_npu import providers
 from inductor_npu.codegen.annotations import provenance
@@ -121,12 +124,21 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
         imports of this device.
         """
         super().write_header()
+        if inductor_config.triton.cudagraphs and _replaces_storages():
+            V.graph.disable_cudagraphs_reason = "an argument gets another storage"
         self.imports.writeline("from inductor_npu.runtime.async_compile import NpuAsyncCompile as AsyncCompile")
         allocate = providers.current_provider().empty_strided
         if allocate is not None:
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         self.header.writelines(providers.module_lines())
+
+
+def _replaces_storages() -> bool:
+    """Whether the graph gives an argument another storage (`parameter.data = ...`), which a replay would not do again.
+    Torch before 2.14 does not ask.
+    """
+    return any(getattr(node.target, "overloadpacket", None) is torch.ops.aten.set_ for node in V.graph.graph.nodes)
 
 
 class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):

@@ -15,6 +15,14 @@ def _fresh():
     torch._dynamo.reset()
     gc.collect()  # what other tests left does not decide where this test's tensors lie
     statistics._seen.clear()
+    yield
+    torch._dynamo.reset()  # with its graphs, which hold memory
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _leaves_nothing():
+    yield
+    gc.collect()
 
 
 @pytest.fixture

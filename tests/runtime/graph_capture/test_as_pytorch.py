@@ -16,9 +16,12 @@ from torch._inductor.utils import fresh_cache
 
 from inductor_npu.runtime.graph_capture.statistics import graph_captures
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
+    ),
+]
 
 
 def captured(function, **options):
@@ -343,10 +346,6 @@ class TestMutation:
         add(copy)
         check(copy, x + 3)
 
-    @pytest.mark.skipif(
-        torch.__version__ < "2.13",
-        reason="torch 2.12 does not tell a backend that a graph replaces an argument's storage, and values are wrong",
-    )
     def test_data_of_a_parameter(self):
         class Masked(torch.nn.Module):
             def __init__(self):

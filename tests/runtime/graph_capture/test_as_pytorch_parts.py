@@ -14,9 +14,12 @@ from torch.utils.checkpoint import checkpoint
 from inductor_npu.runtime.graph_capture.statistics import graph_captures
 from tests.runtime.graph_capture.test_as_pytorch import captured, check, cube, npu
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
+    ),
+]
 
 
 def around_the_cpu(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
