@@ -13,6 +13,8 @@ from tests.processes import run_python
 from tests.simulator.device.npu_process import run_on_npu
 
 # A child is forked before its parent opens the device, which takes no time. Both have one end of a pipe.
+pytestmark = pytest.mark.slow  # each starts processes
+
 PRELUDE = """
 import os, signal
 import torch

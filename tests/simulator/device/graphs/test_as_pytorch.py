@@ -16,6 +16,8 @@ from torch.nn.functional import dropout, rrelu
 from tests.simulator.device.graphs.test_capture import captured, npu
 from tests.simulator.device.native_kernels import sleep
 
+pytestmark = pytest.mark.slow
+
 
 def with_temporaries(x: torch.Tensor, value: float) -> torch.Tensor:
     return (x.clone() + value) + (x.clone() + value)
