@@ -19,6 +19,13 @@ def npu(*sizes: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch
     return torch.randn(*sizes, generator=generator, dtype=dtype).npu()
 
 
+def side_stream() -> torch.npu.Stream:
+    """Another stream than the one that `captured` captures: streams come from a pool, in turn."""
+    capturing = torch.npu.graph.default_capture_stream
+    streams = torch.npu.Stream(), torch.npu.Stream()
+    return next(each for each in streams if capturing is None or each.stream_id != capturing.stream_id)
+
+
 def captured(function, *arguments: torch.Tensor):
     """The graph of `function(*arguments)`, and its result, which each replay fills."""
     graph = torch.npu.NPUGraph()
@@ -140,7 +147,7 @@ def test_operators_of_the_library(name):
 
 class TestStreams:
     def test_streams_that_wait_take_part(self):
-        x, side = npu(32, 32), torch.npu.Stream()
+        x, side = npu(32, 32), side_stream()
 
         def fork() -> torch.Tensor:
             main = torch.npu.current_stream()
@@ -157,7 +164,7 @@ class TestStreams:
         torch.testing.assert_close(y.cpu(), x.cpu() * 4 + 1)
 
     def test_a_stream_that_is_not_waited_for_is_an_error(self):
-        x, side = npu(4), torch.npu.Stream()
+        x, side = npu(4), side_stream()
 
         def fork() -> None:
             side.wait_stream(torch.npu.current_stream())
@@ -170,7 +177,7 @@ class TestStreams:
             assert (x + 1).sum().item() == pytest.approx((x.cpu() + 1).sum().item())
 
     def test_work_of_other_streams_runs_meanwhile(self):
-        x, other = npu(16), torch.npu.Stream()
+        x, other = npu(16), side_stream()
         seen = []
 
         def capture() -> torch.Tensor:
@@ -240,7 +247,7 @@ def test_a_backward_pass_and_a_step_of_an_optimizer():
         optimizer.step()
         return loss
 
-    side = torch.npu.Stream()
+    side = side_stream()
     with torch.npu.stream(side):
         for _ in range(2):  # makes the optimizer's state
             step(x, y, model, optimizer)

@@ -8,7 +8,7 @@ import gc
 import pytest
 import torch
 
-from tests.simulator.device.graphs.test_capture import captured, npu
+from tests.simulator.device.graphs.test_capture import captured, npu, side_stream
 from tests.simulator.device.native_kernels import sleep
 
 
@@ -63,7 +63,7 @@ def test_an_error_that_the_program_swallows_leaves_no_graph():
 
 
 def test_waiting_for_work_outside_of_the_capture():
-    busy = torch.npu.Stream()
+    busy = side_stream()
 
     def wait() -> None:
         sleep(200, busy)
