@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.runtime.graph_capture.capturing import OTHER_CAPTURE, RESULTS_HELD
+from inductor_npu.runtime.graph_capture.capturing import OTHER_CAPTURE, RESULTS_HELD, without_repetitions
 
 # The calls of each device in the order in which they were captured. All their graphs share a memory pool: results of a
 # later graph may lie where an earlier one keeps intermediate values.
@@ -74,11 +74,11 @@ class ReplayedCall:
         if any(call.is_held() for call in self._later[self._later.index(self) :]):
             return RESULTS_HELD
         for index, place, _ in self._copied:
-            _without_repetitions(place).copy_(_without_repetitions(arguments[index]), non_blocking=True)
+            without_repetitions(place).copy_(without_repetitions(arguments[index]), non_blocking=True)
         self._graph.replay()
         for index, place, is_written in self._copied:
             if is_written:
-                _without_repetitions(arguments[index]).copy_(_without_repetitions(place), non_blocking=True)
+                without_repetitions(arguments[index]).copy_(without_repetitions(place), non_blocking=True)
         results = [self._result(value, arguments) for value in self._outputs]
         arguments.clear()
         return results
@@ -99,12 +99,6 @@ class ReplayedCall:
 
 def _uses(storage: torch.UntypedStorage) -> int:
     return torch._C._storage_Use_Count(storage._cdata)
-
-
-def _without_repetitions(tensor: torch.Tensor) -> torch.Tensor:
-    """Without those along axes of stride 0."""
-    sizes = [1 if stride == 0 else size for size, stride in zip(tensor.size(), tensor.stride(), strict=True)]
-    return tensor.as_strided(sizes, tensor.stride(), tensor.storage_offset())
 
 
 @functools.cache

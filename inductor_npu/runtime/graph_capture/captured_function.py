@@ -19,7 +19,14 @@ from torch._inductor import config as inductor_config
 from torch._inductor.cudagraph_utils import log_cudagraph_skip_and_bump_counter
 
 from inductor_npu import config, providers
-from inductor_npu.runtime.graph_capture.capturing import OTHER_CAPTURE, RESULTS_HELD, Replay, capture
+from inductor_npu.runtime.graph_capture.capturing import (
+    OTHER_CAPTURE,
+    RESULTS_HELD,
+    Replay,
+    capture,
+    room_for,
+    without_repetitions,
+)
 from inductor_npu.runtime.graph_capture.statistics import CaptureStatistics
 
 Function = Callable[[list[Any]], Sequence[Any]]
@@ -110,7 +117,7 @@ class CapturedFunction:
         misaligned = {index: value for index, value in enumerate(arguments) if _is_misaligned(value)}
         if not misaligned:
             return self._function(arguments)
-        copies = {index: _copy(value) for index, value in misaligned.items()}
+        copies = {index: room_for(value).copy_(value) for index, value in misaligned.items()}
         for index, copy in copies.items():
             arguments[index] = copy
         results = self._function(arguments)
@@ -189,11 +196,6 @@ def _is_misaligned(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "npu" and value.data_ptr() % _ALIGNMENT != 0
 
 
-def _copy(value: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device).copy_(value)
-
-
 def _overlaps_itself(value: torch.Tensor) -> bool:
     """Other than by repetition along an axis (an expanded tensor), which a copy undoes."""
-    sizes = [1 if stride == 0 else size for size, stride in zip(value.size(), value.stride(), strict=True)]
-    return torch._debug_has_internal_overlap(value.as_strided(sizes, value.stride())) != 0
+    return torch._debug_has_internal_overlap(without_repetitions(value)) != 0

@@ -35,7 +35,7 @@ def capture(
     provider = providers.captured_calls()
     devices = (value.device for value in arguments if isinstance(value, torch.Tensor) and value.device.type == "npu")
     device = next(devices, None) or torch.device("npu", torch.npu.current_device())
-    statics = [_room_for(value) if index in copied else value for index, value in enumerate(arguments)]
+    statics = [room_for(value) if index in copied else value for index, value in enumerate(arguments)]
     graph, results = provider.captured(function, list(statics), device)
     outputs = [_output(value, statics) for value in results]
     returned = {value[0] for value in outputs if isinstance(value, tuple)}
@@ -46,8 +46,15 @@ def capture(
     return provider.replayed_call(graph, inputs, outputs)
 
 
-def _room_for(value: torch.Tensor) -> torch.Tensor:
+def room_for(value: torch.Tensor) -> torch.Tensor:
+    """Memory for a copy of `value`, in its strides."""
     return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+
+
+def without_repetitions(value: torch.Tensor) -> torch.Tensor:
+    """`value` without the repetitions along axes of stride 0, as an expanded tensor has them."""
+    sizes = [1 if stride == 0 else size for size, stride in zip(value.size(), value.stride(), strict=True)]
+    return value.as_strided(sizes, value.stride(), value.storage_offset())
 
 
 def _input(static: Any, is_copied: bool, is_written: bool) -> Any:
