@@ -34,7 +34,8 @@ PY := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check -qq
 READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
-DEVICE_SOURCES := $(wildcard inductor_npu/simulator/device/csrc/*) inductor_npu/simulator/device/build.py
+CSRC := inductor_npu/simulator/device/csrc inductor_npu/package_runtime/csrc
+DEVICE_SOURCES := $(foreach folder,$(CSRC),$(wildcard $(folder)/*.* $(folder)/*/*.*)) inductor_npu/simulator/device/build.py
 STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
 # TIMES=FILE keeps what each test takes; `python -m tests.processor_time FILE` prints the slowest.
 TIMES ?=

@@ -119,7 +119,7 @@ class Report:
         rows = []
         for each in self.host_times:
             ours = (each.default, each.captured, each.replay, each.queued)
-            columns = (*ours, each.inductor, each.eager, each.empty)
+            columns = (*ours, each.inductor, each.eager, each.dynamo)
             rows.append((str(each.kernels), *(f"{seconds * 1e6:.1f}" for seconds in columns)))
         return rows
 

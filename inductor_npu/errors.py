@@ -149,6 +149,34 @@ class LauncherBuildError(NpuError):
     )
 
 
+class PackageRuntimeBuildError(NpuError):
+    """What loads packages with torch_npu does not compile."""
+
+    template = (
+        "building what loads packages with torch_npu failed. It needs a compiler with C++20 (g++ 11, clang++ 14 or "
+        "later; CXX chooses one) and Python's headers (e.g. `apt-get install g++ python3-dev`). The command was:\n"
+        "{command}\n{output}"
+    )
+
+
+class NoPackagesError(NpuError):
+    """The provider of device npu has no packages."""
+
+    template = (
+        "the provider of device npu, {provider}, neither makes nor loads packages: it names no packaged_kernels and "
+        "package_runtime (inductor_npu/providers.py)"
+    )
+
+
+class NoCppProgramsError(NpuError):
+    """C++ programs cannot link the runtime of this provider."""
+
+    template = (
+        "C++ programs run packages on the embedded NPU only, and device npu of this process is provided by {provider}: "
+        "torch_npu's library needs Python. Set INDUCTOR_NPU_PROVIDER=simulator, or load the package in Python"
+    )
+
+
 class CacheDirectoryError(NpuError):
     """A C++ part must be built on this machine, and no directory can hold it."""
 

@@ -16,7 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inductor_npu.errors import ProviderMissingError, UnknownChipError, UnknownProviderError, UnknownTargetError
+from inductor_npu.errors import (
+    NoPackagesError,
+    ProviderMissingError,
+    UnknownChipError,
+    UnknownProviderError,
+    UnknownTargetError,
+)
 from inductor_npu.target import NpuTarget, get_target, known_targets
 
 PROVIDER_VARIABLE = "INDUCTOR_NPU_PROVIDER"
@@ -45,6 +51,9 @@ class Provider:
         compiler.
     captured_calls: the module whose functions capture compiled functions (simulator/device/captured_calls.py says
         which).
+    packaged_kernels: the module that makes kernels part of packages (simulator/packaged_kernels.py says how).
+    package_runtime: `() -> module` with the class Package, which loads packages.
+    operators: namespaces of operators that each process with the provider has, beside ATen's.
     module_lines: `() -> Sequence[str]`, lines of the provider's own in the header of each generated module.
     most_padding: how many times as many scores as there are kernels of attention may compute, because blocks are powers
         of two, before the provider's library is faster in training.
@@ -67,6 +76,9 @@ class Provider:
     is_observed: str | None = None
     known_error: str | None = None
     captured_calls: str | None = None
+    packaged_kernels: str | None = None
+    package_runtime: str | None = None
+    operators: tuple[str, ...] = ()
     module_lines: str | None = None
     most_padding: float = math.inf
     convolves_windows: bool = True
@@ -91,6 +103,9 @@ ASCEND = Provider(
     most_children=8,  # a kernel takes seconds, nearly all of them in programs of Ascend's
     known_error="inductor_npu.ascend_chip.refusals:known_error",
     captured_calls="inductor_npu.ascend_chip.captured_calls",
+    packaged_kernels="inductor_npu.ascend_chip.packaged_kernels",
+    package_runtime="inductor_npu.ascend_chip.packages:runtime",
+    operators=("npu",),
     module_lines="inductor_npu.ascend_chip.other_backends:module_lines",
     # The option that keeps them has Ascend's Triton print, and write a folder, for each kernel.
     asserts=False,
@@ -115,6 +130,9 @@ SIMULATOR = Provider(
     # Windows of 3 x 3 take 0.4 to 0.9 of the library's time in float32 as kernels, images of one element 0.8 to 2.5.
     convolves_windows=False,
     captured_calls="inductor_npu.simulator.device.captured_calls",
+    packaged_kernels="inductor_npu.simulator.packaged_kernels",
+    # Importing it makes the embedded NPU the device.
+    package_runtime="inductor_npu.simulator.device.npu.runtime:extension",
     compile_modes="inductor_npu.simulator.triton_backend.modes:compile_modes",
     is_observed="inductor_npu.simulator.triton_backend.observer:is_observing",
 )
@@ -189,6 +207,22 @@ def captured_calls() -> Any:
     name = current_provider().captured_calls
     assert name is not None, "asked for where the provider has one"
     return pkgutil.resolve_name(name)
+
+
+def packaged_kernels() -> Any:
+    """The provider's module that makes kernels part of packages. Raises NoPackagesError."""
+    return pkgutil.resolve_name(_of_packages(current_provider().packaged_kernels))
+
+
+def package_runtime() -> Any:
+    """The provider's module with the class Package. Raises NoPackagesError, and what building it raises."""
+    return pkgutil.resolve_name(_of_packages(current_provider().package_runtime))()
+
+
+def _of_packages(name: str | None) -> str:
+    if name is None:
+        raise NoPackagesError(provider=current_provider().name)
+    return name
 
 
 def module_lines() -> Sequence[str]:

@@ -47,6 +47,16 @@ SUITE: dict[str, tuple[str, ...]] = {
     "tests/export/test_weights.py": ("test_what_depends_on_weights_alone_is_computed_once_and_after_updates",),
     "tests/export/test_loading_alone.py": ("test_it_imports_none_of_them", "test_pytorchs_own_loader"),
     "tests/export/test_unpackable.py": ("test_aotinductor_names_ours",),
+    # Captured graphs: the policy that Inductor asks, its parts, callables; optimizers; what follows torch's own tests.
+    "tests/runtime/graph_capture/test_reduce_overhead.py": (),
+    "tests/runtime/graph_capture/test_training.py": (),
+    "tests/simulator/device/graphs/test_capture.py": (),
+    "tests/simulator/device/graphs/test_graphed_callables.py": (),
+    "tests/runtime/graph_capture/test_as_pytorch.py": ("test_data_of_a_parameter",),
+    # The profiler of PrivateUse1 and Kineto's headers; the allocator's hooks, settings and snapshots; other processes.
+    "tests/simulator/device/test_timeline.py": (),
+    "tests/simulator/device/test_memory_history.py": (),
+    "tests/simulator/device/test_sharing.py": (),
     # CachingAutotuner: candidates, tuning, other processes; combo kernels, knobs, logs.
     "tests/compile/test_modes.py": (),
     "tests/compile/test_tuning.py": (

@@ -12,6 +12,7 @@ import hashlib
 import os
 import sysconfig
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,12 +47,51 @@ _TASK_TYPES = {1: _VECTOR, 2: _CUBE, 3: _MIXED_CUBE, 4: _MIXED_VECTOR}  # by the
 _SWITCHES = ("TRITON_DEVICE_PRINT", "TRITON_GRID_WARN_PRINT", "TRITON_REGISTER_TENSOR_MSPROF", "TRITON_COMPILE_ONLY")
 
 
+@dataclass(frozen=True)
+class LaunchFacts:
+    """What a launch has to know of a kernel (KernelFacts in csrc/launch.h).
+
+    symbol: its name in the machine code. kinds: how each argument is packed, a letter each. skipped: which of them are
+    constants that the compiler knows. workspace_bytes: of a block. most_blocks: 0 for no limit. synchronises: whether
+    it takes an address for synchronisation between cores. task_type, mix_ratio: for the profiler.
+    """
+
+    symbol: str
+    kinds: str
+    skipped: tuple[bool, ...]
+    workspace_bytes: int
+    most_blocks: int
+    synchronises: bool
+    task_type: int
+    mix_ratio: int
+
+
 def launcher_of(stock: Any, source: Any, metadata: Any) -> Any:
     """A callable that launches a kernel: (grid x, y, z, stream, kernel, packed metadata, launch metadata, enter hook,
     exit hook, *arguments). `stock` makes the one of Ascend's Triton.
     """
-    if not _is_plain(metadata) or not _is_there():
+    facts = facts_of(source, metadata)
+    if facts is None or not _is_there():
         return stock(source, metadata)
+    return _load().Launcher(
+        facts.symbol,
+        facts.kinds,
+        facts.skipped,
+        _workspace,
+        facts.workspace_bytes,
+        facts.most_blocks,
+        facts.synchronises,
+        facts.task_type,
+        facts.mix_ratio,
+    )
+
+
+def facts_of(source: Any, metadata: Any) -> LaunchFacts | None:
+    """What a launch has to know of the kernel of this source, compiled to this metadata; None for one that needs the
+    launcher of Ascend's Triton.
+    """
+    if not _is_plain(metadata):
+        return None
     from triton.backends.ascend import utils
     from triton.runtime import driver
 
@@ -59,21 +99,20 @@ def launcher_of(stock: Any, source: Any, metadata: Any) -> Any:
     places = {_place(source, key): kind for key, kind in source.signature.items()}
     kinds = ["P" if kind.startswith("*") else _KINDS.get(kind, "") for kind in places.values()]
     if not all(kinds):
-        return stock(source, metadata)
+        return None
     device = driver.active.utils
     is_vector = metadata.mix_mode == "aiv"
     cores = device.get_aivector_core_num() if is_vector else device.get_aicore_num()
     kind, ratio = divmod(int(getattr(metadata, "bs_task_type", 0) or 0), 10)
-    return _load().Launcher(
-        metadata.name.split()[0],
-        "".join(kinds),
-        tuple(place in constants for place in places),
-        _workspace,
-        int(getattr(metadata, "workspace_size", 0)),
-        cores if utils._is_auto_map_parallel_blocks_enabled() else 0,
-        utils.is_ffts_supported(utils.get_ascend_arch_from_env()) and not utils.force_disable_ffts(),
-        _TASK_TYPES.get(kind, _VECTOR if is_vector else _CUBE),
-        ratio,
+    return LaunchFacts(
+        symbol=metadata.name.split()[0],
+        kinds="".join(kinds),
+        skipped=tuple(place in constants for place in places),
+        workspace_bytes=int(getattr(metadata, "workspace_size", 0)),
+        most_blocks=cores if utils._is_auto_map_parallel_blocks_enabled() else 0,
+        synchronises=utils.is_ffts_supported(utils.get_ascend_arch_from_env()) and not utils.force_disable_ffts(),
+        task_type=_TASK_TYPES.get(kind, _VECTOR if is_vector else _CUBE),
+        mix_ratio=ratio,
     )
 
 
@@ -118,7 +157,7 @@ def _library() -> Path:
     if compiler is None:
         raise LauncherBuildError(command=", ".join(host_compiler.names()), output="there is no such compiler")
     flags = ["-O2", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall"]
-    texts = [path.read_text() for path in sorted(_SOURCES.iterdir())]
+    texts = [(_SOURCES / name).read_text() for name in ("launcher.cpp", "launch.h", "profiling.h")]
     made_of = "|".join([str(compiler), sysconfig.get_config_var("SOABI"), torch_npu.__version__, *flags, *texts])
     library = cache_directory() / "launcher" / hashlib.sha256(made_of.encode()).hexdigest()[:16] / "_launcher.so"
     libraries = Path(torch_npu.__file__).parent / "lib"

@@ -1,6 +1,6 @@
 """The file of a package: an archive of torch's format for packages (PT2) with a manifest that describes and secures it.
 
-The runtime reads it in simulator/device/csrc/package/archive.cpp. All of a model is in the folder where PyTorch's
+The runtime reads it in package_runtime/csrc/package/archive.cpp. All of a model is in the folder where PyTorch's
 loader of packages looks, so that torch._inductor.aoti_load_package works as well.
 """
 
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1  # kFormat in simulator/device/csrc/package/settings.cpp
+FORMAT = 1  # kFormat in package_runtime/csrc/package/loaded.cpp
 _MODEL = "data/aotinductor/model/"
 # What PyTorch's reader of archives looks for, and tells its loader for which device the model is.
 _OF_PYTORCH = {

@@ -1,7 +1,7 @@
 """Functions of numbers in compiled graphs, and what the runtime calls them.
 
 Numbers are functions of the sizes of a package's inputs: sizes of results, grids of launches. The runtime has the
-functions in simulator/device/csrc/package/arithmetic.cpp.
+functions in package_runtime/csrc/package/arithmetic.cpp.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.passes import move_to_device_pass
 from torch.utils import _pytree as pytree
 
+from inductor_npu import providers
 from inductor_npu.errors import UnpackableError
 from inductor_npu.export.folding import Folded, fold
 from inductor_npu.export.weights import named
@@ -135,12 +136,13 @@ def _without_their_warnings() -> Iterator[None]:
 
 
 def _refuse_unpackable(program: ExportedProgram) -> None:
+    allowed = ("aten", "prims", "_c10d_functional", *providers.current_provider().operators)
     for node in program.graph.nodes:
         target = node.target
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _CONTROL_FLOW:
             reason = f"it has control flow, torch.ops.higher_order.{target.name()}, which packages do not have"
             raise UnpackableError(reason=reason, where=_where(node))
-        if isinstance(target, torch._ops.OpOverload) and target.namespace not in ("aten", "prims", "_c10d_functional"):
+        if isinstance(target, torch._ops.OpOverload) and target.namespace not in allowed:
             reason = f"it calls {target}, which a process that loads the package cannot be expected to have"
             raise UnpackableError(reason=reason, where=_where(node))
 

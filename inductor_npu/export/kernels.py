@@ -1,132 +1,38 @@
-"""The kernels of a package: what a launch needs to know of each, and their object code as shared libraries.
-
-Kernels are linked here, with the host's C++ compiler as linker, so that who loads the package needs neither a linker
-nor LLVM. They find the functions of the runtime that they call, and the C library's, as any shared library does.
-"""
+"""The kernels of a package, each once. What is kept of one, and how, is its provider's to say."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from inductor_npu.errors import DeviceBuildError, NoCompilerError, UnpackableError
-from inductor_npu.simulator.device import build
-from inductor_npu.simulator.triton_backend.kernel_file import KernelFile
-from inductor_npu.simulator.triton_backend.launcher import letters_of
-from inductor_npu.support import host_compiler
-
-# PyTorch's loader of packages wants a library of this name (torch._inductor.aoti_load_package).
-_FIRST_LIBRARY, _OTHER_LIBRARY = "kernels.wrapper.so", "kernels-{}.so"
-_FLAGS = ("-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--build-id=none", "-Wl,--as-needed")
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    name: str
-    arguments: str  # letters of _C.KernelLauncher
-    file: KernelFile
+from inductor_npu import providers
 
 
 class KernelTable:
-    """The kernels that a package's program launches, each once. `tuners`: the compiled kernels, by the numbers that
-    launches in the graph have.
+    """The kernels that a package's program launches. `tuners`: the compiled kernels, by the numbers of launches in the
+    graph.
     """
 
     def __init__(self, tuners: Mapping[int, Any]) -> None:
         self._tuners = tuners
-        self._kernels: list[_Kernel] = []
-        self._numbers: dict[tuple[str, str, bytes], int] = {}
+        self._provided = providers.packaged_kernels()
+        self._numbers: dict[Any, int] = {}
 
     def number(self, index: int) -> tuple[int, list[str]]:
         """The number of the kernel that a launch names, and the names of its arguments at run time, in order. Raises
-        UnpackableError for a kernel with arguments that the runtime does not take.
+        UnpackableError for a kernel that the provider cannot package.
         """
         tuner = self._tuners[index]
-        result = tuner.compile_results[0]
         name = tuner.inductor_meta.get("kernel_name", tuner.fn.__name__)
-        names, letters = _arguments(name, result.compile_meta)
-        data = result.kernel.asm["obj"]
-        key = (name, letters, data)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._kernels)
-            self._kernels.append(_Kernel(name, letters, KernelFile.unpack(data)))
-        return self._numbers[key], names
+        names, kernel = self._provided.packaged(name, tuner.compile_results[0])
+        return self._numbers.setdefault(kernel, len(self._numbers)), names
 
-    def linked(self) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-        """What the manifest says of the kernels; the libraries by name. Raises NoCompilerError or DeviceBuildError."""
-        libraries = _without_clashes(self._kernels)
-        places: dict[bytes, str] = {}
-        linked: dict[str, bytes] = {}
-        for position, objects in enumerate(libraries):
-            name = _OTHER_LIBRARY.format(position) if position else _FIRST_LIBRARY
-            linked[name] = _link(objects)
-            places.update(dict.fromkeys(objects.values(), name))
-        described = [
-            {
-                "name": kernel.name,
-                "library": places[kernel.file.object_code],
-                "entry": kernel.file.entry,
-                "arguments": kernel.arguments,
-                "scratch_bytes": kernel.file.scratch_bytes,
-                "work_per_program": kernel.file.work_per_program,
-                "messages": list(kernel.file.messages),
-            }
-            for kernel in self._kernels
-        ]
-        return described, linked
+    def members(self) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+        """What the manifest says of the kernels, in the order of their numbers; the files that they are in, by name.
+        Raises what the provider raises.
+        """
+        return self._provided.members(list(self._numbers))
 
-
-def _arguments(kernel: str, meta: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Names and letters of the arguments that a kernel's code has; `meta` is what it was compiled with."""
-    constants = meta.get("constants", {})
-    names, letters = [], []
-    for name, type_ in meta["signature"].items():
-        letter = "-" if name in constants else letters_of(type_)
-        if len(letter) > 1:
-            reason = f"kernel {kernel} takes {name} of type {type_}: tuples and tensor descriptors are not supported"
-            raise UnpackableError(reason=reason, where="")
-        if letter != "-":
-            names.append(name)
-            letters.append(letter)
-    return names, "".join(letters)
-
-
-def _without_clashes(kernels: Sequence[_Kernel]) -> list[dict[str, bytes]]:
-    """Object codes by their entry, spread over as few libraries as names allow: kernels of the compile cache may have
-    been called alike. There is at least one library.
-    """
-    libraries: list[dict[str, bytes]] = [{}]
-    for kernel in kernels:
-        entry, code = kernel.file.entry, kernel.file.object_code
-        if any(objects.get(entry) == code for objects in libraries):
-            continue
-        free = next((objects for objects in libraries if entry not in objects), None)
-        if free is None:
-            free = {}
-            libraries.append(free)
-        free[entry] = code
-    return libraries
-
-
-def _link(objects: Mapping[str, bytes]) -> bytes:
-    compiler = host_compiler.find()
-    if compiler is None:
-        raise NoCompilerError(tried=", ".join(host_compiler.names()))
-    runtime = build.runtime_library()
-    with tempfile.TemporaryDirectory(prefix="inductor-npu-") as folder:
-        files = []
-        for position, code in enumerate(objects.values()):
-            files.append(Path(folder) / f"{position}.o")
-            files[-1].write_bytes(code)
-        library = Path(folder) / "kernels.so"
-        command = [str(compiler), *_FLAGS, *map(str, files), f"-L{runtime.parent}", f"-l:{runtime.name}", "-lm"]
-        try:
-            host_compiler.run_and_rename(command, library)
-        except host_compiler.CompilerError as error:
-            raise DeviceBuildError(
-                step="linking a package's kernels", command=" ".join(error.command), output=error.output
-            ) from error
-        return library.read_bytes()
+    def machine(self) -> dict[str, object]:
+        """What the kernels need of the machine that loads them."""
+        return self._provided.machine()

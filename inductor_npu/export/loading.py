@@ -69,16 +69,8 @@ def load_package(
     path: str | Path, device: torch.device | str | int | None = None, weights: str | Path | None = None
 ) -> LoadedPackage:
     """See inductor_npu.load_package."""
-    provider = providers.current_provider()
-    if provider is not providers.SIMULATOR:
-        message = (
-            f"package {path} cannot be loaded: packages are for the embedded NPU, and device npu of this process is"
-        )
-        raise PackageError(message=f"{message} provided by {provider.name}")
-    from inductor_npu.simulator.device.npu.runtime import extension  # importing it makes the embedded NPU the device
-
+    runtime = providers.package_runtime()
     place = _device(device)
-    runtime = extension()
     try:
         package = runtime.Package(str(path), place.index, "" if weights is None else str(weights))
         return LoadedPackage(package, place)

@@ -19,7 +19,6 @@ from inductor_npu.export.archive import FORMAT, digest, write_archive
 from inductor_npu.export.compiling import CompiledModel, compile_model, export_model, where_is
 from inductor_npu.export.folding import attribute
 from inductor_npu.export.kernels import KernelTable
-from inductor_npu.export.machine import machine
 from inductor_npu.export.program import Translator, translate
 from inductor_npu.export.signature import results_of, signature_of
 from inductor_npu.export.weights import Weight, identity
@@ -47,7 +46,7 @@ def package(
     used, numbers = _weights(compiled)
     kernels = KernelTable(compiled.graph_module.meta[KERNELS])
     programs = {**_programs(compiled, used, numbers, kernels), "writes_weights": compiled.writes_weights}
-    described, libraries = kernels.linked()
+    described, files = kernels.members()
     file = weight_files.to_safetensors(used)
     members = {_PROGRAM: json.dumps(programs).encode()}
     place: dict[str, Any] = {"member": _WEIGHTS}
@@ -61,13 +60,13 @@ def package(
         "format": FORMAT,
         "versions": {"inductor-npu": __version__, "torch": torch.__version__},
         **_device(),
-        "machine": machine(),
+        "machine": kernels.machine(),
         "signature": signature_of(program, compiled.written_inputs),
         "call": call,
         "kernels": described,
         "weights": {**place, "list": weight_files.described(used), "unused": _unused(program, used)},
     }
-    write_archive(path, manifest, {**members, **libraries})
+    write_archive(path, manifest, {**members, **files})
     return path
 
 
@@ -87,10 +86,6 @@ def _programs(
 
 def _check_this_process() -> None:
     """Raises UnpackableError where this process would make no package that others can run."""
-    provider = providers.current_provider()
-    if provider is not providers.SIMULATOR:
-        reason = f"packages run on the embedded NPU only, and device npu of this process is provided by {provider.name}"
-        raise UnpackableError(reason=reason, where="")
     if modes := [f"{name}={value}" for name, value in providers.compile_modes().items() if value != "0"]:
         reason = f"with {', '.join(modes)} this process compiles kernels that no other process can run"
         raise UnpackableError(reason=reason, where="")

@@ -1,6 +1,6 @@
 """From a compiled graph to the program of a package: a flat list of instructions over numbered registers.
 
-The runtime reads it in simulator/device/csrc/package/program.cpp. Instructions allocate, view, launch a kernel, call an
+The runtime reads it in package_runtime/csrc/package/program.cpp. Instructions allocate, view, launch a kernel, call an
 operator through PyTorch's dispatcher, and compute with sizes. Each says which registers nobody needs any more.
 """
 
@@ -15,6 +15,7 @@ import torch
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_mutation
 from torch.utils._sympy import functions
 
+from inductor_npu import providers
 from inductor_npu.errors import UnpackableError
 from inductor_npu.export.arithmetic import function_name
 from inductor_npu.export.kernels import KernelTable
@@ -34,7 +35,6 @@ _FUNCTIONS_OF_SIZES: dict[type, str] = {
     sympy.Min: "min",
     sympy.Max: "max",
 }
-_NAMESPACES = ("aten",)  # operators that every process with torch has, in C++
 
 
 class Translator:
@@ -154,7 +154,7 @@ class Translator:
         self._values[node] = self._reduced("add", self._encode(operands))
 
     def _call_operator(self, node: torch.fx.Node, target: torch._ops.OpOverload) -> None:
-        if target.namespace not in _NAMESPACES:
+        if target.namespace not in ("aten", *providers.current_provider().operators):
             reason = f"it calls {target}, which a process that loads the package cannot be expected to have"
             raise UnpackableError(reason=reason, where="", operator=str(target))
         schema = target._schema

@@ -1,4 +1,4 @@
-"""Constants of compiled graphs as JSON; the runtime reads them in simulator/device/csrc/package/operand.cpp."""
+"""Constants of compiled graphs as JSON; the runtime reads them in package_runtime/csrc/package/operand.cpp."""
 
 from __future__ import annotations
 

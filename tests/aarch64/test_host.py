@@ -15,7 +15,7 @@ from tests.aarch64 import emulator, machine
 from tests.codegen.golden_programs import PROGRAMS, Golden
 from tests.compile.helpers import check
 
-SOURCES = sorted(build._SOURCES.rglob("*.cpp"))
+SOURCES = sorted(path for folder in build._FOLDERS for path in folder.rglob("*.cpp"))
 
 
 @pytest.fixture
@@ -69,6 +69,6 @@ def test_sorts_and_random_numbers() -> None:
 def test_c_plus_plus_compiles(source: Path, tmp_path: Path) -> None:
     """With this machine's headers of torch and Python; nothing in them asks for the processor but by its macros."""
     flags = [flag for flag in build._COMPILE_FLAGS if flag != "-O2"]
-    ours = [build._SOURCES, build.include_directory()]
+    ours = [*build._FOLDERS, build.include_directory()]
     includes = [f"-I{path}" for path in [*ours, *include_paths(), sysconfig.get_paths()["include"]]]
     machine.compile_cpp(tmp_path / "object.o", "-c", "-O0", *flags, *includes, str(source))

@@ -8,23 +8,14 @@ import pytest
 import torch
 
 from inductor_npu.runtime.graph_capture import statistics
+from tests import graph_captures
 
 
 @pytest.fixture
 def counts():
     torch._dynamo.reset()
-    statistics._seen.clear()
-
-    def total() -> tuple[int, int, int, int]:
-        seen = statistics.graph_captures().values()
-        return (
-            sum(each.warmed_up for each in seen),
-            sum(each.captured for each in seen),
-            sum(each.replayed for each in seen),
-            sum(sum(each.skipped.values()) for each in seen),
-        )
-
-    return total
+    graph_captures.forget()
+    return graph_captures.counts
 
 
 def npu(*sizes: int, seed: int = 0) -> torch.Tensor:

@@ -1,56 +1,17 @@
 // Launches the kernels of Ascend's Triton on torch_npu's streams: one callable type for kernels of any signature.
 //
 // Ascend's Triton writes and compiles a C++ module for each signature, which takes a compiler 6 to 10 s. What differs
-// between signatures is how arguments are packed; here that is data. Neither torch's nor CANN's headers are needed: of
-// torch_npu one function is called, of CANN a few of C, which are looked up when the module is imported.
+// between signatures is how arguments are packed; here that is data.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <dlfcn.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
 #include <exception>
-#include <functional>
-#include <string>
-#include <vector>
 
-#include "profiling.h"
-
-namespace at_npu {
-namespace native {
-// Of torch_npu/csrc/framework/OpCommand.h: runs `func` when torch_npu's queue of operators comes to it, at once where
-// TASK_QUEUE_ENABLE=0. Its result is an error code of CANN.
-class OpCommand {
- public:
-  static void RunOpApiV2(const std::string& name, const std::function<int()>& func, bool sync);
-};
-}  // namespace native
-}  // namespace at_npu
+#include "launch.h"
 
 namespace {
 
-// -- CANN's runtime (rt.h) -------------------------------------------------------------------------------------------
-struct Runtime {
-  int (*launch)(const void* kernel, uint32_t blocks, void* arguments, uint32_t bytes, void* description, void* stream);
-  int (*synchronisation_address)(uint64_t* address, uint32_t* length);
-} runtime;
-
-void* function_of_cann(const char* name) {
-  // Loaded by torch_npu already; which of them has a function depends on CANN's version.
-  for (const char* library : {"libruntime.so", "libascendcl.so", "libprofapi.so"})
-    if (void* handle = dlopen(library, RTLD_NOW))
-      if (void* found = dlsym(handle, name)) return found;
-  return nullptr;
-}
-
-template <typename Function>
-bool find(Function& function, const char* name) {
-  function = reinterpret_cast<Function>(function_of_cann(name));
-  if (!function) PyErr_Format(PyExc_ImportError, "CANN's runtime has no function %s", name);
-  return function != nullptr;
-}
+using ascend::Packed;
 
 // -- a kernel's launcher ---------------------------------------------------------------------------------------------
 // How an argument of Python becomes bytes of the kernel's. `skipped` ones are constants that the compiler knows.
@@ -62,33 +23,9 @@ struct Argument {
 struct Launcher {
   PyObject_HEAD
   vectorcallfunc call;
-  std::string* name;
+  ascend::KernelFacts* facts;
   std::vector<Argument>* arguments;
   PyObject* workspace_of;  // bytes -> tensor of the device
-  long workspace_bytes;    // of a block
-  unsigned most_blocks;    // 0: no limit
-  bool synchronises;       // its first argument is an address for synchronisation between cores
-  profiling::TaskType task_type;
-  unsigned mix_ratio;  // vector cores per cube core of a mixed kernel, for the profiler
-};
-
-// Arguments in the order and at the offsets that generate_npu_wrapper_src of Ascend's Triton packs them.
-class Packed {
- public:
-  template <typename T>
-  void push(T value, size_t alignment = alignof(T)) {
-    bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment);
-    const char* begin = reinterpret_cast<const char*>(&value);
-    bytes_.insert(bytes_.end(), begin, begin + sizeof value);
-  }
-  // All bytes, to the size of a struct that holds pointers.
-  std::vector<char> take() {
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
-    return std::move(bytes_);
-  }
-
- private:
-  std::vector<char> bytes_;
 };
 
 PyObject* data_ptr_name;
@@ -110,13 +47,9 @@ template <typename T>
 bool push_integer(Packed& packed, PyObject* value, bool skipped) {
   long long number = PyLong_AsLongLong(value);
   if (number == -1 && PyErr_Occurred()) return false;
-  T narrow = static_cast<T>(number);
-  if (static_cast<long long>(narrow) != number) {
-    PyErr_Format(PyExc_OverflowError, "%lld does not fit an argument of %zu bytes", number, sizeof(T));
-    return false;
-  }
-  if (!skipped) packed.push(narrow, std::max<size_t>(sizeof(T), 4));
-  return true;
+  if (skipped || packed.push_integer<T>(number)) return true;
+  PyErr_Format(PyExc_OverflowError, "%lld does not fit an argument of %zu bytes", number, sizeof(T));
+  return false;
 }
 
 bool push(Packed& packed, const Argument& argument, PyObject* value) {
@@ -156,31 +89,19 @@ bool run_hook(PyObject* hook, PyObject* const* values, Py_ssize_t count) {
   return result != nullptr;
 }
 
-// Queues the launch. What the handler holds is freed by the thread that runs it, which knows nothing of Python.
-bool enqueue(const Launcher& launcher, const void* kernel, void* stream, unsigned blocks, std::vector<char> packed) {
-  auto launch = [kernel, stream, blocks, packed = std::move(packed), synchronises = launcher.synchronises,
-                 report = profiling::Report{*launcher.name, launcher.task_type, launcher.mix_ratio}]() -> int {
-    std::vector<char> bytes = packed;
-    if (synchronises) {
-      uint64_t address;
-      uint32_t length;
-      if (int error = runtime.synchronisation_address(&address, &length)) return error;
-      std::memcpy(bytes.data(), &address, sizeof address);
-    }
-    profiling::Launch reported(report, blocks);
-    return runtime.launch(kernel, blocks, bytes.data(), static_cast<uint32_t>(bytes.size()), nullptr, stream);
-  };
+bool enqueue(const Launcher& launcher, const void* kernel, void* stream, unsigned long blocks, Packed packed) {
   std::string failure;
   Py_BEGIN_ALLOW_THREADS;
   try {
-    at_npu::native::OpCommand::RunOpApiV2(*launcher.name, launch, false);
+    ascend::enqueue(*launcher.facts, kernel, stream, blocks, std::move(packed));
   } catch (const std::exception& error) {
     failure = error.what();
     if (failure.empty()) failure = "unknown error";
   }
   Py_END_ALLOW_THREADS;
-  if (!failure.empty()) PyErr_Format(PyExc_RuntimeError, "launch of %s: %s", launcher.name->c_str(), failure.c_str());
-  return failure.empty();
+  if (failure.empty()) return true;
+  PyErr_Format(PyExc_RuntimeError, "launch of %s: %s", launcher.facts->name.c_str(), failure.c_str());
+  return false;
 }
 
 // (grid x, y, z, stream, kernel, packed metadata, launch metadata, enter hook, exit hook, *the kernel's arguments)
@@ -192,7 +113,7 @@ PyObject* launch(PyObject* self, PyObject* const* values, size_t flags, PyObject
   Py_ssize_t wanted = kBefore + static_cast<Py_ssize_t>(launcher.arguments->size());
   if (count != wanted || (names && PyTuple_GET_SIZE(names))) {
     return PyErr_Format(PyExc_TypeError, "kernel %s takes %zd arguments behind its %zd of the launch, not %zd",
-                        launcher.name->c_str(), wanted - kBefore, kBefore, count - kBefore);
+                        launcher.facts->name.c_str(), wanted - kBefore, kBefore, count - kBefore);
   }
   long grid[3];
   for (int axis = 0; axis < 3; ++axis) {
@@ -206,24 +127,20 @@ PyObject* launch(PyObject* self, PyObject* const* values, size_t flags, PyObject
   if (blocks == 0) Py_RETURN_NONE;
   PyObject* workspace = nullptr;  // torch_npu's allocator keeps what is freed for later work of the same stream
   uint64_t workspace_address = 0;
-  if (launcher.workspace_bytes > 0) {
-    workspace = PyObject_CallFunction(launcher.workspace_of, "k", launcher.workspace_bytes * blocks);
+  if (launcher.facts->workspace_bytes > 0) {
+    workspace = PyObject_CallFunction(launcher.workspace_of, "k", launcher.facts->workspace_bytes * blocks);
     if (!workspace || !pointer_of(workspace, workspace_address)) {
       Py_XDECREF(workspace);
       return nullptr;
     }
   }
-  Packed packed;
-  if (launcher.synchronises) packed.push<uint64_t>(0);
-  packed.push<uint64_t>(0);  // a lock between blocks, for kernels that have a launcher of their own
-  packed.push(workspace_address);
+  Packed packed(*launcher.facts, workspace_address);
   bool good = true;
   for (size_t i = 0; good && i < launcher.arguments->size(); ++i)
     good = push(packed, (*launcher.arguments)[i], values[kBefore + i]);
   for (long length : grid) packed.push(static_cast<int32_t>(length));
-  unsigned most = launcher.most_blocks ? launcher.most_blocks : ~0u;
-  good = good && enqueue(launcher, reinterpret_cast<void*>(kernel), reinterpret_cast<void*>(stream),
-                         static_cast<unsigned>(std::min<unsigned long>(blocks, most)), packed.take());
+  good = good && enqueue(launcher, reinterpret_cast<void*>(kernel), reinterpret_cast<void*>(stream), blocks,
+                         std::move(packed));
   Py_XDECREF(workspace);
   if (!good || !run_hook(values[8], values, count)) return nullptr;
   Py_RETURN_NONE;
@@ -246,22 +163,18 @@ PyObject* create(PyTypeObject* type, PyObject* values, PyObject*) {
   Launcher* self = reinterpret_cast<Launcher*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = launch;
-  self->name = new std::string(name);
+  self->facts = new ascend::KernelFacts{name, workspace_bytes, most_blocks, synchronises != 0,
+                                        static_cast<profiling::TaskType>(task_type), mix_ratio};
   self->arguments = new std::vector<Argument>;
   for (Py_ssize_t i = 0; i < count; ++i)
     self->arguments->push_back({kinds[i], PyObject_IsTrue(PyTuple_GET_ITEM(skipped, i)) == 1});
   self->workspace_of = Py_NewRef(workspace_of);
-  self->workspace_bytes = workspace_bytes;
-  self->most_blocks = most_blocks;
-  self->synchronises = synchronises != 0;
-  self->task_type = static_cast<profiling::TaskType>(task_type);
-  self->mix_ratio = mix_ratio;
   return reinterpret_cast<PyObject*>(self);
 }
 
 void destroy(PyObject* object) {
   Launcher* self = reinterpret_cast<Launcher*>(object);
-  delete self->name;
+  delete self->facts;
   delete self->arguments;
   Py_XDECREF(self->workspace_of);
   Py_TYPE(object)->tp_free(object);
@@ -274,9 +187,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_launcher", nullptr, -1, nullptr};
 }  // namespace
 
 PyMODINIT_FUNC PyInit__launcher() {
-  if (!find(runtime.launch, "rtKernelLaunch") || !find(runtime.synchronisation_address, "rtGetC2cCtrlAddr"))
-    return nullptr;
-  profiling::install(function_of_cann);
+  if (const char* missing = ascend::install_runtime())
+    return PyErr_Format(PyExc_ImportError, "CANN's runtime has no function %s", missing);
   data_ptr_name = PyUnicode_InternFromString("data_ptr");
   launcher_type.tp_name = "inductor_npu.ascend_chip._launcher.Launcher";
   launcher_type.tp_basicsize = sizeof(Launcher);

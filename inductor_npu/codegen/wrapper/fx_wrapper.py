@@ -10,9 +10,7 @@ from sympy.logic.boolalg import BooleanAtom
 from torch._inductor.codegen.common import FileBackedGraphModule
 from torch._inductor.codegen.wrapper_fxir import FxConverter, WrapperFxCodegen
 
-from inductor_npu.codegen.annotations import provenance
-from inductor_npu.codegen.emit import float_arguments
-from inductor_npu.codegen.emit.emitted import EmittedKernel
+from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 from inductor_npu.errors import NoCppWrapperError
 
 KERNELS = "npu_kernels"  # in a graph's `meta`: the kernels that it launches, by the index in the node of the launch
@@ -37,19 +35,8 @@ class _Converter(FxConverter):
             super()._generate_unbacked_symbol_defs(line)
 
 
-class NpuFxWrapper(WrapperFxCodegen):
+class NpuFxWrapper(KernelsOfUsers, WrapperFxCodegen):
     """WrapperFxCodegen with our kernels."""
-
-    @classmethod
-    def _get_triton_info_kernel_cls(cls) -> type[EmittedKernel]:
-        """As NpuWrapper's."""
-        return EmittedKernel
-
-    def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        """As NpuWrapper's."""
-        provenance.remember_user_kernel(kernel)
-        with float_arguments.of_user_kernel():
-            return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
 
     def write_header(self) -> None:
         """Has the kernels compiled by our compiler."""

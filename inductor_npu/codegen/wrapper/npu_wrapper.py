@@ -10,10 +10,8 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.annotations import provenance
-from inductor_npu.codegen.emit import float_arguments
-from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.wrapper import cpu_launches, operator_calls
+from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 
 
 class NpuAllocation:
@@ -90,7 +88,7 @@ class CommentedCalls:
             self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
 
 
-class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperCodegen):
+class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation, PythonWrapperCodegen):
     """The wrapper of a graph on `npu`; Inductor generates the CPU kernels of the same graph unchanged."""
 
     @staticmethod
@@ -105,19 +103,6 @@ class NpuWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, PythonWrapperC
             assert parent_wrapper is not None, "a subgraph is generated inside its parent"
             return NpuSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
         return NpuWrapper()
-
-    @classmethod
-    def _get_triton_info_kernel_cls(cls) -> type[EmittedKernel]:
-        """The class that provides imports and metadata of user-written kernels, which are launched like generated ones.
-        Inductor calls this hook for every backend, in spite of the underscore.
-        """
-        return EmittedKernel
-
-    def define_user_defined_triton_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        """As Inductor's; records the origin of the user-written kernel first."""
-        provenance.remember_user_kernel(kernel)
-        with float_arguments.of_user_kernel():
-            return super().define_user_defined_triton_kernel(kernel, *args, **kwargs)
 
     def write_header(self) -> None:
         """Writes Inductor's header, then replaces Inductor's pool of compile workers by our compiler, and adds the

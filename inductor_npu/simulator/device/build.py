@@ -1,41 +1,35 @@
 """Builds and loads the C++ device of the embedded NPU.
 
-There are two libraries: the runtime, which knows no Python, so that C++ programs can link it (docs/export.md), and the
-extension module `_C` over it, made of csrc/python. They are built once for each combination of sources, torch, Python
-and compiler, under a lock, into the user's cache directory (support/user_cache.py; `INDUCTOR_NPU_CACHE_DIR` chooses
-another one). Loading existing libraries imports nothing but torch. Building needs only a C++ compiler: no ninja, no
-setuptools. Objects are stored by the hash of their sources, so that only changed ones are compiled again.
+There are two libraries: the runtime, which knows no Python, so that C++ programs can link it, and runs packages
+(docs/export.md), and the extension module `_C` over it, made of csrc/python. They are built once for each combination
+of sources, torch, Python and compiler, under a lock, into the user's cache directory (support/user_cache.py;
+`INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading existing libraries imports nothing but torch. Building needs only
+a C++ compiler: no ninja, no setuptools.
 
 `python -m inductor_npu.simulator.device` builds them explicitly.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
 import sys
-import sysconfig
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-import torch
-
+from inductor_npu import package_runtime
 from inductor_npu.errors import DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.simulator.device import allocator_settings
 from inductor_npu.simulator.device.settings import device_settings
-from inductor_npu.support import host_compiler
+from inductor_npu.support import cpp_objects, host_compiler
 from inductor_npu.support.user_cache import cache_directory
 
-_SOURCES = Path(__file__).parent / "csrc"
+_FOLDERS = (Path(__file__).parent / "csrc", package_runtime.SOURCES)
 _MODULE = "inductor_npu.simulator.device._C"
 _RUNTIME = "libinductor_npu.so"  # also its soname, by which _C and the kernels of packages find it
-_OF_PYTHON = "python"  # the folder of what is part of _C
+_OF_PYTHON = "python"  # the folder in the first of them with what is part of _C
 _COMPILE_FLAGS = (
     "-O2",
     "-std=c++20",
@@ -102,7 +96,7 @@ def runtime_library() -> Path:
 
 def include_directory() -> Path:
     """Where the headers for C++ programs are."""
-    return _SOURCES / "include"
+    return package_runtime.INCLUDES
 
 
 def build() -> Path:
@@ -124,8 +118,8 @@ def build() -> Path:
 def _library_path(compiler: Path) -> Path:
     # The compiler by its file, not by asking it: starting a process costs more than loading the library.
     facts = compiler.stat()
-    identity = _digest([str(compiler).encode(), f"{facts.st_size} {facts.st_mtime_ns}".encode()])
-    return _build_directory() / identity / "_C.so"
+    identity = [str(compiler).encode(), f"{facts.st_size} {facts.st_mtime_ns}".encode()]
+    return _build_directory() / cpp_objects.digest(identity) / "_C.so"
 
 
 def _find_library(compiler: Path | None) -> Path | None:
@@ -137,58 +131,40 @@ def _find_library(compiler: Path | None) -> Path | None:
 
 
 def _build_directory() -> Path:
-    sources = [part for path in _source_files() for part in (_name(path).encode(), path.read_bytes())]
-    return cache_directory() / "device" / _digest([*_environment(), *sources])
-
-
-def _source_files() -> list[Path]:
-    return sorted(path for path in _SOURCES.rglob("*") if path.suffix in (".cpp", ".h"))
-
-
-def _name(source: Path) -> str:
-    return source.relative_to(_SOURCES).as_posix()
-
-
-def _is_of_python(source: Path) -> bool:
-    return source.relative_to(_SOURCES).parts[0] == _OF_PYTHON
-
-
-def _environment() -> list[bytes]:
-    """What a compiled object depends on besides its sources."""
-    soabi = sysconfig.get_config_var("SOABI")
+    sources = [part for folder in _FOLDERS for path in _files(folder) for part in _named(path, folder)]
     flags = [*_compile_flags(), *_RUNTIME_FLAGS]
-    return [f"{torch.__version__} {torch.version.git_version} {soabi}".encode(), " ".join(flags).encode()]
+    return cache_directory() / "device" / cpp_objects.digest([*cpp_objects.identity(flags), *sources])
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in (".cpp", ".h"))
+
+
+def _named(path: Path, folder: Path) -> tuple[bytes, bytes]:
+    return path.relative_to(folder).as_posix().encode(), path.read_bytes()
 
 
 def _compile_flags() -> list[str]:
-    return [*_COMPILE_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()[:20]
-
-
-def _jobs() -> int:
-    return max(1, int(os.environ.get("MAX_JOBS") or len(os.sched_getaffinity(0))))
+    return [*_COMPILE_FLAGS, *cpp_objects.torch_flags()]
 
 
 def _build_library(compiler: Path, library: Path) -> None:
-    """Compiles what changed and links. Each library appears at once and whole, by a rename, `_C` last."""
-    sources = [path for path in _source_files() if path.suffix == ".cpp"]
-    objects = [_object_path(compiler, source) for source in sources]
-    missing = [(source, target) for source, target in zip(sources, objects) if not target.exists()]
-    estimate = max(1, round(len(missing) / _jobs() * _SECONDS_A_SOURCE))
+    """Compiles what changed and links. Each library appears at once and whole, `_C` last."""
+    sources = [path for folder in _FOLDERS for path in _files(folder) if path.suffix == ".cpp"]
+    of_python = [path for path in sources if _FOLDERS[0] / _OF_PYTHON in path.parents]
+    of_runtime = [path for path in sources if path not in of_python]
+    how_runtime, how_python = _compilation(compiler, _RUNTIME_FLAGS), _compilation(compiler, (), for_python=True)
+    pairs = [*((how_runtime, source) for source in of_runtime), *((how_python, source) for source in of_python)]
+    missing = sum(not how.object_of(source).exists() for how, source in pairs)
+    estimate = max(1, round(missing / cpp_objects.jobs() * _SECONDS_A_SOURCE))
     _say(f"building the embedded NPU's device (once, about {estimate} s) ...")
     began = time.monotonic()
-    with ThreadPoolExecutor(_jobs()) as pool:
-        list(pool.map(lambda pair: _compile(compiler, *pair), missing))
-    of_python = [target for source, target in zip(sources, objects) if _is_of_python(source)]
-    _link_runtime(compiler, [target for target in objects if target not in of_python], library.with_name(_RUNTIME))
-    _link_module(compiler, of_python, library)
+    try:
+        objects = cpp_objects.compile_all(pairs)
+        _link(compiler, objects[: len(of_runtime)], objects[len(of_runtime) :], library)
+    except host_compiler.CompilerError as error:
+        command = " ".join(error.command)
+        raise DeviceBuildError(step=_step(error.command), command=command, output=error.output) from error
     _say(f"built in {time.monotonic() - began:.0f} s: {library}")
 
 
@@ -196,72 +172,30 @@ def _say(text: str) -> None:
     print(f"inductor-npu: {text}", file=sys.stderr, flush=True)
 
 
-def _object_path(compiler: Path, source: Path) -> Path:
-    """Where the object of `source` is kept: it depends on its text and on our headers that it includes."""
-    texts = [path.read_bytes() for path in _with_headers(source)]
-    facts = f"{compiler} {compiler.stat().st_mtime_ns}".encode()
-    key = _digest([*_environment(), facts, *texts])
-    return cache_directory() / "device" / "objects" / f"{source.stem}-{key}.o"
+def _step(command: Sequence[str]) -> str:
+    """What a command was for, in words."""
+    if "-c" not in command:
+        return f"linking {Path(command[-1]).stem}"
+    source = Path(command[command.index("-c") + 1])
+    return f"compiling {next(source.relative_to(folder) for folder in _FOLDERS if folder in source.parents)}"
 
 
-def _with_headers(source: Path) -> list[Path]:
-    """`source` and our headers that it includes, directly or not."""
-    found = [source]
-    for path in found:  # grows while we go
-        names = re.findall(r'^\s*#include ["<]([^">]+)[">]', path.read_text(), re.MULTILINE)
-        candidates = [folder / name for name in names for folder in (_SOURCES, include_directory())]
-        found += [header for header in candidates if header.exists() and header not in found]
-    return found
+def _compilation(compiler: Path, more_flags: Sequence[str], for_python: bool = False) -> cpp_objects.Compilation:
+    torch_includes = cpp_objects.torch_includes()
+    python = [cpp_objects.python_includes()] if for_python else []
+    kineto = torch_includes[0] / "kineto"  # last: its names are common ones
+    return cpp_objects.Compilation(
+        compiler,
+        flags=(*_compile_flags(), *more_flags),
+        headers=(*_FOLDERS, include_directory()),
+        includes=(*torch_includes, *python, kineto),
+        kept=cache_directory() / "device" / "objects",
+    )
 
 
-def _compile(compiler: Path, source: Path, target: Path) -> None:
-    torch_include = Path(torch.__file__).parent / "include"
-    includes = [torch_include, torch_include / "torch/csrc/api/include"]
-    flags = _compile_flags()
-    if _is_of_python(source):
-        includes.append(Path(sysconfig.get_paths()["include"]))
-    else:
-        flags += _RUNTIME_FLAGS
-    includes.append(torch_include / "kineto")  # last: its names are common ones
-    target.parent.mkdir(parents=True, exist_ok=True)
-    ours = [f"-I{_SOURCES}", f"-I{include_directory()}"]
-    command = [str(compiler), *flags, *ours, *(f"-isystem{path}" for path in includes), "-c", str(source)]
-    _run_and_rename(command, target, f"compiling {_name(source)}")
-
-
-def _link_runtime(compiler: Path, objects: Sequence[Path], library: Path) -> None:
-    flags = [f"-Wl,-soname,{_RUNTIME}", "-Wl,-Bsymbolic-functions", f"-Wl,-rpath,{_torch_libraries()}", "-ldl"]
-    _link(compiler, objects, library, [], flags)
-
-
-def _link_module(compiler: Path, objects: Sequence[Path], library: Path) -> None:
-    flags = [f"-L{library.parent}", f"-l:{_RUNTIME}", "-Wl,-rpath,$ORIGIN"]
-    _link(compiler, objects, library, ["torch_python"], flags)
-
-
-def _link(
-    compiler: Path, objects: Sequence[Path], library: Path, more_of_torch: Sequence[str], flags: Sequence[str]
-) -> None:
-    libraries = [f"-L{_torch_libraries()}", *(f"-l{name}" for name in (*_LIBRARIES, *more_of_torch)), *flags]
-    command = [str(compiler), "-shared", "-pthread", *map(str, objects), *libraries, *_loaded_cxx_runtime()]
-    _run_and_rename(command, library, f"linking {library.name}")
-
-
-def _torch_libraries() -> Path:
-    return Path(torch.__file__).parent / "lib"
-
-
-def _loaded_cxx_runtime() -> list[str]:
-    """The C++ runtime that torch uses in this process. It is linked by name, ahead of the compiler's own: exceptions
-    cannot cross from torch to a library with another copy, which a compiler that links its runtime statically makes.
-    """
-    with open("/proc/self/maps") as maps:
-        paths = [fields[5] for line in maps if len(fields := line.split()) == 6]
-    return sorted({path for path in paths if Path(path).name.startswith("libstdc++.so")})[:1]
-
-
-def _run_and_rename(command: Sequence[str], target: Path, step: str) -> None:
-    try:
-        host_compiler.run_and_rename(command, target)
-    except host_compiler.CompilerError as error:
-        raise DeviceBuildError(step=step, command=" ".join(error.command), output=error.output) from error
+def _link(compiler: Path, of_runtime: Sequence[Path], of_python: Sequence[Path], module: Path) -> None:
+    path = f"-Wl,-rpath,{cpp_objects.torch_libraries()}"
+    flags = [f"-Wl,-soname,{_RUNTIME}", "-Wl,-Bsymbolic-functions", path, "-ldl"]
+    cpp_objects.link(compiler, of_runtime, module.with_name(_RUNTIME), _LIBRARIES, flags)
+    flags = [f"-L{module.parent}", f"-l:{_RUNTIME}", "-Wl,-rpath,$ORIGIN"]
+    cpp_objects.link(compiler, of_python, module, (*_LIBRARIES, "torch_python"), flags)

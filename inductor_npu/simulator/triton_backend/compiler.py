@@ -264,14 +264,24 @@ def _identity(target: NpuTarget) -> str:
     return digest.hexdigest()
 
 
+@functools.cache
+def _cache_knobs() -> Any | None:
+    """Triton's settings of its cache; None with Triton 3.2, which reads the environment. Triton 3.2 makes a backend for
+    each launch, and a search for a module that is not there takes longer than the launch.
+    """
+    try:
+        from triton import knobs
+    except ImportError:
+        return None
+    return knobs.cache
+
+
 def _install_cache_manager() -> None:
     """Let Triton use our cache manager, through its official knob, unless the user chose one."""
     from .cache import RobustCacheManager
 
-    try:
-        from triton import knobs
-    except ImportError:  # Triton 3.2
+    cache = _cache_knobs()
+    if cache is None:
         os.environ.setdefault("TRITON_CACHE_MANAGER", f"{RobustCacheManager.__module__}:{RobustCacheManager.__name__}")
-        return
-    if knobs.cache.manager_class is None:
-        knobs.cache.manager_class = RobustCacheManager
+    elif cache.manager_class is None:
+        cache.manager_class = RobustCacheManager

@@ -12,6 +12,7 @@ import pytest
 
 from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
 from inductor_npu.simulator.device import build
+from inductor_npu.support import cpp_objects
 from tests.simulator.device.npu_process import run_on_npu
 
 SMALL_SOURCE = """
@@ -32,7 +33,7 @@ def sources(tmp_path, monkeypatch) -> Path:
     (directory / "python").mkdir(parents=True)
     (directory / "python" / "module.cpp").write_text(SMALL_SOURCE)
     (directory / "runtime.cpp").write_text("int answer() { return 42; }")
-    monkeypatch.setattr(build, "_SOURCES", directory)
+    monkeypatch.setattr(build, "_FOLDERS", (directory,))
     monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path / "cache"))
     return directory
 
@@ -74,7 +75,10 @@ def test_the_headers_of_a_source_are_ours_each_once(sources):
         (sources / name).write_text(text)
     source = sources / "module.cpp"
     source.write_text('#include "torch/extension.h"\n#include "first.h"\n#include "third.h"\n')
-    assert build._with_headers(source) == [source, *(sources / name for name in ("first.h", "third.h", "second.h"))]
+    assert cpp_objects.with_headers(source, [sources]) == [
+        source,
+        *(sources / name for name in ("first.h", "third.h", "second.h")),
+    ]
 
 
 def test_only_what_changed_is_compiled(sources):
@@ -92,7 +96,7 @@ def test_several_processes_build_once(sources):
         f"""
         import os, pathlib
         from inductor_npu.simulator.device import build
-        build._SOURCES = pathlib.Path({str(sources)!r})
+        build._FOLDERS = (pathlib.Path({str(sources)!r}),)
         for _ in range(4):
             if os.fork() == 0:
                 build.build()
@@ -164,7 +168,7 @@ def test_a_compiler_that_is_none_is_not_taken_for_a_bad_cache(sources, monkeypat
         compiler.chmod(0o755)
         monkeypatch.setenv("CXX", str(compiler))
         with pytest.raises(
-            DeviceBuildError, match=rf"failed while compiling python/module\.cpp.*CXX chooses one.*\s.*{name}"
+            DeviceBuildError, match=rf"failed while compiling runtime\.cpp.*CXX chooses one.*\s.*{name}"
         ):
             build.build()
 
@@ -181,7 +185,7 @@ def test_a_library_that_was_damaged_is_built_again(tmp_path):
         f"""
         import pathlib, torch
         from inductor_npu.simulator.device import build
-        build._SOURCES = pathlib.Path({str(tmp_path / "csrc")!r})
+        build._FOLDERS = (pathlib.Path({str(tmp_path / "csrc")!r}),)
         build.build().write_bytes(b"half a library")
         print(build.load().answer)
         """,

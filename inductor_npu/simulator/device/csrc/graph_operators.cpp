@@ -245,6 +245,7 @@ torch::jit::Stack infer_shapes(const c10::OperatorHandle& op, const torch::jit::
   const KernelsOnly kernels;
   // With an out= argument, shape inference that PyTorch writes in Python takes no number of the CPU.
   for (const bool keep_numbers : {true, false}) {
+    shapes = Shapes();  // a try that fails may have resized some
     torch::jit::Stack stack = without_values(arguments, shapes, keep_numbers);
     try {
       op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from inductor_npu.simulator.device.npu.memory_history import leak_check as leak_
 from inductor_npu.simulator.device.npu.runtime import extension, is_initialized
 from inductor_npu.simulator.device.npu.streams import StreamContext
 
+_SHARED_POOL = (0, 0)  # the id of the pool of whatever is in no other
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -126,7 +128,8 @@ def memory_snapshot() -> list[dict[str, Any]]:
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """A table of the allocator's statistics, to be read by people."""
+    """A table of the allocator's statistics, to be read by people. Unless abbreviated, a row follows for each private
+    pool (of captured graphs, and `MemPool`): what of it is allocated, and what it reserves."""
     stats = memory_stats(device)
     rows = [
         ("Allocated memory", "allocated_bytes"),
@@ -153,7 +156,22 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
             values = [stats.get(f"{metric}.{pool}.{column}", 0) for column in ("current", "peak", "allocated", "freed")]
             texts = [_format_bytes(value) if metric.endswith("_bytes") else str(value) for value in values]
             lines.append(f"{label or title:24}" + "".join(f"{text:>14}" for text in texts))
+    if not abbreviated:
+        lines += _rows_of_private_pools(index)
     return "\n".join(lines)
+
+
+def _rows_of_private_pools(index: int) -> list[str]:
+    pools: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)
+    for segment in memory_snapshot():
+        pool = segment["segment_pool_id"]
+        if segment["device"] == index and pool != _SHARED_POOL:
+            pools[pool].update(allocated=segment["allocated_size"], reserved=segment["total_size"])
+    rows = [
+        f"{f'  {pool}':24}{_format_bytes(of['allocated']):>14}{_format_bytes(of['reserved']):>14}"
+        for pool, of in sorted(pools.items())
+    ]
+    return [f"{'Private pools':24}{'allocated':>14}{'reserved':>14}", *rows] if rows else []
 
 
 def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: torch.Stream | None = None) -> int:

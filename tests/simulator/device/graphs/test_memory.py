@@ -34,6 +34,18 @@ def test_a_graph_keeps_its_memory_until_its_end():
     assert torch.npu.memory_reserved() == before
 
 
+def test_the_summary_has_a_row_for_the_memory_of_a_graph():
+    x = npu(MIB)
+    graph, y = captured(lambda: (x + 1) * 2)
+    summary = torch.npu.memory_summary()
+    (row,) = [line for line in summary.splitlines() if line.startswith(f"  {graph.pool()}")]
+    assert "Private pools" in summary and row.split()[-4:] == ["4096", "KiB", "20", "MiB"]
+    assert "Private pools" not in torch.npu.memory_summary(abbreviated=True)
+    del graph, y
+    torch.npu.empty_cache()
+    assert row[:20] not in torch.npu.memory_summary()
+
+
 def test_nobody_else_gets_the_memory_of_a_graph():
     x = npu(MIB)
     graph, y = captured(lambda: ((x + 1) * 2).exp())

@@ -20,7 +20,7 @@ _USED = {
 }
 
 
-def machine() -> dict[str, object]:
+def facts() -> dict[str, object]:
     """The kind of this machine's processor, and those of its instruction sets that kernels may use."""
     architecture = platform.machine()
     used = _USED.get(architecture, "").split()

@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "package/types.h"
-#include "runtime.h"
 
 namespace inductor_npu::package {
 namespace {

@@ -1,20 +1,12 @@
 // The kinds of instructions: allocate, view, launch a kernel, call an operator, compute a number.
-#include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 #include <c10/util/SmallVector.h>
 #include <inductor_npu/package.h>
 
-#include <cstring>
-
-#include "graph.h"
-#include "host_operators.h"
 #include "package/arithmetic.h"
 #include "package/program.h"
 #include "package/types.h"
-#include "runtime.h"
 
 namespace inductor_npu::package {
 namespace {
@@ -69,48 +61,6 @@ class View final : public Instruction {
   Operand offset_;
 };
 
-template <class T>
-uint64_t to_slot(T value) {
-  uint64_t slot = 0;
-  std::memcpy(&slot, &value, sizeof(value));
-  return slot;
-}
-
-// An argument of a kernel. `kind` is a letter as in _C.KernelLauncher.
-uint64_t argument_slot(char kind, const c10::IValue& value, const Kernel& kernel) {
-  if (kind == 'p') {
-    if (value.isNone()) {
-      return 0;
-    }
-    const at::Tensor& tensor = value.toTensor();
-    TORCH_CHECK(tensor.device().type() == kNpu, "kernel ", kernel.name, " takes a tensor on npu, not on ",
-                tensor.device());
-    return reinterpret_cast<uint64_t>(tensor.mutable_data_ptr());
-  }
-  const double real = value.isDouble() ? value.toDouble() : static_cast<double>(value.isBool() ? value.toBool() : value.toInt());
-  switch (kind) {
-    case 'f': return to_slot(static_cast<float>(real));
-    case 'd': return to_slot(real);
-    case 'e': return to_slot(c10::Half(static_cast<float>(real)).x);
-    case 'y': return to_slot(c10::BFloat16(static_cast<float>(real)).x);
-    default: break;
-  }
-  const int64_t integer = value.isBool() ? static_cast<int64_t>(value.toBool()) : value.toInt();
-  const auto fits = [&](int64_t narrowed) {
-    TORCH_CHECK(narrowed == integer, "kernel ", kernel.name, ": ", integer, " does not fit an argument's type");
-  };
-  switch (kind) {
-    case 'b': return integer != 0;
-    case 'c': fits(static_cast<int8_t>(integer)); return to_slot(static_cast<int8_t>(integer));
-    case 'h': fits(static_cast<int16_t>(integer)); return to_slot(static_cast<int16_t>(integer));
-    case 'i': fits(static_cast<int32_t>(integer)); return to_slot(static_cast<int32_t>(integer));
-    case 'C': fits(static_cast<uint8_t>(integer)); return to_slot(static_cast<uint8_t>(integer));
-    case 'H': fits(static_cast<uint16_t>(integer)); return to_slot(static_cast<uint16_t>(integer));
-    case 'I': fits(static_cast<uint32_t>(integer)); return to_slot(static_cast<uint32_t>(integer));
-    default: return static_cast<uint64_t>(integer);  // l, L
-  }
-}
-
 class LaunchKernel final : public Instruction {
  public:
   LaunchKernel(const Json& json, const Place& place)
@@ -119,44 +69,22 @@ class LaunchKernel final : public Instruction {
         device_(place.scope.device) {
     const auto number = static_cast<size_t>(json.at("kernel").integer());
     if (number >= place.kernels.size() || grid_.size() != 3 ||
-        arguments_.size() != place.kernels[number].arguments.size()) {
+        arguments_.size() != place.kernels[number]->argument_count()) {
       throw PackageError("its program launches a kernel that it does not have");
     }
     kernel_ = place.kernels[number];
   }
 
   void run(Frame& frame) const override {
-    Launch launch{};
-    launch.kernel = kernel_.kernel;
-    if (!set_grid(launch, {grid_[0].integer(frame), grid_[1].integer(frame), grid_[2].integer(frame)})) {
-      return;
+    c10::SmallVector<c10::IValue, 16> arguments;
+    for (const Operand& argument : arguments_) {
+      arguments.push_back(argument.value(frame));
     }
-    c10::SmallVector<uint64_t, 24> slots;
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      slots.push_back(argument_slot(kernel_.arguments[i], arguments_[i].value(frame), *kernel_.kernel));
-    }
-    launch.args = slots.data();
-    launch.arg_count = slots.size();
-    launch.threads = host_threads();
-    driver::Stream* stream = native(current_stream(device_.index()));
-    if (CapturedGraph* graph = capturing_graph(stream); C10_UNLIKELY(graph != nullptr)) {
-      note_pointers(*graph, slots);
-    }
-    make_room_for(kernel_.kernel->last_ns.load(std::memory_order_relaxed));
-    driver::launch(stream, launch);
+    kernel_->launch({grid_[0].integer(frame), grid_[1].integer(frame), grid_[2].integer(frame)}, arguments, device_);
   }
 
  private:
-  // Tells a graph that is being captured which memory the launch will use each time.
-  void note_pointers(CapturedGraph& graph, c10::ArrayRef<uint64_t> slots) const {
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (kernel_.arguments[i] == 'p') {
-        graph.uses(reinterpret_cast<const void*>(slots[i]), "kernel " + kernel_.kernel->name);
-      }
-    }
-  }
-
-  PackagedKernel kernel_;
+  std::shared_ptr<const PackagedKernel> kernel_;
   std::vector<Operand> grid_, arguments_;
   c10::Device device_;
 };

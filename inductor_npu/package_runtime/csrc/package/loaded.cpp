@@ -4,17 +4,33 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <filesystem>
 
-#include "package/settings.h"
+#include "package/platform.h"
 #include "package/sha256.h"
-#include "runtime.h"
 
 namespace inductor_npu {
 namespace package {
 namespace {
+
+constexpr int64_t kFormat = 1;  // FORMAT in inductor_npu/export/archive.py
+
+void check_fits(const Json& manifest) {
+  const int64_t format = manifest.at("format").integer();
+  const std::string& version = manifest.at("versions").at("inductor-npu").string();
+  if (format != kFormat) {
+    throw PackageError("its format is " + std::to_string(format) + " (inductor-npu " + version +
+                       "), and this version reads " + std::to_string(kFormat) + ": make it again");
+  }
+  check_fits_platform(manifest);
+}
+
+void synchronize(c10::Device device) {
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
 
 // The bytes of weights that are in a file beside the package.
 std::string read_beside(const Json& facts, const std::string& folder, const std::string& chosen) {
@@ -34,19 +50,17 @@ std::string read_beside(const Json& facts, const std::string& folder, const std:
 }  // namespace
 
 LoadedPackage::LoadedPackage(const Source& source, int device, const std::string& folder, const std::string& weights)
-    : device_(kNpu, static_cast<c10::DeviceIndex>(device)) {
+    : device_(kNpuDevice, static_cast<c10::DeviceIndex>(device)) {
   Contents contents = read_verified(source, check_fits);
   const Json& place = contents.manifest.at("weights");
   const Json* member = place.find("member");
   const std::string beside = member == nullptr ? read_beside(place, folder, weights) : "";
   const std::string& bytes = member == nullptr ? beside : contents.member(member->string());
-  configure_if_needed(contents.manifest);
-  ensure_open();
-  check_device(device);
+  open_platform(contents.manifest, device);
   const c10::DeviceGuard guard(device_);
   const at::NoGradGuard no_grad;
   weights_.emplace(place.at("list"), bytes, device_);
-  const std::vector<PackagedKernel> kernels = load_kernels(contents);
+  const Kernels kernels = load_kernels(contents, device_);
   const Json description = Json::parse(contents.member("program.json"));
   signature_.emplace(contents.manifest.at("signature"));
   const Json& folding = description.at("folding");
@@ -57,7 +71,7 @@ LoadedPackage::LoadedPackage(const Source& source, int device, const std::string
   writes_weights_ = description.at("writes_weights").boolean();
   constants_ = weights_->tensors();
   fold();
-  synchronize_device(device_.index());
+  synchronize(device_);
   manifest_text_ = std::move(contents.manifest_text);
   manifest_ = std::move(contents.manifest);
 }
@@ -109,10 +123,10 @@ void LoadedPackage::update_weights(const std::unordered_map<std::string, at::Ten
   std::unique_lock<std::mutex> waiting(door_);
   std::unique_lock<std::shared_mutex> alone(mutex_);
   waiting.unlock();
-  synchronize_device(device_.index());  // runs on other streams still read what is about to change
+  synchronize(device_);  // runs on other streams still read what is about to change
   weights_->update(weights);
   fold();
-  synchronize_device(device_.index());
+  synchronize(device_);
 }
 
 }  // namespace package

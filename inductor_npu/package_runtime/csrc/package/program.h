@@ -4,15 +4,15 @@
 #include <memory>
 #include <vector>
 
-#include "package/kernel_library.h"
 #include "package/operand.h"
+#include "package/platform.h"
 
 namespace inductor_npu::package {
 
 // What an instruction needs to be made.
 struct Place {
   Scope scope;
-  const std::vector<PackagedKernel>& kernels;
+  const Kernels& kernels;
 };
 
 class Instruction {
@@ -29,7 +29,7 @@ std::unique_ptr<Instruction> read_instruction(const Json& json, const Place& pla
 class Program {
  public:
   // Throws PackageError where the program is not one, or needs an operator that this process does not have.
-  Program(const Json& json, size_t weights, c10::Device device, const std::vector<PackagedKernel>& kernels);
+  Program(const Json& json, size_t weights, c10::Device device, const Kernels& kernels);
 
   // Registers 0, 1, ... are the inputs.
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, const std::vector<at::Tensor>& weights) const;

@@ -5,7 +5,7 @@
 
 namespace inductor_npu::package {
 
-Program::Program(const Json& json, size_t weights, c10::Device device, const std::vector<PackagedKernel>& kernels)
+Program::Program(const Json& json, size_t weights, c10::Device device, const Kernels& kernels)
     : registers_(static_cast<size_t>(json.at("registers").integer())) {
   const Place place{{registers_, weights, device}, kernels};
   for (const Json& instruction : json.at("instructions").array()) {

@@ -1,6 +1,4 @@
-// What settings.py does in a process with Python.
-#include "package/settings.h"
-
+// Whether a package fits this process, and what settings.py does in a process with Python.
 #include <c10/core/DeviceType.h>
 #include <inductor_npu/package.h>
 #include <unistd.h>
@@ -14,12 +12,11 @@
 #include <set>
 #include <sstream>
 
+#include "package/platform.h"
 #include "runtime.h"
 
 namespace inductor_npu::package {
 namespace {
-
-constexpr int64_t kFormat = 1;  // FORMAT in inductor_npu/export/archive.py
 
 #if defined(__x86_64__)
 constexpr const char* kArchitecture = "x86_64";
@@ -112,29 +109,8 @@ void check_processor(const Json& machine) {
   }
 }
 
-}  // namespace
-
-void check_fits(const Json& manifest) {
-  const int64_t format = manifest.at("format").integer();
-  const std::string& version = manifest.at("versions").at("inductor-npu").string();
-  if (format != kFormat) {
-    throw PackageError("its format is " + std::to_string(format) + " (inductor-npu " + version +
-                       "), and this version reads " + std::to_string(kFormat) + ": make it again");
-  }
-  const std::string& provider = manifest.at("provider").string();
-  if (provider != "simulator") {
-    throw PackageError("it is for provider " + provider + ", and device npu of this process is the embedded NPU");
-  }
-  const std::string& target = manifest.at("target").at("name").string();
-  const std::string asked = variable("INDUCTOR_NPU_TARGET");
-  const std::string present = configuration().device_count > 0 ? configuration().target : asked;
-  if (!present.empty() && present != target) {
-    throw PackageError("it is for target " + target + ", and device npu of this process is " + present +
-                       ": set INDUCTOR_NPU_TARGET=" + target + ", or make it for " + present);
-  }
-  check_processor(manifest.at("machine"));
-}
-
+// Configures device npu for the manifest's target and the user's variables (INDUCTOR_NPU_SIM_DEVICES, _MEMORY and
+// _THREADS), unless somebody has configured it. Throws PackageError for a variable that is none.
 void configure_if_needed(const Json& manifest) {
   c10::register_privateuse1_backend("npu");  // as torch.utils.rename_privateuse1_backend does
   prefer_host_kernels();
@@ -150,6 +126,29 @@ void configure_if_needed(const Json& manifest) {
   settings.max_grid = target.at("max_grid").integer();
   settings.threads = static_cast<int>(integer_variable("INDUCTOR_NPU_SIM_THREADS", 0, 0, 4096));
   configure(settings);
+}
+
+}  // namespace
+
+void check_fits_platform(const Json& manifest) {
+  const std::string& provider = manifest.at("provider").string();
+  if (provider != "simulator") {
+    throw PackageError("it is for provider " + provider + ", and device npu of this process is the embedded NPU");
+  }
+  const std::string& target = manifest.at("target").at("name").string();
+  const std::string asked = variable("INDUCTOR_NPU_TARGET");
+  const std::string present = configuration().device_count > 0 ? configuration().target : asked;
+  if (!present.empty() && present != target) {
+    throw PackageError("it is for target " + target + ", and device npu of this process is " + present +
+                       ": set INDUCTOR_NPU_TARGET=" + target + ", or make it for " + present);
+  }
+  check_processor(manifest.at("machine"));
+}
+
+void open_platform(const Json& manifest, int device) {
+  configure_if_needed(manifest);
+  ensure_open();
+  check_device(device);
 }
 
 }  // namespace inductor_npu::package
