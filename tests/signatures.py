@@ -26,7 +26,9 @@ import inductor_npu
 ROOTS = ("torch", "triton")
 PACKAGE = Path(inductor_npu.__file__).parent
 
-OF_TORCH_NPU = tuple(f"inductor_npu.ascend_chip.{name}" for name in ("interface", "launcher", "packaged_kernels", "packages", "refusals"))
+OF_TORCH_NPU = tuple(
+    f"inductor_npu.ascend_chip.{name}" for name in ("interface", "launcher", "packaged_kernels", "packages", "refusals")
+)
 
 # Objects that torch hands out through a name that says nothing of their class.
 CLASSES = {
