@@ -223,6 +223,7 @@ def test_another_process_directory_and_home_have_the_same_identity(tmp_path: Pat
     assert json.loads(done.stdout) == identity.generation_fields()
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_be_honoured_do_not_disturb_code_for_cpu() -> None:
     code = """
         import warnings

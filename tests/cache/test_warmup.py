@@ -66,6 +66,7 @@ def test_keywords_structures_and_shapes_that_vary(own_caches: Path) -> None:
         assert compiled(pair, scale=2.0)["sum"].sum().item() == 240
 
 
+@pytest.mark.slow
 def test_gradients_buffers_and_random_numbers_are_as_before(own_caches: Path) -> None:
     net, example = model(), EXAMPLE.to("npu").requires_grad_()
     net[0].weight.grad = torch.full_like(net[0].weight, 3.0)

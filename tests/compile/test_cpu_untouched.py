@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.processes import run_forked
 
 # C++ is generated, for whatever vectors there may be, but not compiled: what is only text returns no results.
@@ -31,5 +33,6 @@ def _generated(**environment: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_generated_code_is_identical() -> None:
     assert _generated() == _generated(TORCH_DEVICE_BACKEND_AUTOLOAD="0")

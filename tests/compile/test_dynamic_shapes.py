@@ -72,6 +72,7 @@ def test_conditions_on_sizes_are_numbers(how: str) -> None:
     assert counter.frame_count == (2 if how == "automatic" else 1)
 
 
+@pytest.mark.slow
 def test_conditions_on_sizes_in_any_place() -> None:
     """Where PyTorch itself needs to know whether one holds, it compiles anew."""
 
@@ -136,6 +137,7 @@ def test_padding_by_terms_of_dynamic_sizes() -> None:
     _one_compile_for_two_sizes(fn)
 
 
+@pytest.mark.slow
 def test_edges_of_dynamic_widths() -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         rows, columns = x.shape
@@ -239,6 +241,7 @@ def test_nearest_neighbours_of_an_image_of_any_size() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_causal_attention_of_any_size() -> None:
     def fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -277,6 +280,7 @@ def test_size_from_data() -> None:
         check(lambda x: x[x > 0] * 2 + 1, torch.randn(50))
 
 
+@pytest.mark.slow
 def test_a_norm_of_slices_whose_lengths_are_only_known_to_be_equal() -> None:
     def norm(x: torch.Tensor) -> torch.Tensor:
         strided = x[-1:, 0::3, 0:2, 3::2]

@@ -79,6 +79,7 @@ def _accumulate(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> t
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "dynamic"), [(torch.int8, True), (torch.uint8, False), (torch.int16, False)])
 def test_accumulation_into_narrow_integers_wraps_around_as_in_eager(dtype: torch.dtype, dynamic: bool) -> None:
     most = torch.iinfo(dtype).max
@@ -142,12 +143,14 @@ def test_nonzero_has_a_size_that_depends_on_data() -> None:
     check(lambda x: x.nonzero(), (torch.randn(30) > 0), fullgraph=False)
 
 
+@pytest.mark.slow
 def test_max_and_average_pooling() -> None:
     functional = torch.nn.functional
     x = torch.randn(2, 3, 12, 10, requires_grad=True)
     check(lambda x: (functional.max_pool2d(x, 2), functional.avg_pool2d(x, 3, 2, 1)), x, backward=True)
 
 
+@pytest.mark.slow
 def test_adaptive_pooling_and_windows_that_overlap() -> None:
     functional = torch.nn.functional
     check(
@@ -252,6 +255,7 @@ def check_numbers_fractions_and_conditions(data: st.DataObject) -> None:
     check(fn, torch.randn(rows, columns))
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_indices_that_are_numbers_fractions_and_conditions_at_once(data: st.DataObject) -> None:

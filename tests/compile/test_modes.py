@@ -102,6 +102,7 @@ def test_output_code_is_logged() -> None:
     assert "inductor_npu.runtime" in lines.stderr
 
 
+@pytest.mark.slow
 def test_compile_debug_writes_its_files(tmp_path: Path) -> None:
     finished = run_forked(
         """

@@ -52,6 +52,7 @@ def test_elements_are_moved_as_they_are(move: str) -> None:
     check(lambda *parts: [MOVES[move](x) for x in parts], *(values_of(dtype, 30, 101) for dtype in DTYPES))
 
 
+@pytest.mark.slow
 def test_short_rows_of_narrow_types() -> None:
     """Picked in 32 bits, before they are narrowed and after they are widened."""
     dtypes = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.float16, torch.bfloat16)
@@ -103,6 +104,7 @@ def rows_of(*lengths: int) -> list[torch.Tensor]:
     return [torch.randn(shape) for length in lengths for shape in ((length,), (3, length), (3, length))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 3, 5, 7, 8, 9, 100])
 def test_slices_with_steps(step: int) -> None:
     lengths = (1, 7, 1000, 50_003) if step in (2, 7, 9) else (1000, 50_003)
@@ -121,6 +123,7 @@ def test_a_slice_at_the_very_end_of_its_buffer() -> None:
     check(lambda x: x + 1, torch.as_strided(base, (4, 100), (301, 3), 2))
 
 
+@pytest.mark.slow
 def test_pixel_shuffle_and_back() -> None:
     check(lambda x: F.pixel_shuffle(x, 2) * 2, torch.randn(2, 16, 14, 14, requires_grad=True), backward=True)
     check(lambda x: F.pixel_shuffle(x, 3) * 2, torch.randn(2, 18, 7, 9, requires_grad=True), backward=True)
@@ -136,6 +139,7 @@ def test_rotary_pairs() -> None:
     check(rotate, x, torch.randn(5, 1, 32), torch.randn(5, 1, 32), backward=True)
 
 
+@pytest.mark.slow
 def test_scans_and_reductions_from_the_end() -> None:
     x = torch.randn(20, 101, requires_grad=True)
     check(lambda x: x.cumsum(-1), x, backward=True)
@@ -200,6 +204,7 @@ def test_sizes_that_are_known_at_run_time_only() -> None:
         check(moves, torch.randn(rows, columns), compiled=compiled)
 
 
+@pytest.mark.slow
 def test_steps_inside_of_a_condition() -> None:
     check(lambda x: torch.cat((x[:, ::2], x[:, 1::3].flip(-1)), -1) * 2, torch.randn(30, 101))
     check(lambda x: F.pad(x.flip(-1), (2, 3)) * 2, torch.randn(30, 101))
@@ -215,6 +220,7 @@ def with_a_border(shape: tuple[int, int, int], dtype: torch.dtype) -> torch.Tens
     return torch.randint(-4, 4, (shape[0], shape[1] + 4, shape[2] + 3)).to(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
@@ -244,6 +250,7 @@ def test_quarters_of_a_matrix_from_different_tensors(size: int) -> None:
     check(quarters, torch.randn(5, size, size), torch.randn(5, size, size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("length", "size", "dtype"),
     [
@@ -253,10 +260,10 @@ def test_quarters_of_a_matrix_from_different_tensors(size: int) -> None:
         (23, 9, torch.float32),
         (300, 7, torch.float16),
         (300, 7, torch.float32),
-        pytest.param(8, 5, torch.float32, marks=pytest.mark.slow),
-        pytest.param(7, 3, torch.float16, marks=pytest.mark.slow),
-        pytest.param(3, 5, torch.float32, marks=pytest.mark.slow),
-        pytest.param(23, 9, torch.float16, marks=pytest.mark.slow),
+        (8, 5, torch.float32),
+        (7, 3, torch.float16),
+        (3, 5, torch.float32),
+        (23, 9, torch.float16),
     ],
     ids=str,
 )

@@ -324,6 +324,7 @@ def test_a_version_of_torch_that_is_too_new_warns_and_goes_on() -> None:
     assert "2.99.0" in finished.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["inductor_npu", "inductor_npu.config", "inductor_npu.simulator.device.build", "inductor_npu.errors"]
 )

@@ -45,6 +45,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_products_and_attention_are_the_librarys() -> None:
     """FlexAttention, which no library has, is an error with the same reason."""
     done = run_python(PROGRAM, timeout=300, INDUCTOR_NPU_TARGET="Invented6", INDUCTOR_NPU_STRICT="1")

@@ -121,6 +121,7 @@ def test_the_code_is_the_same_as_without_a_child(children: Children) -> None:
     assert len(children.pids) == 1
 
 
+@pytest.mark.slow
 def test_kernels_of_children_are_as_if_written_here(children: Children) -> None:
     children.go_first()
     with every_repetition_written_anew() as repetitions:
@@ -130,6 +131,7 @@ def test_kernels_of_children_are_as_if_written_here(children: Children) -> None:
     assert repetitions.differences == []
 
 
+@pytest.mark.slow
 def test_kernels_of_children_count_as_compiled(children: Children) -> None:
     children.go_first()
 
@@ -247,6 +249,7 @@ def test_there_is_no_child_for_a_few_kernels(children: Children) -> None:
     assert children.pids == []
 
 
+@pytest.mark.slow
 def test_sizes_that_vary_are_written_by_the_parent(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decided of them while a kernel is written would not be known to the parent."""
     compiled = torch.compile(network, dynamic=True)

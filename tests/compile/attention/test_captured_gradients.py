@@ -82,12 +82,14 @@ def check(score: Score, tensors: list[torch.Tensor], causal: bool = False, compi
     assert_close(actual, expected, tensors[0].dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LEARNED if name != "one of two"])
 def test_gradients(name: str) -> None:
     sizes, score = LEARNED[name]
     check(score, [*heads(B, H, S, S, D), *learned_of(sizes)])
 
 
+@pytest.mark.slow
 def test_what_needs_no_gradient_has_none() -> None:
     sizes, score = LEARNED["one of two"]
     q, k, v, t, u = (each.requires_grad_() for each in on_npu([*heads(B, H, S, S, D), *learned_of(sizes)]))
@@ -107,11 +109,13 @@ def test_halves(dtype: torch.dtype) -> None:
     check(score, [*heads(B, H, S, S, D, dtype), *learned_of(sizes, dtype)])
 
 
+@pytest.mark.slow
 def test_grouped_queries_of_another_length() -> None:
     sizes, score = LEARNED["relative bias"]
     check(score, [*heads(B, H, 33, S, D, shared=2), *learned_of(sizes)])
 
 
+@pytest.mark.slow
 def test_dynamic_lengths() -> None:
     sizes, score = LEARNED["relative bias of heads"]
     compiled = torch.compile(flex(score), dynamic=True)
@@ -142,6 +146,7 @@ def test_more_than_an_index_is_refused() -> None:
         torch.compile(flex(score))(*tensors).sum().backward()
 
 
+@pytest.mark.slow
 def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     from inductor_npu.codegen.scheduling import npu_scheduling
 

@@ -87,6 +87,7 @@ def check(function: Callable[..., Any], tensors: list[torch.Tensor]) -> None:
     assert_close(actual, expected, tensors[0].dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 def test_scores(name: str) -> None:
     check(flex(score=SCORES[name]), heads(2, 4, 200, 200, 32))
@@ -101,6 +102,7 @@ def test_nothing_is_modified() -> None:
     check(flex(), heads(2, 4, 65, 130, 32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [32, 64, (128, 64)])
 def test_sizes_of_blocks(block: Any) -> None:
     check(flex(mask=MASKS["causal"], block=block), heads(2, 4, 200, 200, 32))
@@ -164,6 +166,7 @@ def test_one_compile_for_all_lengths() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_one_batch_of_keys_for_all_queries() -> None:
     query, key, value = heads(2, 4, 200, 200, 32, shared=2)
 
@@ -175,6 +178,7 @@ def test_one_batch_of_keys_for_all_queries() -> None:
     check(shared, [query, key[:1], value[:1]])
 
 
+@pytest.mark.slow
 def test_values_of_another_dimension() -> None:
     query, key, value = heads(2, 4, 65, 70, 32)
     check(flex(), [query, key, torch.cat([value, value[..., :16]], -1)])

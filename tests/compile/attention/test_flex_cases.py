@@ -183,6 +183,7 @@ def check(
         assert error <= most * float((rounded - wanted).abs().mean()) + 1e-7 * float(wanted.abs().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 def test_builtin_and_captured_score_mods(name: str) -> None:
     check(flex(SCORES[name]), heads(B, H, S, S, D), DEFINITIONS[name])
@@ -193,6 +194,7 @@ def test_mask_mods(name: str) -> None:
     check(flex(blocks=blocks_of(MASKS[name])), heads(B, H, S, S, D), mask=MASKS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -211,6 +213,7 @@ def test_builtin_score_mods_different_seqlen(name: str) -> None:
     check(flex(SCORES[name]), heads(B, H, S // 2, S, D), SCORES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [32, 64, (32, 64), (64, 32), 256])
 def test_builtin_score_mods_different_block_size(block: Any) -> None:
     """256: a block that is longer than the sequence (`seqlen_lt_custom_sparse_block_size`)."""
@@ -230,11 +233,13 @@ def test_kv_batch_broadcast_causal_mask() -> None:
     check(flex(blocks=blocks_of(causal)), [query, key[:1], value[:1]], mask=causal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["identity", "alibi_bias"])
 def test_gqa(name: str) -> None:
     check(flex(SCORES[name]), heads(B, H, S // 4, S, D, shared=1), SCORES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dims", [(32, 16), (16, 32)])
 def test_non_equal_head_dims(dims: tuple[int, int]) -> None:
     query, key, _ = heads(B, H, S, S, dims[0])
@@ -250,6 +255,7 @@ STRIDES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_queries", "of_keys"),
     [
@@ -299,6 +305,7 @@ def test_multiple_score_mod_calls() -> None:
     assert_close(with_gradients(torch.compile(of_npu, fullgraph=True), on_npu(tensors)), expected, torch.float32)
 
 
+@pytest.mark.slow
 def test_multiple_mask_calls() -> None:
     names = ("causal_block", "mask_mod_combiners")
     calls = [flex(blocks=blocks_of(MASKS[name])) for name in names]
@@ -310,6 +317,7 @@ def test_multiple_mask_calls() -> None:
     assert_close(with_gradients(both, on_npu(tensors)), expected, torch.float32)
 
 
+@pytest.mark.slow
 def test_inputs_are_realized() -> None:
     """What is captured is computed in the graph, and so are the queries; so is what follows."""
 
@@ -326,6 +334,7 @@ def test_inputs_are_realized() -> None:
     assert_close(with_gradients(torch.compile(of_npu, fullgraph=True), on_npu(tensors)), expected, torch.float32)
 
 
+@pytest.mark.slow
 def test_load_from_view_buffer() -> None:
     """A bias by blocks of keys that is a product of the queries."""
     table = torch.linspace(-1, 1, 12 * D).sin().reshape(12, D)
@@ -384,6 +393,7 @@ def test_custom_block_mask_generator() -> None:
     check(flex(blocks=blocks), heads(B, H, S, S, D), mask=MASKS["causal_block"])
 
 
+@pytest.mark.slow
 def test_make_block_mask() -> None:
     def causal(b: Any, h: Any, q: Any, k: Any) -> torch.Tensor:
         return q >= k
@@ -403,6 +413,7 @@ def test_logsumexp_only_return() -> None:
     assert_close([log.cpu()], [expected], torch.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"BLOCK_M": 16, "BLOCK_N": 16}, {"FORCE_USE_FLEX_ATTENTION": True}, {}])
 def test_kernel_options_change_nothing(options: dict[str, Any]) -> None:
     """They are about PyTorch's own templates (`kernel_options_argument_is_respected` in PyTorch's file)."""
@@ -425,6 +436,7 @@ def test_mixed_dtypes_fails() -> None:
         torch.compile(flex_attention)(query, key.half(), value.half())
 
 
+@pytest.mark.slow
 def test_max_autotune() -> None:
     captured = SCORES["captured_buffers_all_dims"]
     check(flex(captured), heads(B, H, S, S, D), captured, mode="max-autotune-no-cudagraphs")
@@ -466,6 +478,7 @@ def test_recompile_changed_score_mod() -> None:
             assert_close([compiled(*on_npu(tensors)).cpu()], [expected], torch.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["causal", "rel_bias", "alibi_bias"])
 def test_builtin_score_mods_automatic_dynamic(name: str) -> None:
     """The second length makes sizes dynamic; the third compiles nothing."""
@@ -479,6 +492,7 @@ def test_builtin_score_mods_automatic_dynamic(name: str) -> None:
     assert counter.frame_count == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["causal", "squared"])
 def test_builtin_score_mods_dynamic(name: str) -> None:
     compiled = torch.compile(flex(SCORES[name]), dynamic=True, fullgraph=True)

@@ -19,6 +19,7 @@ def is_kernel(case: Case) -> bool:
     return not any("convolution" in line for line in lines if "extern_kernels." in line or "torch.ops." in line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -59,6 +60,7 @@ def test_few_channels_or_places(case: Case) -> None:
     assert is_kernel(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -76,6 +78,7 @@ def test_groups(case: Case) -> None:
     assert is_kernel(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -94,6 +97,7 @@ def test_transposed(case: Case) -> None:
     assert is_kernel(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -111,6 +115,7 @@ def test_one_and_three_dimensions(case: Case) -> None:
     assert is_kernel(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
     "case",
@@ -183,6 +188,7 @@ def test_a_slice_of_an_image_is_read_where_it_is() -> None:
     close(got, convolve(image.double(), weight.double()), torch.float32)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_mean_is_one_number_for_all_places() -> None:
     def mean(image: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.conv2d(image, weight, padding=1).mean((2, 3))

@@ -119,6 +119,7 @@ def test_python_ends_after_the_backward_passes_that_still_run() -> None:
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_python_does_not_wait_for_ever_for_a_backward_pass() -> None:
     finished = run_on_npu("""
         import threading, time, torch

@@ -105,6 +105,7 @@ def in_a_process(program: str, **environment: str) -> subprocess.CompletedProces
 upstreams_triton = pytest.mark.skipif(not hasattr(triton, "knobs"), reason="Ascend's Triton has names of its own there")
 
 
+@pytest.mark.slow
 @upstreams_triton
 @pytest.mark.parametrize("first", ["", "import torch\n", "import triton\n"])
 def test_libdevice_can_be_imported_from_tritons_math(first: str) -> None:

@@ -90,11 +90,13 @@ def test_gradients_of_no_images() -> None:
     check_gradients(blocks(3).eval(), image(0, 16, 4, 4))
 
 
+@pytest.mark.slow
 def test_gradients_channels_last() -> None:
     model = blocks(3).to(memory_format=torch.channels_last)
     check_gradients(model, image().to(memory_format=torch.channels_last))
 
 
+@pytest.mark.slow
 def test_gradients_where_a_layout_is_forced() -> None:
     with torch._inductor.config.patch(force_layout_optimization=True):
         check_gradients(blocks(3), image())
@@ -118,12 +120,14 @@ def test_what_is_alike_is_compiled_once() -> None:
     assert len(texts[0]) >= len(texts[1]) == len(texts[2])
 
 
+@pytest.mark.slow
 def test_norms_over_rows_move_no_more_bytes() -> None:
     """Their kernels keep the gradient on chip while they add it up; sums for weights take it in another kernel."""
     model = blocks(3, norm=lambda channels: nn.LayerNorm([8, 8]))
     assert bytes_of(model, "all") <= bytes_of(model, WITHOUT)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_the_library_takes_is_stored_in_any_case() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU())
     assert bytes_of(model, "all") == bytes_of(model, WITHOUT)

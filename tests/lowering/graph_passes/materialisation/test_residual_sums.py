@@ -94,12 +94,14 @@ def test_values_of_half_types() -> None:
     check(network(2), *operands(2, 8, dtype=torch.bfloat16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [rms_norm, layer_norm])
 def test_gradients(norm: Norm) -> None:
     x, weight = operands(2, 8)
     check(network(3, norm), x.requires_grad_(), weight.requires_grad_(), backward=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [rms_norm, layer_norm])
 def test_a_further_layer_has_no_kernel_of_its_own(norm: Norm) -> None:
     _, three = bytes_and_kernels(network(3, norm))

@@ -65,16 +65,19 @@ def test_values_of_any_type(dtype: torch.dtype, settings: tuple[int, ...]) -> No
     check(pool(*settings), leaf(2, 3, 8, 16, dtype=dtype), backward=True)
 
 
+@pytest.mark.slow
 def test_of_equal_elements_the_first_one_gets_the_gradient() -> None:
     check(pool(3, 2, 1), torch.zeros(1, 2, 6, 16, requires_grad=True), backward=True)
 
 
+@pytest.mark.slow
 def test_of_several_nans_the_one_that_was_chosen_gets_the_gradient() -> None:
     x = torch.randn(1, 2, 8, 16)
     x[0, 0, 2:5, 2:4] = float("nan")
     check(lambda x: F.max_pool2d(x, 3, 2, 1).nan_to_num(1.0) * 2, x.requires_grad_(), backward=True)
 
 
+@pytest.mark.slow
 def test_channels_last() -> None:
     check(pool(3, 2, 1), torch.randn(2, 8, 8, 16).to(memory_format=torch.channels_last).requires_grad_(), backward=True)
 
@@ -83,10 +86,12 @@ def test_images_without_a_batch() -> None:
     check(pool(3, 2, 1), leaf(4, 8, 16), backward=True)
 
 
+@pytest.mark.slow
 def test_the_positions_may_be_results_themselves() -> None:
     check(lambda x: F.max_pool2d(x.sin(), 3, 2, 1, return_indices=True), leaf(2, 3, 8, 16), backward=True)
 
 
+@pytest.mark.slow
 def test_nothing_is_added_at_addresses_that_the_data_say() -> None:
     x = torch.randn(2, 4, 16, 16, device="npu", requires_grad=True)
     _, modules = run_fw_bw_and_get_code(lambda: torch.compile(pool(3, 2, 1))(x))
@@ -99,6 +104,7 @@ def test_what_the_pass_leaves_alone_is_right_too(settings: tuple[int, ...]) -> N
     check(pool(*settings), leaf(2, 2, 10, 10), backward=True)
 
 
+@pytest.mark.slow
 @needs_torch("2.13", "adds nothing at addresses: each element of the input loads the choices of the windows over it")
 def test_the_pass_can_be_switched_off() -> None:
     x = torch.randn(2, 4, 16, 16, device="npu", requires_grad=True)

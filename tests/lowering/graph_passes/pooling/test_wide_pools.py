@@ -65,6 +65,7 @@ def test_where_it_was_need_not_be_asked_for_in_any_other_windows() -> None:
     check(lambda *images: [each(x) for each, x in zip(pools, images)], *(tenths(*shape) for *_, shape in others))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 2, 3, 6, 5), (2, 8, 7, 9)], ids=["3d", "2d"])
 def test_windows_that_reach_beyond_the_end(shape: tuple[int, ...]) -> None:
     size = 3 if len(shape) == 5 else 5
@@ -81,6 +82,7 @@ def test_integers(dtype: torch.dtype) -> None:
     check(pool(5, 2, 2, return_indices=True), torch.randint(-9, 9, (2, 3, 11, 17)).to(dtype))
 
 
+@pytest.mark.slow
 def test_a_nan_is_the_greatest() -> None:
     x = torch.randn(1, 2, 12, 16)
     x[0, 1, 4, 7] = float("nan")
@@ -93,6 +95,7 @@ def test_gradients_reach_what_was_chosen() -> None:
     check(lambda x: pool(3, 2, 1)(x * 2).sin(), torch.randn(1, 2, 5, 9, 11, requires_grad=True), backward=True)
 
 
+@pytest.mark.slow
 def test_channels_last_and_slices() -> None:
     check(pool(5, 1, 2), torch.randn(2, 8, 9, 11).to(memory_format=torch.channels_last))
     check(pool(5, 1, 2, return_indices=True), torch.randn(2, 8, 9, 24)[..., 1::2])
@@ -104,6 +107,7 @@ def test_sizes_as_arguments() -> None:
         check(pool(5, 1, 2), torch.randn(2, 3, height, width), compiled=compiled)
 
 
+@pytest.mark.slow
 def test_a_kernel_for_each_axis() -> None:
     assert calls(pool(13, 1, 6), torch.randn(2, 4, 20, 20)) == {KERNEL: 2}
     assert calls(pool(3, 2, 1), torch.randn(2, 4, 8, 9, 10)) == {KERNEL: 3}
