@@ -52,7 +52,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     "tests/runtime/graph_capture/test_training.py": (),
     "tests/simulator/device/graphs/test_capture.py": (),
     "tests/simulator/device/graphs/test_graphed_callables.py": (),
-    "tests/runtime/graph_capture/test_as_pytorch.py": ("test_data_of_a_parameter",),
+    "tests/runtime/graph_capture/test_as_pytorch.py": ("TestMutation::test_data_of_a_parameter",),
     # The profiler of PrivateUse1 and Kineto's headers; the allocator's hooks, settings and snapshots; other processes.
     "tests/simulator/device/test_timeline.py": (),
     "tests/simulator/device/test_memory_history.py": (),

@@ -177,6 +177,8 @@ def run_suite(python: Path, jobs: int) -> tuple[str, ...]:
         if not report.exists():
             raise CannotInstallError(f"pytest ended without a report with {asked.stdout.strip()}")
         passed, failed = counts_of(ElementTree.parse(report).getroot())
+        if not passed + failed:
+            raise CannotInstallError(f"pytest ran no test with {asked.stdout.strip()}")
     return (
         *asked.stdout.split(),
         str(passed),
