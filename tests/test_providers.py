@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from inductor_npu import providers
-from inductor_npu.errors import NpuWarning, ProviderMissingError, UnknownProviderError, UnknownTargetError
+from inductor_npu.errors import (
+    NoPackagesError,
+    NpuWarning,
+    ProviderMissingError,
+    UnknownProviderError,
+    UnknownTargetError,
+)
 from inductor_npu.simulator.triton_backend import observer
 
 
@@ -119,3 +125,11 @@ def test_on_ascend_a_module_warns_of_another_backend_that_is_asked_for(monkeypat
 
 def test_without_torch_npu_a_module_has_no_lines_of_the_provider() -> None:
     assert providers.module_lines() == ()
+
+
+@pytest.mark.parametrize("asked", [providers.package_runtime, providers.packaged_kernels])
+def test_a_provider_without_packages_is_named(asked, monkeypatch: pytest.MonkeyPatch):
+    bare = providers.Provider("bare", "bare", raw_stream="bare:stream", interface="bare:Interface")
+    monkeypatch.setattr(providers, "current_provider", lambda: bare)
+    with pytest.raises(NoPackagesError, match="the provider of device npu, bare, neither makes nor loads packages"):
+        asked()

@@ -115,6 +115,20 @@ def test_what_does_not_fit_is_refused(classifier, tmp_path: Path) -> None:
     inductor_npu.load_package(path)(torch.randn(2, 16, device="npu"))
 
 
+def test_a_loader_that_cannot_be_built_says_what_it_needs(classifier, tmp_path: Path) -> None:
+    program = f"""
+import torch, inductor_npu
+try:
+    inductor_npu.load_package({str(classifier[1])!r})
+except inductor_npu.errors.PackageRuntimeBuildError as error:
+    print(str(error).splitlines()[0])
+print(torch.ones(3).npu().sum().item())
+"""
+    message, total = run(program, INDUCTOR_NPU_CACHE_DIR=str(tmp_path / "empty"), CXX="false").lines()
+    assert message.startswith("building what loads packages with torch_npu failed. It needs a compiler with C++20")
+    assert total == "3.0"
+
+
 def test_programs_in_cpp_are_for_the_embedded_npu() -> None:
     with pytest.raises(NoCppProgramsError, match="torch_npu's library needs Python"):
         cmake_arguments()
