@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from torch._inductor import cudagraph_utils
 from torch._inductor.ops_handler import OpsHandler
 
 import inductor_npu
@@ -29,6 +30,9 @@ PACKAGE = Path(inductor_npu.__file__).parent
 OF_TORCH_NPU = tuple(
     f"inductor_npu.ascend_chip.{name}" for name in ("interface", "launcher", "packaged_kernels", "packages", "refusals")
 )
+
+# From torch 2.12 on, which has captured graphs of devices other than CUDA.
+OF_CAPTURES = "inductor_npu.runtime.graph_capture.policy"
 
 # Objects that torch hands out through a name that says nothing of their class.
 CLASSES = {
@@ -64,7 +68,7 @@ class Call:
 @functools.cache
 def sources() -> dict[str, ast.Module]:
     """Every module of the package that can be imported here, by name: what runs in Ascend's compiler only with it, what
-    derives from torch_npu's classes only with that.
+    derives from torch_npu's classes, or from those of later versions of torch, only with these.
     """
     found = pkgutil.walk_packages([str(PACKAGE)], "inductor_npu.")
     names = [info.name for info in found if not info.ispkg and not info.name.endswith("__main__")]
@@ -72,6 +76,8 @@ def sources() -> dict[str, ast.Module]:
         names = [name for name in names if not name.startswith("inductor_npu.ascend.toolchain.")]
     if importlib.util.find_spec("torch_npu") is None:
         names = [name for name in names if name not in OF_TORCH_NPU]
+    if not hasattr(cudagraph_utils, "CUDAGraphPolicy"):
+        names.remove(OF_CAPTURES)
     return {name: ast.parse(PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py").read_text()) for name in names}
 
 
