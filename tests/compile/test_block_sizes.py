@@ -38,6 +38,7 @@ def test_a_kernel_that_does_not_fit_is_planned_again_with_smaller_tiles(monkeypa
     check(lambda x: x * 2 + 1, torch.randn(300_000))
 
 
+@pytest.mark.slow
 def test_a_kernel_in_pieces_whose_elements_lie_apart_gets_tiles_that_fit() -> None:
     """Its blocks are fixed in its source, and each of its bytes takes a block of the Unified Buffer."""
 
@@ -60,6 +61,7 @@ def test_dynamic_sizes_start_no_more_programs_than_there_are_cores() -> None:
         check(lambda x: x * 3 - 1, torch.randn(length), compiled=compiled)
 
 
+@pytest.mark.slow
 def test_a_row_that_does_not_fit_with_all_its_tensors_is_read_in_a_loop() -> None:
     def sum_of_softmaxes(*tensors: torch.Tensor) -> torch.Tensor:
         return sum(torch.softmax(x, -1) * y for x, y in zip(tensors, reversed(tensors)))

@@ -11,6 +11,7 @@ from tests.codegen.texts import module_of
 from tests.processes import run_forked
 
 
+@pytest.mark.slow
 def test_loops_are_written_for_the_device_that_runs_them() -> None:
     def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.relu(x) * 2, torch.tanh(y) + 1

@@ -121,6 +121,7 @@ def test_a_length_that_is_known_to_be_a_multiple_by_a_guard_alone() -> None:
         check(fn, torch.arange(rows)[:, None], compiled=torch.compile(fn, dynamic=True))
 
 
+@pytest.mark.slow
 def test_padding_by_terms_of_dynamic_sizes() -> None:
     """As of causal convolutions, and of sequences that are filled up to a multiple."""
 
@@ -160,6 +161,7 @@ def _one_compile_for_two_sizes(fn: Callable[[torch.Tensor], tuple[torch.Tensor, 
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_causal_convolution_with_dynamic_sizes() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.gelu(F.conv1d(F.pad(x, ((w.shape[-1] - 1) * 2, 0)), w, dilation=2))
@@ -170,6 +172,7 @@ def test_causal_convolution_with_dynamic_sizes() -> None:
         check(fn, x, w, compiled=compiled, backward=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["reflect", "constant", "replicate"])
 def test_convolution_of_a_padded_image_with_dynamic_sizes(mode: str) -> None:
     """As of models of segmentation and detection: the order of strides is that of products of sums of sizes."""
@@ -184,6 +187,7 @@ def test_convolution_of_a_padded_image_with_dynamic_sizes(mode: str) -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_gradients_of_a_convolution_of_a_padded_image_with_dynamic_sizes() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.conv2d(F.pad(x, (1, 1, 1, 1)), w)
@@ -202,6 +206,7 @@ def test_dynamic_shapes_through_views() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_dynamic_batch_with_gradients() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.gelu(x @ w).mean(0)
@@ -252,6 +257,7 @@ def test_causal_attention_of_any_size() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_windows_of_which_a_guard_says_that_there_is_one() -> None:
     """3 // 2 planes are known to be 1 while their number is written as a quotient: they end where rows of the result do
     and have no index of their own, the others keep theirs.

@@ -90,6 +90,7 @@ def _sorted_and_shifted_in_pieces(x: torch.Tensor) -> torch.Tensor:
 ROTARY = torch.randn(2, 17, 64), torch.randn(2, 17, 32), torch.rand(8)
 
 
+@pytest.mark.slow
 def test_queries_and_keys_without_common_axes_stay_apart() -> None:
     """Queries are rotated as (2, 17, 4, 16), keys as (2, 2, 2, 17, 16): as many elements, and no shape refines both."""
     texts = kernels(_rotary, *ROTARY)
@@ -97,6 +98,7 @@ def test_queries_and_keys_without_common_axes_stay_apart() -> None:
     assert not any(divisions(text) for text in texts)
 
 
+@pytest.mark.slow
 def test_loops_that_were_fused_without_common_axes_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fusions, "reason_against", lambda self, first, second: None)
     texts = kernels(_rotary, *ROTARY)

@@ -57,6 +57,7 @@ def test_interpolation(mode: str) -> None:
     check(lambda x: F.interpolate(x, size=(19, 23), mode=mode), torch.randn(2, 3, 14, 11))
 
 
+@pytest.mark.slow
 def test_sampling_at_positions_beyond_the_border() -> None:
     check(lambda x, at: F.grid_sample(x, at, align_corners=False), torch.randn(2, 3, 9, 8), 3 * torch.randn(2, 5, 6, 2))
 

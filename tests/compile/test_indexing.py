@@ -276,6 +276,7 @@ def test_upsampling(mode: str) -> None:
     check(lambda x: interpolate(x, scale_factor=2.0, mode=mode, **options), torch.randn(1, 3, 7, 9))
 
 
+@pytest.mark.slow
 def test_grid_sample() -> None:
     grid = torch.rand(2, 5, 6, 2) * 2 - 1
     check(lambda x, g: torch.nn.functional.grid_sample(x, g, align_corners=False), torch.randn(2, 3, 8, 9), grid)

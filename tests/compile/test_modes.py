@@ -19,6 +19,7 @@ def _fused(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x * 2, -1) + x.sum(0)
 
 
+@pytest.mark.slow
 def test_max_autotune_tries_several_blocks_and_keeps_one() -> None:
     from inductor_npu.runtime.autotuner import NpuAutotuner
 
@@ -50,6 +51,7 @@ def test_reduce_overhead_says_nothing() -> None:
     assert [str(w.message) for w in caught if issubclass(w.category, NpuWarning)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "knobs",
     [

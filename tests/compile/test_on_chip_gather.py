@@ -46,6 +46,7 @@ def values_of(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return torch.randint(info.min, info.max, shape, dtype=dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", MOVES)
 def test_elements_are_moved_as_they_are(move: str) -> None:
     """Kernels of tensors of all DTYPES, in this order: nothing that reads different tensors is one kernel."""
@@ -82,6 +83,7 @@ def test_rows_that_are_sorted_and_rows_that_are_read_whole_need_not_fit_together
     check(fn, torch.randint(-4, 5, (5, 32, 64)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 7])
 def test_rows_of_a_few_elements(width: int) -> None:
     x = torch.randn(500, width, requires_grad=True)
@@ -195,6 +197,7 @@ def test_conditions_on_rows_that_are_summed() -> None:
         check(lambda x: (rows(x, 0, 3), rows(x, 3, 20), rows(x, 5, 18)), torch.randn(shape))
 
 
+@pytest.mark.slow
 def test_sizes_that_are_known_at_run_time_only() -> None:
     def moves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.flip(-1) * 2, x[:, ::3] * 2, torch.stack((x, x + 1), -1), x.roll(3, -1)
@@ -280,11 +283,13 @@ def test_windows_that_begin_and_end_at_rounded_indices(length: int, size: int, d
     check(pools, torch.randn(8, 5, length).to(dtype))
 
 
+@pytest.mark.slow
 def test_gradients_of_windows_that_begin_and_end_at_rounded_indices() -> None:
     x = torch.randn(4, 6, 8, requires_grad=True)
     check(lambda x: (F.adaptive_avg_pool1d(x, 5) ** 2, F.adaptive_max_pool1d(x, 3) ** 2), x, backward=True)
 
 
+@pytest.mark.slow
 def test_windows_in_a_number_of_rows_that_is_known_at_run_time_only() -> None:
     def pools(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return F.adaptive_avg_pool1d(x, 5), F.adaptive_max_pool1d(x, 3)

@@ -17,6 +17,7 @@ def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return (torch.randn(shape) * 4).abs().to(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_concatenation(dtype: torch.dtype) -> None:
     first, second, third = (values(30, length, dtype=dtype) for length in (64, 100, 33))
@@ -74,6 +75,7 @@ def test_edges_of_rows(dtype: torch.dtype) -> None:
     )
 
 
+@pytest.mark.slow
 def test_edges_of_differences() -> None:
     check(lambda x: x[:, 1:] - x[:, :-1], torch.randn(64, 301, requires_grad=True), backward=True)
     check(lambda x: F.pad(x, (1, 0)) - F.pad(x, (0, 1)), torch.randn(64, 300))
@@ -92,6 +94,7 @@ def test_edges_of_rows_that_are_themselves_short(width: int) -> None:
     check(lambda x: (F.pad(x, (1, 1)) * 2, F.pad(x, (0, 5)) + 1), torch.randn(300, width))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 2, 3), (5, 5, 5), (2, 6, 40)])
 def test_pieces_that_are_one_tile_as_a_whole(shape: tuple[int, ...]) -> None:
     check(lambda x: F.local_response_norm(x, 3), torch.randn(shape, requires_grad=True), backward=True)
@@ -106,6 +109,7 @@ def test_edges_in_place() -> None:
     check(write, torch.randn(64, 66), torch.randn(64, 64))
 
 
+@pytest.mark.slow
 def test_write_to_a_slice_in_place() -> None:
     def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x[:, 16:48] = y.relu()
@@ -134,6 +138,7 @@ def test_every_second_of_three_times_an_index() -> None:
     check(lambda x: torch.where(torch.arange(0, 300, 3, device=x.device) >= 100, x, -x) * 2, torch.randn(20, 100))
 
 
+@pytest.mark.slow
 def test_gradients_of_parts() -> None:
     def parts(x: torch.Tensor) -> torch.Tensor:
         q, k, v = x.split((64, 32, 96), -1)
@@ -166,6 +171,7 @@ def test_dynamic_sizes(function: Callable[..., torch.Tensor]) -> None:
         check(function, torch.randn(rows, columns), torch.randn(rows + 2, columns), compiled=compiled)
 
 
+@pytest.mark.slow
 def test_an_empty_part() -> None:
     function = lambda x, y: torch.cat((x * 2, y.relu()), 0) + 1  # noqa: E731
     compiled = torch.compile(function, dynamic=True, fullgraph=True)

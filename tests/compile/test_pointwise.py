@@ -133,6 +133,7 @@ UNARY = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_unary_functions() -> None:
     x = torch.rand(300) * 3 + 0.1
     check(lambda x: [getattr(torch, name)(x) for name in UNARY], x)
@@ -250,6 +251,7 @@ def test_zero_dimensional_cpu_tensor_joins_in() -> None:
     torch.testing.assert_close(actual.cpu(), x * scale + scale)
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_one_kernel() -> None:
     def chain(x: torch.Tensor) -> torch.Tensor:
         for _ in range(30):

@@ -56,6 +56,7 @@ def test_sums_of_integers_are_exact_and_wrap(dtype: torch.dtype, length: int) ->
     check(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.sum(-1, dtype=dtype), (x > 0).sum(-1), torch.count_nonzero(x)), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 4, 7, 64, 5000])
 def test_sums_of_booleans_are_conditions(length: int) -> None:
     """With dtype bool a sum is whether any is true and a product whether all are, also where Inductor writes the few
@@ -147,6 +148,7 @@ def test_arg_extremes_take_the_first_of_equals() -> None:
     check(lambda x: (x.argmax(1), x.argmin(1), x.argmax(), x.argmin(0)), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_positions_count_in_the_order_of_the_tensor_not_of_memory(dynamic: bool) -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -220,6 +222,7 @@ def test_batch_and_group_normalisation() -> None:
     )
 
 
+@pytest.mark.slow
 def test_rows_along_two_axes() -> None:
     """Inductor splits these reductions into parts and gives the rows an axis each for part and place."""
     x, y = torch.randn(4, 256, 65), torch.randn(260, 256)

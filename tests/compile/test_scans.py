@@ -55,6 +55,7 @@ def test_scan_between_reductions_of_the_same_row() -> None:
     check(lambda x: (x - x.amax(1, keepdim=True)).cummax(1).values + x.amin(1, keepdim=True), x)
 
 
+@pytest.mark.slow
 def test_one_kernel_for_rows_of_any_length() -> None:
     def scans(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.cumsum(1), x.cummax(1).indices, x.cumsum(0)
@@ -69,6 +70,7 @@ def test_scan_of_nothing() -> None:
     check(lambda x: (x.cumsum(1), x.cumsum(0)), torch.randn(5, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_sort_is_stable(dtype: torch.dtype, dim: int) -> None:

@@ -21,6 +21,7 @@ def test_gradient_of_normalisation() -> None:
     check(lambda x, w, b: torch.nn.functional.layer_norm(x, (128,), w, b), x, w, b, backward=True)
 
 
+@pytest.mark.slow
 def test_gradient_of_a_loss() -> None:
     logits = torch.randn(32, 10, requires_grad=True)
     target = torch.randint(0, 10, (32,))
@@ -143,6 +144,7 @@ def test_operations_on_lists_of_tensors(dynamic: bool) -> None:
         check(step, x, y, compiled=compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_autocast(dtype: torch.dtype) -> None:
     model = _network()

@@ -111,6 +111,7 @@ def test_channels_last() -> None:
     assert actual.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.slow
 def test_creation() -> None:
     def make(x: torch.Tensor) -> list[torch.Tensor]:
         device = x.device

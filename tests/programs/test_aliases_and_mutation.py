@@ -65,6 +65,7 @@ def test_results_that_only_look_alike_do_not_share_memory() -> None:
     assert z.cpu().abs().sum() > 0
 
 
+@pytest.mark.slow
 def test_a_changed_view_of_a_result_has_its_gradient() -> None:
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x * 3
@@ -102,6 +103,7 @@ CHANGES: tuple[Callable[[torch.Tensor, torch.Tensor], object], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_inputs_are_changed() -> None:
     """One graph that changes each of its inputs in a way of its own."""
 
@@ -156,6 +158,7 @@ def test_inputs_that_overlap_are_changed() -> None:
     assert counter.frame_count == 2
 
 
+@pytest.mark.slow
 def test_an_attribute_and_a_buffer_are_changed() -> None:
     class Counter(torch.nn.Module):
         def __init__(self) -> None:
@@ -229,6 +232,7 @@ def _random_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (x * noise).sin() * noise, noise.view(-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [_product_of_one, _random_numbers])
 def test_a_backward_overwrites_no_result(function: Callable[..., tuple[torch.Tensor, ...]]) -> None:
     """What it reads is a result's memory, too, though rewrites of the graph hide that."""

@@ -160,6 +160,7 @@ def test_a_backward_that_cannot_be_traced_breaks_the_graph() -> None:
     check(lambda x: Printed.apply(x.sin()) + 1, _leaf(6), backward=True, fullgraph=False)
 
 
+@pytest.mark.slow
 def test_an_operator_is_called_in_forward_and_backward() -> None:
     class Attention(torch.autograd.Function):
         @staticmethod

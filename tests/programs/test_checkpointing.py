@@ -37,6 +37,7 @@ def _products_of_the_backward(function: Any) -> int:
     return sum(call.calls for call in backward.library_calls if call.operator.startswith("extern_kernels."))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_what_a_checkpoint_holds_is_computed_again(use_reentrant: bool) -> None:
     def checkpointed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

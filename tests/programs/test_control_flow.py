@@ -32,6 +32,7 @@ def test_gradients_go_through_the_branch_that_was_taken() -> None:
         check(_branch, x, torch.randn(5, 4, requires_grad=True), compiled=compiled, backward=True)
 
 
+@pytest.mark.slow
 def test_a_branch_on_data_is_one_graph_for_all_sizes() -> None:
     compiled, counter = counted(_branch, fullgraph=True, dynamic=True)
     for rows, sign in ((3, 1), (8, -1), (20, 1)):
@@ -77,6 +78,7 @@ def test_a_loop_until_the_data_says_stop() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_a_loop_with_weights_from_outside_and_dynamic_shapes() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
         def goes_on(step: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

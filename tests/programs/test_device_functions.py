@@ -82,6 +82,7 @@ def test_what_is_asked_while_the_program_runs_breaks_the_graph_and_says_so(ask: 
         torch.compile(function, fullgraph=True)(x.to("npu"))
 
 
+@pytest.mark.slow
 def test_another_current_device_is_compiled_for_anew() -> None:
     finished = run_python(
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
@@ -33,6 +34,7 @@ def test_a_wrapper_of_two_tensors() -> None:
     assert_equal(_parts(result), _both(function, value))
 
 
+@pytest.mark.slow
 def test_a_wrapper_with_gradients_and_a_dynamic_size() -> None:
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.gelu(x @ w)

@@ -88,6 +88,7 @@ def _accumulated(model: nn.Module, x: torch.Tensor) -> None:
     model(x).square().mean().backward()
 
 
+@pytest.mark.slow
 @torch._dynamo.config.patch(compiled_autograd=True)
 def test_compiled_autograd_is_one_more_graph() -> None:
     reference = _Network()

@@ -39,6 +39,7 @@ def test_vmap_of_operators_that_index_and_mutate() -> None:
     check(vmap(one), torch.randn(3, 7), torch.randint(0, 7, (3, 4)))
 
 
+@pytest.mark.slow
 def test_vmap_in_chunks_and_with_dynamic_shapes() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return vmap(lambda row: row.exp() / row.norm(), chunk_size=2)(x)
@@ -66,6 +67,7 @@ def test_grad_with_value_and_aux() -> None:
     check(fn, torch.randn(4), torch.randn(3, 4))
 
 
+@pytest.mark.slow
 def test_gradients_of_each_sample() -> None:
     layer = torch.nn.Linear(5, 3)
     names, values = zip(*((name, value.detach()) for name, value in layer.named_parameters()))
@@ -80,6 +82,7 @@ def test_gradients_of_each_sample() -> None:
     check(fn, torch.randn(8, 5), torch.randint(0, 3, (8,)), *values)
 
 
+@pytest.mark.slow
 def test_vjp_and_jvp() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor, direction: torch.Tensor) -> tuple[torch.Tensor, ...]:
         value, pullback = vjp(lambda x: torch.softmax(w @ x, 0), x)
@@ -89,6 +92,7 @@ def test_vjp_and_jvp() -> None:
     check(fn, torch.randn(4), torch.randn(3, 4), torch.randn(4))
 
 
+@pytest.mark.slow
 def test_jacobians_forward_and_backward() -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return jacrev(lambda x: torch.sigmoid(w @ x))(x), jacfwd(lambda x: (w @ x).sin())(x)

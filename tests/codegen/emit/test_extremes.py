@@ -51,6 +51,7 @@ def test_rows_that_hold_nothing_else(dtype: torch.dtype, length: int) -> None:
     check(fn, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handed_over_as", ["its type", "the type of indices"])
 def test_reductions_of_indices(handed_over_as: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch 2.11 hands over an index of int64 in the kernel's type of indices, int32, of which the least number of

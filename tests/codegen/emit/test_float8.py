@@ -73,6 +73,7 @@ def test_conversions_inside_a_kernel_and_back(float8: torch.dtype) -> None:
         torch.testing.assert_close(result.cpu(), wanted, rtol=1e-5, atol=0, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("float8", FLOATS8, ids=str)
 def test_floats_of_8_bits_are_moved_and_made(float8: torch.dtype) -> None:
     others = [other for other in FLOATS8[:2] if other is not float8]

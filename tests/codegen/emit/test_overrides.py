@@ -207,6 +207,7 @@ def numpy_remainder(name: str, x: torch.Tensor, y: torch.Tensor):
         return getattr(np, name)(x.numpy(), y.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_integers_wrap_and_compare(dtype: torch.dtype) -> None:
     x, y = integers(dtype), integers(dtype).roll(5)
@@ -298,6 +299,7 @@ def test_int64_arithmetic_that_fits_int32_is_done_there() -> None:
     assert "_int64(" not in code and ".to(tl.int32) <" in code
 
 
+@pytest.mark.slow
 def test_positions_of_a_maximum_are_compared_by_their_bounds() -> None:
     """Of two elements of a window that are equal the first counts, and which one that is depends on no data."""
     x = torch.randn(2, 3, 17, 40).round()

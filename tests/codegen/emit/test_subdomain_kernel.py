@@ -112,6 +112,7 @@ def test_more_pieces_than_are_worth_their_text_are_not_made():
         assert pieces_in(kernel_of(lambda *parts: torch.cat(parts, 1) * 2, *shapes)) == []
 
 
+@pytest.mark.slow
 def test_long_loops_are_not_written_once_for_each_piece():
     """The gradient of a window of 25 elements has hundreds of operators: nine times that took minutes to compile."""
 

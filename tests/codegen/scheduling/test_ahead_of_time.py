@@ -103,6 +103,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
         yield seen
 
 
+@pytest.mark.slow
 def test_the_code_is_the_same_as_without_a_child(children: Children) -> None:
     children.go_first()
 
@@ -151,6 +152,7 @@ def test_kernels_of_children_count_as_compiled(children: Children) -> None:
     assert (together.kernels_compiled, together.kernels_found) == (alone.kernels_compiled, 0)
 
 
+@pytest.mark.slow
 def test_several_children_share_what_there_is(children: Children) -> None:
     children.go_first()
     codegen, here = NpuKernel.codegen_body, []
@@ -166,6 +168,7 @@ def test_several_children_share_what_there_is(children: Children) -> None:
     assert len(set(here)) == 1  # the first, which nobody has ahead
 
 
+@pytest.mark.slow
 def test_children_have_ended_with_the_graph(children: Children) -> None:
     with inductor_config.patch(compile_threads=8):
         check(network, *inputs())

@@ -104,6 +104,7 @@ def test_what_is_written_in_place_is_told_apart() -> None:
     assert repetitions.differences == []
 
 
+@pytest.mark.slow
 def test_mutated_inputs_and_sizes_as_arguments() -> None:
     def steps(x: torch.Tensor, w: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         for state in (a, b):

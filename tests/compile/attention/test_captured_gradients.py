@@ -97,6 +97,7 @@ def test_what_needs_no_gradient_has_none() -> None:
     assert t.grad.abs().sum() > 0 and u.grad.abs().sum() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["relative bias of heads", "scale of heads", "buckets"])
 def test_blocks_that_are_left_out_add_nothing(name: str) -> None:
     sizes, score = LEARNED[name]

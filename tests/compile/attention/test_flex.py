@@ -98,6 +98,7 @@ def test_masks(name: str) -> None:
     check(flex(mask=MASKS[name]), heads(2, 4, 200, 200, 32))
 
 
+@pytest.mark.slow
 def test_nothing_is_modified() -> None:
     check(flex(), heads(2, 4, 65, 130, 32))
 
@@ -108,11 +109,13 @@ def test_sizes_of_blocks(block: Any) -> None:
     check(flex(mask=MASKS["causal"], block=block), heads(2, 4, 200, 200, 32))
 
 
+@pytest.mark.slow
 def test_a_score_and_a_mask_of_grouped_queries_in_halves() -> None:
     both = flex(score=SCORES["alibi"], mask=MASKS["window"])
     check(both, heads(2, 4, 200, 200, 64, torch.bfloat16, shared=2))
 
 
+@pytest.mark.slow
 def test_logarithms_and_their_gradients() -> None:
     query, key, value = heads(2, 4, 200, 200, 32)
 

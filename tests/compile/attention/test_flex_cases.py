@@ -189,6 +189,7 @@ def test_builtin_and_captured_score_mods(name: str) -> None:
     check(flex(SCORES[name]), heads(B, H, S, S, D), DEFINITIONS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MASKS)
 def test_mask_mods(name: str) -> None:
     check(flex(blocks=blocks_of(MASKS[name])), heads(B, H, S, S, D), mask=MASKS[name])
@@ -208,6 +209,7 @@ def test_builtin_score_mods_in_halves(name: str, dtype: torch.dtype) -> None:
     check(flex(SCORES[name]), heads(B, H, S, S, D, dtype), SCORES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["identity", "causal", "rel_bias", "alibi_bias"])
 def test_builtin_score_mods_different_seqlen(name: str) -> None:
     check(flex(SCORES[name]), heads(B, H, S // 2, S, D), SCORES[name])
@@ -221,6 +223,7 @@ def test_builtin_score_mods_different_block_size(block: Any) -> None:
     check(flex(SCORES["rel_bias"], blocks_of(causal, block=block)), heads(B, H, S, S, D), SCORES["rel_bias"], causal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "shared"), [("rel_causal", 2), ("identity", 1)])
 def test_kv_batch_broadcast(name: str, shared: int) -> None:
     query, key, value = heads(B, H, S, S, D, shared=shared)
@@ -290,6 +293,7 @@ def test_flex_attention_stride_ordering(order: tuple[int, ...]) -> None:
     assert get_stride_order(out.stride()) == get_stride_order(tensors[0].stride())
 
 
+@pytest.mark.slow
 def test_multiple_score_mod_calls() -> None:
     first, second = flex(_rel_bias), flex(_causal)
 
@@ -367,6 +371,7 @@ def test_fully_masked_out_rows_0_check() -> None:
     assert not any(leaf.grad.isnan().any() for leaf in leaves)
 
 
+@pytest.mark.slow
 def test_block_mask_non_divisible() -> None:
     def documents(b: Any, h: Any, q: Any, k: Any, of: Captured) -> torch.Tensor:
         return q // 32 == k // 32

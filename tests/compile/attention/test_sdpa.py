@@ -33,6 +33,7 @@ def test_dtypes(dtype: torch.dtype) -> None:
     check(attention(is_causal=True), heads(2, 3, 130, 130, 64, dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(65, 70), (2, 1, 65, 70), (1, 2, 1, 70), (2, 2, 65, 1)])
 @pytest.mark.parametrize("kind", ["bool", "float"])
 def test_masks(shape: tuple[int, ...], kind: str) -> None:
@@ -72,6 +73,7 @@ def test_grouped_queries(is_causal: bool) -> None:
     check(attention(is_causal=is_causal, enable_gqa=True), heads(2, 6, 65, 40, 32, shared=2))
 
 
+@pytest.mark.slow
 def test_operands_as_they_lie_in_memory() -> None:
     """Heads between positions, as a projection leaves them; keys in the same memory as values; a turned query."""
 
@@ -101,6 +103,7 @@ def test_one_kernel_without_scores_in_memory() -> None:
     assert not vectors, "indices of vectors are not divided"
 
 
+@pytest.mark.slow
 def test_three_kernels_and_delta() -> None:
     tensors = on_npu(heads(1, 2, 65, 65, 32))
     _, modules = run_and_get_code(lambda: with_gradients(torch.compile(attention()), tensors))
@@ -121,6 +124,7 @@ def test_masks_are_made_for_each_tile() -> None:
     assert len(found) == 1, "both layers have one kernel, and no other writes the mask"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
@@ -146,6 +150,7 @@ def test_gradients_of_a_mask_by_the_library() -> None:
         check(attention(enable_gqa=True), [*heads(2, 4, 65, 130, 32, shared=2), bias])
 
 
+@pytest.mark.slow
 def test_gradients_of_a_mask_take_no_kernel_more() -> None:
     """The kernel of queries' gradients stores those of scores; a mask that is not broadcast needs no sum."""
     inputs = on_npu([*heads(1, 2, 64, 64, 32), torch.zeros(1, 2, 64, 64)])
@@ -198,6 +203,7 @@ def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         check(attention(), [*heads(2, 4, 33, 40, 16), torch.linspace(-1, 1, 33 * 40).reshape(33, 40)])
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_length() -> None:
     """Scores of 2048 queries and as many keys would take 32 MiB, a tensor of queries 512 KiB."""
     tensors = on_npu(heads(1, 2, 2048, 2048, 32))

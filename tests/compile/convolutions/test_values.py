@@ -42,6 +42,7 @@ def test_windows(case: Case) -> None:
     assert is_kernel(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

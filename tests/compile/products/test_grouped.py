@@ -55,6 +55,7 @@ def test_groups_of_rows_with_gradients(name: str) -> None:
     check(multiply, tokens.requires_grad_(), experts.requires_grad_(), ends, backward=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uneven", "empty ones"])
 def test_groups_of_columns_and_along_the_sum(name: str) -> None:
     ends = ends_of(GROUPS[name])
@@ -71,6 +72,7 @@ def test_two_batches_of_matrices() -> None:
     check(batch, halves(3, 17, 40).requires_grad_(), halves(3, 40, 24).requires_grad_(), backward=True)
 
 
+@pytest.mark.slow
 def test_turned_and_partial_operands() -> None:
     """Weights as [experts, out, in]; tensors that begin inside others."""
     ends = ends_of((5, 40, 56))
@@ -111,6 +113,7 @@ def test_dynamic_sizes_need_one_compile() -> None:
             check(multiply, halves(rows, 40), halves(3, 40, 72), ends_of(ends), compiled=compiled)
 
 
+@pytest.mark.slow
 def test_a_mixture_of_experts() -> None:
     """Tokens are sorted by expert, go through a gated network of it, and back: as close to the exact result and
     gradients as eager is, which rounds as often.

@@ -57,6 +57,7 @@ def test_every_weight_is_exact(dtype: torch.dtype) -> None:
     check_kernels(1, product, torch.eye(8, dtype=dtype), every)
 
 
+@pytest.mark.slow
 def test_what_follows_is_in_the_kernel() -> None:
     """A scale for each column; a bias; a second product of the same rows, gated."""
     x, scale = small(4, 96, dtype=torch.float32), small(72, dtype=torch.float32)
@@ -72,6 +73,7 @@ def test_a_product_of_int8_and_of_floats_are_a_kernel_each() -> None:
     )
 
 
+@pytest.mark.slow
 def test_batches_and_parts() -> None:
     check_kernels(1, product, small(3, 4, 96, dtype=torch.float16), weights(3, 96, 72))
     check_kernels(1, product, small(3, 4, 96, dtype=torch.float16), weights(96, 72))

@@ -39,6 +39,7 @@ def test_gradients_of_weights(dtype: torch.dtype) -> None:
     check(lambda x, w, g: (x @ w.t()) * g, x.requires_grad_(), w.requires_grad_(), g, backward=True)
 
 
+@pytest.mark.slow
 def test_the_sum_is_as_exact_as_one_product() -> None:
     a, b = random(16, 65536), random(65536, 16)
     result = torch.compile(torch.mm)(to_npu(a), to_npu(b)).cpu().double()
@@ -53,6 +54,7 @@ def test_halves_are_rounded_once() -> None:
     check_split(torch.mm, a, torch.full((16384, 16), 8.0, dtype=torch.float16))
 
 
+@pytest.mark.slow
 def test_integers_are_exact() -> None:
     a = torch.randint(-128, 128, (33, 40_000), dtype=torch.int8)
     b = torch.randint(-128, 128, (40_000, 48), dtype=torch.int8)

@@ -68,6 +68,7 @@ def test_the_result_may_be_stored_turned(dtype: torch.dtype) -> None:
     check_kernel(lambda a, b: (a @ b).t().contiguous(), random(40, 60, dtype=dtype), random(60, 50, dtype=dtype))
 
 
+@pytest.mark.slow
 def test_operands_with_steps_are_copied_once() -> None:
     check_kernel(lambda a, b: a[::2, ::2] @ b[:, ::3], random(40, 60), random(30, 90), kernels=3)
 
@@ -86,10 +87,12 @@ def test_operands_that_are_gathered() -> None:
     check_kernel(project, tokens, last, random(48, 33), kernels=2)
 
 
+@pytest.mark.slow
 def test_one_row_for_all() -> None:
     check_kernel(lambda a, b: a.expand(20, 30) @ b, random(1, 30), random(30, 50), kernels=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
 @pytest.mark.parametrize("sizes", [(3, 17, 33, 19), (2, 1, 33, 19), (2, 17, 33, 1), (1, 17, 1, 19)], ids=str)
 def test_batches(sizes: tuple[int, int, int, int], dtype: torch.dtype) -> None:
@@ -99,6 +102,7 @@ def test_batches(sizes: tuple[int, int, int, int], dtype: torch.dtype) -> None:
     check_kernel(torch.matmul, a, b[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
 def test_heads_are_read_where_they_are(dtype: torch.dtype) -> None:
     """Eager copies both to one batch of matrices."""
@@ -106,6 +110,7 @@ def test_heads_are_read_where_they_are(dtype: torch.dtype) -> None:
     check_kernel(lambda q, k: q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1), q, k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
 @pytest.mark.parametrize("bias", [(25,), (20, 25), (1, 25), (20, 1), ()], ids=str)
 def test_addmm(bias: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -147,6 +152,7 @@ def test_empty(sizes: tuple[int, int, int]) -> None:
     check(lambda a, b: (a @ b, a @ b + 1), random(rows, inner), random(inner, columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf], ids=str)
 @pytest.mark.parametrize("place", [(0, 0), (36, 50), (36, 0), (0, 50)], ids=str)
 def test_what_is_not_finite_stays_in_its_rows_and_columns(place: tuple[int, int], value: float) -> None:
@@ -170,6 +176,7 @@ def test_float32_is_multiplied_as_such() -> None:
     assert ((result - exact).abs() / exact).max() < 2e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
 def test_gradients(dtype: torch.dtype) -> None:
     x, w, b = random(2, 33, 50, dtype=dtype), random(40, 50, dtype=dtype), random(40, dtype=dtype)

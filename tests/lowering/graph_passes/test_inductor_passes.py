@@ -87,6 +87,7 @@ def test_freezing_computes_constants_once() -> None:
     assert calls(Scaled(), x, freezing=True) == {KERNEL: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [False, True])
 def test_freezing_makes_parallel_projections_one_product(bias: bool) -> None:
     assert calls(Projections(bias), torch.randn(2, 16, 64), freezing=True) == {KERNEL: 1}

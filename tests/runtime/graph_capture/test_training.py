@@ -45,6 +45,7 @@ def train(model, device, *, steps=6, set_to_none=True, accumulate=1, forwards_fi
     return [loss.item() for loss in losses]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

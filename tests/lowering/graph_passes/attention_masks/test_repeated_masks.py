@@ -64,5 +64,6 @@ def test_results_have_memory_of_their_own() -> None:
     assert_equal((second, third), two(ALLOWED)[1:])
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_masks_of_their_own() -> None:
     check(layers, X.clone().requires_grad_(), ROWS, COLUMNS, backward=True)

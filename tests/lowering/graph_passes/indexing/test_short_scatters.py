@@ -159,6 +159,7 @@ def test_an_index_that_is_no_place_is_an_error_as_before() -> None:
         torch.compile(add)(x, index, y).cpu()
 
 
+@pytest.mark.slow
 def test_an_index_before_the_first_place_from_the_end_is_an_error_as_before() -> None:
     x, index, y = (operand.to("npu") for operand in operands(torch.float32))
     index[0, 4] = 20 - x.shape[1] - 1  # put takes 20 away

@@ -92,6 +92,7 @@ def test_gradients(dynamic: bool) -> None:
     check(layers(3), X.clone().requires_grad_(), TOKENS, backward=True, dynamic=dynamic)
 
 
+@pytest.mark.slow
 def test_a_mask_with_a_gradient() -> None:
     """Sums that cancel: in float32 eager's own are a thousand units of the last place off."""
     check(layers(3), X.double().requires_grad_(), TOKENS.double().requires_grad_(), backward=True)

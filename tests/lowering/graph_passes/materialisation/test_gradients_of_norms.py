@@ -82,6 +82,7 @@ def test_gradients_of_a_further_block(shape: tuple[int, ...], dynamic: bool) -> 
     check_gradients(blocks(4), image(*shape), dynamic)
 
 
+@pytest.mark.slow
 def test_gradients_of_two_elements_a_channel() -> None:
     check_gradients(blocks(4).double(), image(1, 16, 1, 2).double())
 

@@ -70,6 +70,7 @@ def test_values(shape: tuple[int, ...], norm: Norm, dynamic: bool) -> None:
     check(network(3, norm), *operands(*shape), dynamic=dynamic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("norm", "dynamic"), [(layer_norm, False), (rms_norm, True)])
 @pytest.mark.parametrize("shape", [(3, 7), (0, 5)])
 def test_values_of_odd_shapes(shape: tuple[int, ...], norm: Norm, dynamic: bool) -> None:
@@ -109,6 +110,7 @@ def test_a_further_layer_has_no_kernel_of_its_own(norm: Norm) -> None:
         assert bytes_and_kernels(network(layers, norm))[1] == three
 
 
+@pytest.mark.slow
 def test_fewer_kernels_move_fewer_bytes() -> None:
     moved, kernels = bytes_and_kernels(network(5))
     moved_without, kernels_without = bytes_and_kernels(network(5), WITHOUT)
@@ -116,6 +118,7 @@ def test_fewer_kernels_move_fewer_bytes() -> None:
     assert moved < moved_without
 
 
+@pytest.mark.slow
 def test_norms_after_the_sums_are_left_to_inductor() -> None:
     """As in BERT: what the next sum takes is what the norm has stored."""
 

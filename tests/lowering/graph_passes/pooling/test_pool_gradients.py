@@ -82,6 +82,7 @@ def test_channels_last() -> None:
     check(pool(3, 2, 1), torch.randn(2, 8, 8, 16).to(memory_format=torch.channels_last).requires_grad_(), backward=True)
 
 
+@pytest.mark.slow
 def test_images_without_a_batch() -> None:
     check(pool(3, 2, 1), leaf(4, 8, 16), backward=True)
 

@@ -72,6 +72,7 @@ def test_windows_that_reach_beyond_the_end(shape: tuple[int, ...]) -> None:
     check(pool(size, 2, 1, ceil_mode=True, return_indices=True), tenths(*shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_values_of_any_type(dtype: torch.dtype) -> None:
     check(pool(5, 2, 2, return_indices=True), tenths(2, 3, 11, 17, dtype=dtype))
@@ -101,6 +102,7 @@ def test_channels_last_and_slices() -> None:
     check(pool(5, 1, 2, return_indices=True), torch.randn(2, 8, 9, 24)[..., 1::2])
 
 
+@pytest.mark.slow
 def test_sizes_as_arguments() -> None:
     compiled = torch.compile(pool(5, 1, 2), dynamic=True)
     for height, width in ((9, 17), (12, 8), (5, 40)):
