@@ -94,13 +94,15 @@ class Packed {
     const char* begin = reinterpret_cast<const char*>(&value);
     bytes_.insert(bytes_.end(), begin, begin + sizeof value);
   }
+  template <typename T>
+  static bool fits(long long number) {
+    return static_cast<long long>(static_cast<T>(number)) == number;
+  }
   // An integer of the kernel's type T; false where `number` does not fit.
   template <typename T>
   bool push_integer(long long number) {
-    T narrow = static_cast<T>(number);
-    if (static_cast<long long>(narrow) != number) return false;
-    push(narrow, std::max<size_t>(sizeof(T), 4));
-    return true;
+    if (fits<T>(number)) push(static_cast<T>(number), std::max<size_t>(sizeof(T), 4));
+    return fits<T>(number);
   }
   // All bytes, to the size of a struct that holds pointers.
   std::vector<char> take() {

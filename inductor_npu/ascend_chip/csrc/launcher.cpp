@@ -47,7 +47,7 @@ template <typename T>
 bool push_integer(Packed& packed, PyObject* value, bool skipped) {
   long long number = PyLong_AsLongLong(value);
   if (number == -1 && PyErr_Occurred()) return false;
-  if (skipped || packed.push_integer<T>(number)) return true;
+  if (skipped ? Packed::fits<T>(number) : packed.push_integer<T>(number)) return true;
   PyErr_Format(PyExc_OverflowError, "%lld does not fit an argument of %zu bytes", number, sizeof(T));
   return false;
 }
