@@ -11,7 +11,7 @@ import inductor_npu
 from inductor_npu.errors import NoCppProgramsError
 from inductor_npu.export.cpp import cmake_arguments
 from tests.ascend_seat.processes import run
-from tests.export.models import Classifier, Encoder, Folding, Operators, OwnKernel
+from tests.export.models import Classifier, Encoder, Folding, Operators, OwnKernel, packaged_classifier
 from tests.export.test_packages import assert_close, expected, on_npu
 from tests.export.test_refusals import altered, refusal, with_manifest
 
@@ -20,11 +20,7 @@ BATCH = torch.export.Dim("batch", min=1, max=64)
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Classifier, Path]:
-    torch.manual_seed(0)
-    model = Classifier().eval()
-    path = tmp_path_factory.mktemp("package") / "classifier.pt2"
-    inductor_npu.package(model, (torch.randn(4, 16),), path=path, dynamic_shapes=({0: BATCH},))
-    return model, path
+    return packaged_classifier(tmp_path_factory.mktemp("package"))
 
 
 @pytest.mark.parametrize("batch", [1, 17, 64])

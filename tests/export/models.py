@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch.nn.attention.flex_attention import flex_attention
+
+import inductor_npu
 
 MODEL = "data/aotinductor/model/"
 
@@ -24,6 +27,15 @@ class Classifier(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.last(torch.relu(self.norm(self.first(x)))).softmax(-1) * self.scale + self.offset
+
+
+def packaged_classifier(folder: Path) -> tuple[Classifier, Path]:
+    """A classifier, and its package for batches of 1 to 64."""
+    torch.manual_seed(0)
+    model = Classifier().eval()
+    batch = torch.export.Dim("batch", min=1, max=64)
+    args = (torch.randn(4, 16),)
+    return model, inductor_npu.package(model, args, path=folder / "classifier.pt2", dynamic_shapes=({0: batch},))
 
 
 class Images(torch.nn.Module):
