@@ -12,7 +12,11 @@
 
 namespace inductor_npu {
 struct Launch;  // kernel.h
-}
+
+// Mark: an event's place among the work. Operator: of the library. Collective: with other processes. Replay: of a graph,
+// whose work is told piece by piece.
+enum class WorkKind { Mark, Kernel, Copy, Wait, Operator, Collective, Replay };
+}  // namespace inductor_npu
 
 namespace inductor_npu::driver {
 
@@ -43,7 +47,7 @@ void copy(Stream* stream, void* destination, const void* source, size_t bytes, i
 void launch(Stream* stream, const Launch& launch);
 
 // A function of the host that takes its turn on the stream; `name` is for messages and time lines.
-void call(Stream* stream, std::string name, std::function<void()> function);
+void call(Stream* stream, std::string name, std::function<void()> function, WorkKind kind = WorkKind::Operator);
 
 // The id of the stream whose work this thread is running; -1 if it runs none.
 int stream_worked_off() noexcept;
@@ -60,7 +64,7 @@ std::string take_error(Stream* stream);
 Event* create_event(bool timing);
 void destroy(Event* event) noexcept;
 void record(Event* event, Stream* stream);
-// Later work of `stream` waits for what `event` recorded last.
+// Later work of `stream` waits for what `event` recorded last. If that has failed, it is a failure of `stream`, too.
 void block(const Event* event, Stream* stream);
 bool query(const Event* event);
 void synchronize(const Event* event);

@@ -78,16 +78,18 @@ struct CopyTask final : Work {
 };
 
 struct CallTask final : Work {
-  CallTask(std::string name, std::function<void()> function) : name_(std::move(name)), function_(std::move(function)) {}
+  CallTask(std::string name, std::function<void()> function, WorkKind kind)
+      : name_(std::move(name)), function_(std::move(function)), kind_(kind) {}
   void run() override {
     const timeline::WithinWork part_of_this;
     function_();
   }
   const char* name() const noexcept override { return name_.c_str(); }
-  void describe(WorkRecord& record) const noexcept override { record.kind = WorkKind::Operator; }
+  void describe(WorkRecord& record) const noexcept override { record.kind = kind_; }
 
   std::string name_;
   std::function<void()> function_;
+  WorkKind kind_;
 };
 
 using Timestamp = std::shared_ptr<std::atomic<int64_t>>;
@@ -101,11 +103,16 @@ struct TimestampTask final : Work {
 };
 
 struct WaitTask final : Work {
-  WaitTask(WorkQueue* queue, WorkQueue::Ticket ticket) : queue_(queue), ticket_(ticket) {}
-  void run() override { queue_->wait(ticket_); }
+  WaitTask(WorkQueue* waiting, WorkQueue* queue, WorkQueue::Ticket ticket)
+      : waiting_(waiting), queue_(queue), ticket_(ticket) {}
+  void run() override {
+    queue_->wait(ticket_);
+    waiting_->inherit(queue_->failure_up_to(ticket_));
+  }
   const char* name() const noexcept override { return "wait for event"; }
   void describe(WorkRecord& record) const noexcept override { record.kind = WorkKind::Wait; }
 
+  WorkQueue* waiting_;
   WorkQueue* queue_;
   WorkQueue::Ticket ticket_;
 };
@@ -207,8 +214,8 @@ void launch(Stream* stream, const Launch& launch) {
   stream->push(LaunchWork::make(launch));
 }
 
-void call(Stream* stream, std::string name, std::function<void()> function) {
-  stream->push(std::make_unique<CallTask>(std::move(name), std::move(function)));
+void call(Stream* stream, std::string name, std::function<void()> function, WorkKind kind) {
+  stream->push(std::make_unique<CallTask>(std::move(name), std::move(function), kind));
 }
 
 bool query(const Stream* stream) noexcept {
@@ -286,8 +293,8 @@ void block(const Event* event, Stream* stream) {
   }
   if (C10_UNLIKELY(record.recording != nullptr || stream->capture() != 0)) {
     block_in_capture(record, stream);
-  } else if (!record.stream->passed(record.ticket)) {
-    stream->push(std::make_unique<WaitTask>(record.stream, record.ticket));
+  } else if (!record.stream->passed(record.ticket) || record.stream->failure_up_to(record.ticket).number != 0) {
+    stream->push(std::make_unique<WaitTask>(stream, record.stream, record.ticket));
   }
 }
 

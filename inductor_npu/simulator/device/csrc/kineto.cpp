@@ -79,7 +79,8 @@ int64_t system_time(const Clocks& first, const Clocks& last, int64_t steady) {
 ActivityType type_of(Kind kind) {
   switch (kind) {
     case Kind::Kernel:
-    case Kind::Operator: return ActivityType::CONCURRENT_KERNEL;
+    case Kind::Operator:
+    case Kind::Collective: return ActivityType::CONCURRENT_KERNEL;  // as those of torch.cuda
     case Kind::Copy: return ActivityType::GPU_MEMCPY;
     case Kind::Wait: return ActivityType::GPU_USER_ANNOTATION;  // seen on the stream, but not counted as device time
     case Kind::Call: return ActivityType::PRIVATEUSE1_RUNTIME;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "driver.h"
@@ -59,6 +60,11 @@ c10::Stream current_stream(c10::DeviceIndex device = -1);
 c10::Stream exchange_stream(c10::Stream stream);
 // One of the streams of a fixed pool, in turn. priority < 0 is high.
 c10::Stream stream_from_pool(c10::DeviceIndex device = -1, int priority = 0);
+// A stream that is nobody else's until it is given back: what is queued on it may wait for other processes without
+// holding up anybody. Nothing if all are taken.
+std::optional<c10::Stream> take_stream(c10::DeviceIndex device = -1);
+// Work that is still queued comes before that of the next owner.
+void give_back_stream(c10::Stream stream) noexcept;
 int stream_priority(c10::Stream stream);
 driver::Stream* native(c10::Stream stream);
 // The stream whose native handle is `handle` (0: the current one); raises if there is none.
@@ -98,9 +104,6 @@ bool record_pinned_use(void* pointer, void* context, c10::Stream stream);
 bool finish_backward_passes(std::chrono::seconds limit);
 
 // --- Observation (observer.cpp) --------------------------------------------------------------------------------------
-
-// Mark: an event's place among the work. Operator: of the library. Replay: of a graph, whose work is told piece by piece.
-enum class WorkKind { Mark, Kernel, Copy, Wait, Operator, Replay };
 
 // The call that asked for a piece of work. All 0 but the time unless the time line is recorded (timeline.h).
 struct WorkOrigin {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <mutex>
+#include <optional>
 
 #include "graph.h"
 #include "host_operators.h"
@@ -15,19 +17,23 @@
 namespace inductor_npu {
 namespace {
 
-// Ids: 0 is the default stream, then a pool of normal and a pool of high priority. Streams of a pool are handed out in
-// turn, so that a program that makes streams without end does not make threads without end.
+// Ids: 0 is the default stream, then a pool of normal and a pool of high priority, then those that have an owner. Streams
+// of a pool are handed out in turn, so that a program that makes streams without end does not make threads without end.
 constexpr int kPoolSize = 32;
-constexpr int kStreamCount = 1 + 2 * kPoolSize;
+constexpr int kFirstOwned = 1 + 2 * kPoolSize;
+constexpr int kMostOwned = 192;
+constexpr int kStreamCount = kFirstOwned + kMostOwned;
 constexpr int kHighPriority = -1;
 
 struct DeviceStreams {
   std::array<std::atomic<driver::Stream*>, kStreamCount> native{};
   std::array<std::atomic<uint32_t>, 2> next{};
+  std::bitset<kMostOwned> owned{};  // with `owning` held
 };
 
 std::array<DeviceStreams, kMaxDevices> devices;
 std::mutex creating;
+std::mutex owning;
 thread_local std::array<c10::StreamId, kMaxDevices> current_ids{};
 
 c10::Stream make_stream(c10::DeviceIndex device, c10::StreamId id) {
@@ -90,6 +96,26 @@ c10::Stream stream_from_pool(c10::DeviceIndex device, int priority) {
   return stream;
 }
 
+std::optional<c10::Stream> take_stream(c10::DeviceIndex device) {
+  device = resolve_device(device);
+  std::lock_guard<std::mutex> lock(owning);
+  auto& owned = devices[device].owned;
+  for (int i = 0; i < kMostOwned; ++i) {
+    if (!owned[i]) {
+      const c10::Stream stream = make_stream(device, kFirstOwned + i);
+      native(stream);
+      owned.set(i);
+      return stream;
+    }
+  }
+  return std::nullopt;
+}
+
+void give_back_stream(c10::Stream stream) noexcept {
+  std::lock_guard<std::mutex> lock(owning);
+  devices[stream.device_index()].owned.reset(stream.id() - kFirstOwned);
+}
+
 int stream_priority(c10::Stream stream) {
   return priority_of(stream.id());
 }
@@ -150,11 +176,14 @@ void synchronize_device(c10::DeviceIndex device) {
     }
   }
   wait_for_all_streams(device);
+  std::string first;  // the others, which may be the same that went from stream to stream, are taken with it
   for (auto& slot : devices[device].native) {
     if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
-      raise_failure(stream);
+      const std::string failure = driver::take_error(stream);
+      first = first.empty() ? failure : first;
     }
   }
+  TORCH_CHECK(first.empty(), first);
 }
 
 void synchronize_current_stream() {

@@ -89,6 +89,7 @@ const char* queueing_call(WorkKind kind) {
     case WorkKind::Copy: return "npuMemcpyAsync";
     case WorkKind::Wait: return "npuStreamWaitEvent";
     case WorkKind::Operator: return "npuQueueOperator";
+    case WorkKind::Collective: return "npuQueueCollective";
     case WorkKind::Replay: return "npuGraphLaunch";
     case WorkKind::Mark: return "npuEventRecord";
   }
@@ -100,6 +101,7 @@ Kind activity_kind(WorkKind kind) {
     case WorkKind::Kernel: return Kind::Kernel;
     case WorkKind::Copy: return Kind::Copy;
     case WorkKind::Operator: return Kind::Operator;
+    case WorkKind::Collective: return Kind::Collective;
     default: return Kind::Wait;
   }
 }

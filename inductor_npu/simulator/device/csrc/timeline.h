@@ -17,11 +17,12 @@
 namespace inductor_npu::timeline {
 
 enum class Kind {
-  Kernel,    // on a stream: a launch of a compiled kernel
-  Operator,  // on a stream: an operator of the library, which the calling thread runs in the device's place
-  Copy,      // on a stream
-  Wait,      // on a stream: for an event of another stream
-  Call,      // on a thread of the host: a call of the runtime that queues work or waits
+  Kernel,      // on a stream: a launch of a compiled kernel
+  Operator,    // on a stream: an operator of the library, which the calling thread runs in the device's place
+  Collective,  // on a stream: with other processes
+  Copy,        // on a stream
+  Wait,        // on a stream: for an event of another stream
+  Call,        // on a thread of the host: a call of the runtime that queues work or waits
 };
 
 // Times are std::chrono::steady_clock, in nanoseconds.

@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <utility>
+
 #include "driver.h"
 #include "host_thread.h"
 #include "observer.h"
@@ -199,14 +201,35 @@ std::shared_ptr<Recording> WorkQueue::recording() const {
 }
 
 void WorkQueue::keep_error(const char* name, const std::string& reason) {
+  static std::atomic<uint64_t> failures{0};
   std::lock_guard<std::mutex> lock(progress_mutex_);
-  if (!error_.empty()) {
+  keep({failures.fetch_add(1) + 1, std::string(name) + " failed on npu:" + std::to_string(device) + " (stream " +
+                                       std::to_string(id) + "): " + reason});
+}
+
+void WorkQueue::keep(WorkFailure failure) {
+  if (failure_.number != 0) {
     ++suppressed_errors_;
     return;
   }
-  error_ = std::string(name) + " failed on npu:" + std::to_string(device) + " (stream " + std::to_string(id) +
-           "): " + reason;
+  failure_ = std::move(failure);
+  failed_at_ = completed_.load(std::memory_order_relaxed) + 1;
   failed_.store(true, std::memory_order_release);
+}
+
+void WorkQueue::inherit(const WorkFailure& failure) {
+  std::lock_guard<std::mutex> lock(progress_mutex_);
+  if (failure.number != 0 && inherited_.insert(failure.number).second) {
+    keep(failure);
+  }
+}
+
+WorkFailure WorkQueue::failure_up_to(Ticket ticket) const {
+  if (C10_LIKELY(!failed_.load(std::memory_order_acquire))) {
+    return {};
+  }
+  std::lock_guard<std::mutex> lock(progress_mutex_);
+  return failed_at_ <= ticket ? failure_ : WorkFailure{};
 }
 
 void WorkQueue::wait(Ticket ticket) {
@@ -229,8 +252,7 @@ std::string WorkQueue::take_error() {
     return {};
   }
   std::lock_guard<std::mutex> lock(progress_mutex_);
-  std::string message = std::move(error_);
-  error_.clear();
+  std::string message = std::exchange(failure_, {}).message;
   if (suppressed_errors_ > 0) {
     message += " (and " + std::to_string(suppressed_errors_) + " more failures queued behind it)";
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 
 #include "runtime.h"
 
@@ -36,6 +37,12 @@ struct Work {
 // What the exception that is being handled says.
 std::string describe_current_exception();
 
+// A failure of queued work that nobody has taken yet.
+struct WorkFailure {
+  uint64_t number = 0;  // counts the failures of this process; 0: there is none
+  std::string message;
+};
+
 class WorkQueue {
  public:
   // Work is numbered from 1; a ticket is the number of the last piece that somebody waits for.
@@ -56,6 +63,11 @@ class WorkQueue {
 
   // The first failure since the last call; empty if none.
   std::string take_error();
+  // The same of work up to `ticket`, which is done; it stays.
+  WorkFailure failure_up_to(Ticket ticket) const;
+  // What this queue waited for has failed: its own work goes on with wrong values, hence the failure is its own, too.
+  // Each failure counts once.
+  void inherit(const WorkFailure& failure);
 
   // From here on until it is called with null, work is recorded. Queues of one capture share a recording.
   void record_into(std::shared_ptr<Recording> recording);
@@ -77,6 +89,7 @@ class WorkQueue {
   void finish(Work* work) noexcept;
   void run(Work& work) noexcept;
   void keep_error(const char* name, const std::string& reason);
+  void keep(WorkFailure failure);
 
   mutable std::mutex mutex_;
   std::shared_ptr<Recording> recording_;
@@ -93,10 +106,12 @@ class WorkQueue {
   alignas(64) std::atomic<Ticket> completed_{0};
   std::atomic<int> waiters_{0};
   std::atomic<bool> failed_{false};
-  std::mutex progress_mutex_;
+  mutable std::mutex progress_mutex_;
   std::condition_variable progress_;
-  std::string error_;
+  WorkFailure failure_;
+  Ticket failed_at_ = 0;
   int suppressed_errors_ = 0;
+  std::unordered_set<uint64_t> inherited_;
 };
 
 }  // namespace inductor_npu

@@ -17,6 +17,7 @@ from inductor_npu.simulator.device.npu import (
     absent,
     amp,
     backends,
+    collectives,
     graphs,
     memory,
     optimizers,
@@ -243,6 +244,7 @@ def install() -> None:
     torch._register_device_module("npu", module)
     parameters.register()
     sharing.register()
+    collectives.register()
     optimizers.refuse_steps_that_cannot_be_captured()
     for submodule in (amp, graphs, memory, random, streams):
         sys.modules[f"torch.npu.{submodule.__name__.rpartition('.')[2]}"] = submodule
