@@ -181,7 +181,7 @@ class Arguments {
     } else if (value.isDevice()) {
       value = c10::Device(c10::kCPU);
     } else if (plan_.generator[i]) {
-      value = cpu_twin(value.isNone() ? default_generator(device_.index()) : value.toGenerator());
+      value = draw_from(value.isNone() ? default_generator(device_.index()) : value.toGenerator());
     }
   }
 

@@ -2,10 +2,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -22,48 +24,63 @@
 namespace inductor_npu {
 namespace {
 
-// What generators that share a state (graphsafe_*) have in common. `offset` counts what a counter-based generator
-// (philox, as in functional random numbers of compiled graphs) has drawn from the seed; the CPU engine does not use it.
+// What generators that share a state (graphsafe_*) have in common.
 struct GeneratorState : c10::intrusive_ptr_target {
-  explicit GeneratorState(at::Generator cpu) : cpu(std::move(cpu)) {}
-  at::Generator cpu;
-  uint64_t offset = 0;
+  explicit GeneratorState(uint64_t seed, uint64_t offset = 0) : seed(seed), offset(offset) {}
+  std::mutex mutex;
+  uint64_t seed, offset;
 };
+
+constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
+// Of the offset, for an operator that draws: what a counter that makes four numbers at a time counts in.
+constexpr uint64_t kStep = 4;
 
 // Not through the dispatcher: a state is real, also where fake tensors are traced.
 at::Tensor empty_bytes(int64_t size) {
   return at::detail::empty_cpu({size}, at::kByte);
 }
 
-// The CPU generator's state, then the offset.
+// The seed, then the offset: as generators of torch.cuda have it, and as DTensor expects it.
 at::Tensor read(const GeneratorState& state) {
-  const at::Tensor cpu = state.cpu.get_state();
-  at::Tensor bytes = empty_bytes(cpu.numel() + static_cast<int64_t>(sizeof(uint64_t)));
+  at::Tensor bytes = empty_bytes(kStateBytes);
   auto* data = bytes.mutable_data_ptr<uint8_t>();
-  std::memcpy(data, cpu.const_data_ptr<uint8_t>(), cpu.numel());
-  std::memcpy(data + cpu.numel(), &state.offset, sizeof(uint64_t));
+  std::memcpy(data, &state.seed, sizeof(uint64_t));
+  std::memcpy(data + sizeof(uint64_t), &state.offset, sizeof(uint64_t));
   return bytes;
 }
 
 void write(GeneratorState& state, const at::Tensor& bytes) {
-  const int64_t cpu_size = bytes.numel() - static_cast<int64_t>(sizeof(uint64_t));
   const auto* data = bytes.const_data_ptr<uint8_t>();
-  at::Tensor cpu = empty_bytes(cpu_size);
-  std::memcpy(cpu.mutable_data_ptr<uint8_t>(), data, cpu_size);
-  state.cpu.set_state(cpu);
-  std::memcpy(&state.offset, data + cpu_size, sizeof(uint64_t));
+  std::memcpy(&state.seed, data, sizeof(uint64_t));
+  std::memcpy(&state.offset, data + sizeof(uint64_t), sizeof(uint64_t));
 }
 
 void seed_with(GeneratorState& state, uint64_t seed) {
-  state.cpu.set_current_seed(seed);
+  state.seed = seed;
   state.offset = 0;
+}
+
+// A CPU generator for the numbers that belong to a seed and an offset. The CPU's engine takes a seed of 32 bits, under
+// which offsets would soon meet; the counter-based one fills its whole state.
+at::Generator generator_at(uint64_t seed, uint64_t offset) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  at::mt19937_data_pod words{};
+  words.seed_ = seed;
+  words.seeded_ = true;
+  words.left_ = 1;  // as after seeding: the first number makes the next 624
+  at::Philox4_32 source(seed, /*subsequence=*/offset);
+  std::generate(words.state_.begin(), words.state_.end(), [&source] { return source(); });
+  at::mt19937 engine;
+  engine.set_data(words);
+  at::check_generator<at::CPUGeneratorImpl>(generator)->set_engine(engine);
+  return generator;
 }
 
 // The state at one point of a captured graph. Each replay that comes there sets it.
 using StateOfReplay = std::shared_ptr<at::Tensor>;
 
-// The states that programs asked for in captures. What they get is a state's bytes with a mark, where a CPU generator
-// counts at most 624 numbers, and a number in place of the seed.
+// The states that programs asked for in captures. What they get is a state's bytes with a mark in place of the offset,
+// which no program comes to, and a number in place of the seed.
 class StatesOfReplays {
  public:
   static StatesOfReplays& instance() {
@@ -114,16 +131,17 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
     wait_for_draws();
     seed_with(*state_, seed);
   }
-  uint64_t current_seed() const override { return state_->cpu.current_seed(); }
+  uint64_t current_seed() const override { return state_->seed; }
   uint64_t seed() override {
     if (is_open()) {
       refuse_in_capture(native(current_stream(device_.index())), "a new random seed",
                         "seed before the capture, or with a given number: manual_seed");
     }
     wait_for_draws();
-    state_->offset = 0;
-    return state_->cpu.seed();
+    seed_at_random();
+    return state_->seed;
   }
+  void seed_at_random() { seed_with(*state_, c10::detail::getNonDeterministicRandom()); }
   void set_offset(uint64_t offset) override { state_->offset = offset; }
   uint64_t get_offset() const override { return state_->offset; }
 
@@ -132,7 +150,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
     if (CapturedGraph* graph = capturing()) {
       auto there = std::make_shared<at::Tensor>();
       record(*graph, "state of random numbers", [there](GeneratorState& state) { *there = read(state); });
-      at::Tensor named = empty_bytes(state_size());
+      at::Tensor named = empty_bytes(kStateBytes);
       StatesOfReplays::instance().name(there, named);
       return named.getIntrusivePtr();
     }
@@ -144,8 +162,8 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
     TORCH_CHECK(new_state.device().is_cpu() && new_state.dtype() == caffe2::TypeMeta::Make<uint8_t>() &&
                     new_state.is_contiguous(),
                 "RNG state must be a contiguous torch.ByteTensor on the CPU, as npu's get_state returns it");
-    TORCH_CHECK(new_state.numel() == state_size(), "RNG state of npu has ", state_size(), " bytes, got ",
-                new_state.numel());
+    TORCH_CHECK(new_state.numel() == kStateBytes, "RNG state of npu has ", kStateBytes, " bytes, a seed and an offset; "
+                "got ", new_state.numel());
     at::Tensor bytes = empty_bytes(new_state.numel());
     std::memcpy(bytes.mutable_data_ptr<uint8_t>(), new_state.data(), new_state.numel());
     const bool is_of_replay = StatesOfReplays::is_named(bytes);
@@ -173,13 +191,15 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
     state_ = npu->state_;
   }
 
-  const at::Generator& cpu() const { return state_->cpu; }
-
- private:
-  int64_t state_size() const {
-    return state_->cpu.get_state().numel() + static_cast<int64_t>(sizeof(uint64_t));
+  // A CPU generator for one operator; the next one gets other numbers.
+  at::Generator draw() const {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    at::Generator generator = generator_at(state_->seed, state_->offset);
+    state_->offset += kStep;
+    return generator;
   }
 
+ private:
   // The graph that the current stream of the generator's device captures into; null if none.
   CapturedGraph* capturing() const {
     return is_open() ? capturing_graph(native(current_stream(device_.index()))) : nullptr;
@@ -188,7 +208,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
   void record(CapturedGraph& graph, std::string what, std::function<void(GeneratorState&)> change) const {
     const c10::DeviceGuard guard(device_);
     capture_call(graph, std::move(what), {}, [state = state_, change = std::move(change)](const auto& /*tensors*/) {
-      std::lock_guard<std::mutex> lock(state->cpu.mutex());
+      std::lock_guard<std::mutex> lock(state->mutex);
       change(*state);
     });
   }
@@ -202,9 +222,7 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
 
   NpuGeneratorImpl* clone_impl() const override {
     wait_for_draws();
-    auto state = c10::make_intrusive<GeneratorState>(state_->cpu.clone());
-    state->offset = state_->offset;
-    return new NpuGeneratorImpl(device_.index(), std::move(state));
+    return new NpuGeneratorImpl(device_.index(), c10::make_intrusive<GeneratorState>(state_->seed, state_->offset));
   }
 
   c10::intrusive_ptr<GeneratorState> state_;
@@ -215,7 +233,7 @@ thread_local const at::Generator* drawn_from = nullptr;  // in place of the defa
 }  // namespace
 
 at::Generator new_generator(c10::DeviceIndex device) {
-  auto state = c10::make_intrusive<GeneratorState>(at::detail::createCPUGenerator(c10::default_rng_seed_val));
+  auto state = c10::make_intrusive<GeneratorState>(c10::default_rng_seed_val);
   return at::make_generator<NpuGeneratorImpl>(resolve_device(device), std::move(state));
 }
 
@@ -226,16 +244,16 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
   device = resolve_device(device);
   std::call_once(made[device], [&] {
     (*generators)[device] = new_generator(device);
-    cpu_twin((*generators)[device]).seed();
+    at::check_generator<NpuGeneratorImpl>((*generators)[device])->seed_at_random();
   });
   return (*generators)[device];
 }
 
-at::Generator cpu_twin(const at::Generator& generator) {
+at::Generator draw_from(const at::Generator& generator) {
   TORCH_CHECK(generator.device().type() == kNpu, "Expected a generator of device npu, got one of ", generator.device());
   const bool is_replaced = drawn_from != nullptr && drawn_from->device() == generator.device() &&
                            generator == default_generator(generator.device().index());
-  return at::check_generator<NpuGeneratorImpl>(is_replaced ? *drawn_from : generator)->cpu();
+  return at::check_generator<NpuGeneratorImpl>(is_replaced ? *drawn_from : generator)->draw();
 }
 
 DrawsFrom::DrawsFrom(const at::Generator& source)

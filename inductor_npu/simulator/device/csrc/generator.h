@@ -1,5 +1,5 @@
-// The random number generator of device npu. It draws from a CPU generator of its own, so that a CPU kernel run for an
-// npu tensor can draw from the very same state.
+// The random number generator of device npu. Its state is a seed and an offset, as of the counter-based generators of
+// other accelerators; each operator that draws gets a CPU generator made of both, and moves the offset on.
 //
 // In the capture of a graph nothing is drawn, and no state changes: what the program does to a generator (seeds, states
 // that it asks for and sets again) becomes work of the graph, and each replay does it when its turn comes.
@@ -15,9 +15,8 @@ namespace inductor_npu {
 const at::Generator& default_generator(c10::DeviceIndex device = -1);
 at::Generator new_generator(c10::DeviceIndex device = -1);
 
-// The CPU generator inside `generator`: drawing from one advances the other. The lock to hold is that of the CPU
-// generator.
-at::Generator cpu_twin(const at::Generator& generator);
+// A CPU generator for one operator that draws from `generator`.
+at::Generator draw_from(const at::Generator& generator);
 
 // While it lives, what this thread draws from the default generator of the device of `source` comes from `source`, if
 // that is defined: a graph draws from the state that was the generator's when it was captured.

@@ -224,7 +224,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
     mask.fill_(true);
     return {call.npu(values.clone()), call.npu(std::move(mask))};
   }
-  mask.bernoulli_(1.0 - p, cpu_twin(default_generator(input.device().index())));
+  mask.bernoulli_(1.0 - p, draw_from(default_generator(input.device().index())));
   at::Tensor output = values.mul(mask).mul_(p == 1.0 ? 0.0 : 1.0 / (1.0 - p));
   return {call.npu(std::move(output)), call.npu(std::move(mask))};
 }
