@@ -46,6 +46,18 @@ def test_the_offset_is_part_of_the_state():
     assert other.get_offset() == 0
 
 
+def test_the_state_is_a_seed_and_an_offset():
+    """As DTensor reads it (torch/distributed/tensor/_random.py, _PhiloxState)."""
+    g = generator(3)
+    draw(g)
+    seed, offset = g.get_state().view(torch.int64).tolist()
+    assert seed == 3 and offset == g.get_offset() > 0
+    g.set_state(torch.tensor([3, offset + 400]).view(torch.uint8))
+    later = draw(g)
+    g.set_state(torch.tensor([3, offset + 800]).view(torch.uint8))
+    assert draw(g) != later
+
+
 def test_a_clone_goes_its_own_way():
     g = generator(3)
     clone = g.clone_state()

@@ -1,15 +1,18 @@
 """The backend of torch.distributed for device npu: gloo moves and reduces the memory of npu, which is the host's.
 
-It has the name of Ascend's, "hccl", because programs for Ascend ask for it by name. `init_process_group()` without a name
+It has the name of Ascend's, "hccl", by which programs for Ascend ask for it. `init_process_group()` without a name
 finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. csrc/collectives has the rest.
 """
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch.distributed import distributed_c10d as c10d
 
 from inductor_npu.simulator.device import build
+from inductor_npu.support.import_hooks import after_import
 
 NAME = "hccl"
 
@@ -21,8 +24,17 @@ def register() -> None:
     if not torch.distributed.is_available() or NAME.upper() in torch.distributed.Backend._plugins:
         return
     torch.distributed.Backend.register_backend(NAME, _create, extended_api=True, devices=["npu"])
+    after_import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", _serve_bf16)
     # Process groups that only count collectives, without other ranks, for tests and dry runs.
     torch.distributed.Backend.backend_capability[torch.distributed.Backend.FAKE].append("npu")
+
+
+def _serve_bf16() -> None:
+    """DistributedDataParallel takes the hook that sends gradients as bfloat16 with NCCL and XCCL only. It knows that
+    hook by its name.
+    """
+    default_hooks = sys.modules["torch.distributed.algorithms.ddp_comm_hooks.default_hooks"]
+    default_hooks.bf16_compress_hook.__name__ = f"{NAME}_bf16_compress_hook"
 
 
 def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distributed.Backend:
@@ -37,6 +49,11 @@ def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distri
     gloo.options.group_name = options.group_id
     if torch.distributed.get_debug_level() == torch.distributed.DebugLevel.DETAIL:
         gloo = c10d._create_process_group_wrapper(
-            wrapped_pg=gloo, store_prefix=options.group_id, store=store, rank=rank, world_size=size, timeout=options.timeout
+            wrapped_pg=gloo,
+            store_prefix=options.group_id,
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=options.timeout,
         )
     return build.load().collectives_over(gloo, options.group_id, options.timeout)

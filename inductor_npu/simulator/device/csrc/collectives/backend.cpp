@@ -1,8 +1,10 @@
 #include "collectives/backend.h"
 
 #include <ATen/Functions.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <c10/util/accumulate.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cstring>
@@ -140,6 +142,15 @@ Call reducing(const Reduction& reduction, Tensors arguments, Tensors results, bo
             }
             *carried = {};
           }};
+}
+
+// torch.distributed knows dense tensors of npu only; its kernel for them asks the backend all the same.
+void as_dense(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
+}
+
+TORCH_LIBRARY_IMPL(c10d, SparsePrivateUse1, m) {
+  m.impl("allreduce_", torch::CppFunction::makeFromBoxedFunction<&as_dense>());
 }
 
 template <class Options>
@@ -304,13 +315,13 @@ Started NpuBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options)
   const at::Tensor& tensor = only(builder, tensors);
   const bool gets_result = getRank() == options.rootRank;
   const at::Tensor host = gets_result ? builder.output(tensor) : builder.input(tensor);
-  const Reduction reduction(options.reduceOp, host.scalar_type(), getSize());
+  const Reduction reduction(options.reduceOp, host.scalar_type(), getSize(), /*knows_bfloat16=*/false);
   const auto gloo_options = with_operator(options, reduction);
   // gloo leaves parts of the sum in the tensors of the other ranks: they give a copy.
   builder.add_unless_empty(host, reducing(reduction, {host}, gets_result ? Tensors{host} : Tensors{}, /*in_place=*/true,
                                           [=](c10d::Backend& gloo, Tensors& tensors, Tensors&) {
                                             if (!gets_result && tensors[0].data_ptr() == host.data_ptr()) {
-                                              tensors[0] = host.clone();
+                                              tensors[0] = tensors[0].clone();
                                             }
                                             return gloo.reduce(tensors, gloo_options);
                                           }));
@@ -329,7 +340,7 @@ Started NpuBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& input
   // Parts may have different sizes: each is reduced to the rank that gets it.
   const Tensors parts = builder.inputs(inputs.front());
   const at::Tensor result = builder.output(output);
-  const Reduction reduction(options.reduceOp, result.scalar_type(), getSize());
+  const Reduction reduction(options.reduceOp, result.scalar_type(), getSize(), /*knows_bfloat16=*/false);
   for (int root = 0; root < getSize(); ++root) {
     c10d::ReduceOptions to_root;
     to_root.reduceOp = reduction.gloo_op();
@@ -340,7 +351,7 @@ Started NpuBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& input
         parts[root], reducing(reduction, {parts[root]}, own ? Tensors{result} : Tensors{}, /*in_place=*/true,
                               [to_root, part = parts[root]](c10d::Backend& gloo, Tensors& tensors, Tensors&) {
                                 if (tensors[0].data_ptr() == part.data_ptr()) {
-                                  tensors[0] = part.clone();
+                                  tensors[0] = tensors[0].clone();
                                 }
                                 return gloo.reduce(tensors, to_root);
                               }));

@@ -44,8 +44,9 @@ Op::RedOpType of_truth_values(Op::RedOpType op) {
 }
 
 // A type of gloo's in which results of `type` are exact, or are rounded once more than in `type` itself.
-at::ScalarType carrier_of(at::ScalarType type) {
+at::ScalarType carrier_of(at::ScalarType type, bool knows_bfloat16) {
   switch (type) {
+    case at::kBFloat16: return knows_bfloat16 ? at::kBFloat16 : at::kFloat;
     case at::kBool: return at::kByte;
     case at::kShort:
     case at::kUInt16: return at::kInt;
@@ -67,7 +68,7 @@ at::Tensor on_host(const at::Tensor& tensor, bool keeps_alive) {
 }
 
 bool known_to_gloo(at::ScalarType type) {
-  constexpr std::array types{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar, at::kByte, at::kInt, at::kLong};
+  constexpr std::array types{at::kFloat, at::kDouble, at::kHalf, at::kChar, at::kByte, at::kInt, at::kLong};
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
@@ -82,9 +83,9 @@ at::Tensor as_moved(const at::Tensor& host) {
                        [host](void*) {}, at::TensorOptions(at::kByte));
 }
 
-Reduction::Reduction(const Op& op, at::ScalarType type, int ranks)
+Reduction::Reduction(const Op& op, at::ScalarType type, int ranks, bool knows_bfloat16)
     : type_(type),
-      carrier_(carrier_of(type)),
+      carrier_(carrier_of(type, knows_bfloat16)),
       same_bytes_(type == at::kBool || type == at::kUInt64 || c10::isComplexType(type)),
       gloo_op_(op.op_),
       ranks_(ranks) {

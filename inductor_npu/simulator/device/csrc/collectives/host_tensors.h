@@ -11,7 +11,7 @@ namespace inductor_npu::collectives {
 // The same elements, as a tensor of the CPU. `tensor` is contiguous. `keeps_alive`: it holds the memory of `tensor`.
 at::Tensor on_host(const at::Tensor& tensor, bool keeps_alive);
 
-// Whether gloo has code for elements of `type`.
+// Whether all collectives of gloo have code for elements of `type`.
 bool known_to_gloo(at::ScalarType type);
 
 // What moves the elements of `host` without looking at them: itself, or its bytes, with the same number of rows.
@@ -21,7 +21,8 @@ at::Tensor as_moved(const at::Tensor& host);
 class Reduction {
  public:
   // Raises if `op` has no meaning for `type`, as maxima of complex numbers. `ranks`: how many are reduced.
-  Reduction(const c10d::ReduceOp& op, at::ScalarType type, int ranks);
+  // `knows_bfloat16`: whether gloo's collective has code for it; all_reduce has.
+  Reduction(const c10d::ReduceOp& op, at::ScalarType type, int ranks, bool knows_bfloat16 = true);
 
   c10d::ReduceOp gloo_op() const { return gloo_op_; }
   // What gloo reduces: `host` itself where it serves as it is, else a copy.

@@ -1,0 +1,125 @@
+"""Processes that are the ranks of a job on this host, and do what a test tells them to.
+
+Whatever happens, a test gets an answer within its time and no process stays: ranks that do not answer are killed, with
+those that wait for them, and the next test gets new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+GROUP_SECONDS = 60  # how long a collective waits for the other ranks, unless a test says otherwise
+
+
+class RankError(AssertionError):
+    """A function failed on a rank; the text has the traceback."""
+
+
+class Ranks:
+    """As many processes as `size`, each with torch and an initialised default process group for tensors of npu and of
+    the CPU. They start with the first function that they are to run.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._processes: list[Any] = []
+        self._connections: list[Connection] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def run(self, function: Callable[..., Any], *arguments: Any, seconds: float = 120) -> list[Any]:
+        """Runs `function(*arguments)`, a function of a module, on every rank at the same time; gives the results by
+        rank. Raises RankError with the tracebacks of the ranks that failed, or if a rank did not answer in time.
+        """
+        if not self._processes:
+            self._start()
+        deadline = time.monotonic() + seconds
+        for connection in self._connections:
+            connection.send((function, arguments))
+        with ThreadPoolExecutor(self.size) as pool:
+            answers = list(pool.map(lambda rank: self._answer(rank, deadline), range(self.size)))
+        failures = [f"rank {rank}: {text}" for rank, (succeeded, text) in enumerate(answers) if not succeeded]
+        if failures:
+            self.stop()
+            raise RankError("\n".join(failures))
+        return [value for _, value in answers]
+
+    def stop(self) -> None:
+        """Kills the processes."""
+        for process in self._processes:
+            process.kill()
+            process.join()
+        self._processes, self._connections = [], []
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._folder = tempfile.TemporaryDirectory()
+        for rank in range(self.size):
+            ours, theirs = context.Pipe()
+            arguments = (rank, self.size, str(Path(self._folder.name, "store")), theirs)
+            with _environment(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=self.size, OMP_NUM_THREADS=1):
+                process = context.Process(target=_serve, args=arguments, daemon=True)
+                process.start()
+            theirs.close()
+            self._processes.append(process)
+            self._connections.append(ours)
+
+    def _answer(self, rank: int, deadline: float) -> tuple[bool, Any]:
+        connection = self._connections[rank]
+        try:
+            if connection.poll(max(0.0, deadline - time.monotonic())):
+                return connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._processes[rank].join()
+            return False, f"ended with status {self._processes[rank].exitcode}"
+        return False, "gave no answer in time"
+
+
+@contextlib.contextmanager
+def _environment(**variables: object) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update({name: str(value) for name, value in variables.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+def _serve(rank: int, size: int, store: str, connection: Connection) -> None:
+    import torch
+    import torch.distributed as dist
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests end us
+    dist.init_process_group(
+        "cpu:gloo,npu:hccl",
+        init_method=f"file://{store}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=GROUP_SECONDS),
+    )
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            os._exit(0)
+        torch.manual_seed(0)
+        try:
+            answer = True, function(*arguments)
+        except BaseException:  # noqa: BLE001 - the test is told
+            answer = False, traceback.format_exc()
+        connection.send(answer)
