@@ -118,6 +118,7 @@ def _serve(rank: int, size: int, store: str, connection: Connection) -> None:
         except EOFError:
             os._exit(0)
         torch.manual_seed(0)
+        torch.compiler.reset()
         try:
             answer = True, function(*arguments)
         except BaseException:  # noqa: BLE001 - the test is told
