@@ -58,8 +58,8 @@ def _libraries(torch_npu: Path) -> None:
     objects.append(_compiled(missing, f"-I{_SOURCES}"))
     library = CANN / "lib64" / _MAIN
     _run("g++", "-shared", "-pthread", "-o", str(library), *map(str, objects), "-ldl")
-    # The launchers that triton-ascend builds are linked with libruntime, which no wheel needs.
-    for name in sorted({*wanted.libraries, "libruntime.so"} - {_MAIN}):
+    # The launchers that triton-ascend builds are linked with libruntime; torch_npu loads libhcomm when it groups calls.
+    for name in sorted({*wanted.libraries, "libhcomm.so", "libruntime.so"} - {_MAIN}):
         (CANN / "lib64" / name).symlink_to(_MAIN)
 
 

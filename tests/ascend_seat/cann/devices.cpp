@@ -126,7 +126,6 @@ int32_t rtGetAiCoreCount(uint32_t* count) { return *count = chip().cube_cores, k
 int32_t rtDeviceSetLimit(int32_t, int, uint32_t) { return kSuccess; }
 
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode) { return kSuccess; }
-aclError aclrtSetOpWaitTimeout(uint32_t) { return kSuccess; }
 aclError aclrtSetOpExecuteTimeOut(uint32_t) { return kSuccess; }
 aclError aclrtSubscribeReport(uint64_t, aclrtStream) { return kSuccess; }
 aclError aclrtUnSubscribeReport(uint64_t, aclrtStream) { return kSuccess; }

@@ -107,8 +107,10 @@ int copy_later(void* to, size_t room, const void* from, size_t bytes, void* hand
   } else {
     stream.push([=] { std::memmove(to, from, bytes); });
   }
-  if (!is_device(to, bytes) && !is_pinned(to)) stream.wait();
-  return kSuccess;
+  if (is_device(to, bytes) || is_pinned(to)) return kSuccess;
+  stream.wait();
+  Trouble trouble = stream.trouble();
+  return trouble.error ? fail(trouble.error, "%s", trouble.why.c_str()) : kSuccess;
 }
 
 int fill(void* to, size_t room, int value, size_t bytes, Stream* stream) {

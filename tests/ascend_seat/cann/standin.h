@@ -29,6 +29,8 @@ constexpr int kNoContext = 107002;
 constexpr int kOutOfMemory = 207001;
 constexpr int kNotImplemented = 207000;
 constexpr int kStreamCaptured = 107024;
+constexpr int kTaskTimeout = 107020;
+constexpr int kStreamSyncTimeout = 507046;
 
 constexpr int kMostDevices = 16;
 
@@ -67,13 +69,23 @@ void join(const std::shared_ptr<Graph>& graph, Stream& stream);
 int refuse(Graph& graph, const char* what);
 
 // -- streams ---------------------------------------------------------------------------------------------------------
+// Why a task failed; `error` is kSuccess where none did.
+struct Trouble {
+  int error = kSuccess;
+  std::string why;
+};
+
 class Stream {
  public:
   explicit Stream(int device);
   ~Stream();  // after all tasks
   void push(std::function<void()> task);
   void wait();
+  // Whether all tasks were done within `milliseconds`; less than zero for no limit.
+  bool wait(int milliseconds);
   bool idle();
+  // The first trouble of its tasks, for good. Those behind a task that failed are run: CANN's default, too.
+  Trouble trouble();
   // The graph that it captures into; null for none.
   std::shared_ptr<Graph> graph();
   void capture_into(std::shared_ptr<Graph> graph);
@@ -81,20 +93,25 @@ class Stream {
   const int id;
 
  private:
+  friend void task_failed(int error, std::string why);
   void run();
   std::mutex lock_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   std::shared_ptr<Graph> graph_;
+  Trouble trouble_;
   bool busy_ = false;
   bool ending_ = false;
   std::thread thread_;  // last: it uses all others
 };
 
+// Called by a task: it failed. Who waits for its stream, or for an event that was recorded behind it, hears of it.
+void task_failed(int error, std::string why);
+
 // The stream behind a handle; the device's default one for a null handle.
 Stream& stream_of(void* handle);
-// Waits for every stream of `device`.
-void wait_for_device(int device);
+// Waits for every stream of `device`; the first trouble that one of them has.
+Trouble wait_for_device(int device);
 
 // Milliseconds of a clock that never goes backwards.
 double now();

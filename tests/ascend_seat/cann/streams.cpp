@@ -1,4 +1,5 @@
 // Streams, and events between them.
+#include <atomic>
 #include <cstdlib>
 #include <set>
 
@@ -30,23 +31,42 @@ std::chrono::microseconds delay() {
   return std::chrono::microseconds(microseconds);
 }
 
+// Seconds that a stream waits for an event of another one; 0 for no limit.
+std::atomic<uint32_t> wait_limit{0};
+
+// The stream whose task this thread runs.
+thread_local Stream* running = nullptr;
+
 // One recording of an event.
 struct Record {
   std::mutex lock;
   std::condition_variable changed;
   bool done = false;
   double at = 0;
+  Trouble trouble;               // of its stream, when it came to the event
   std::shared_ptr<Graph> graph;  // into which its stream captured when it was recorded
 
-  void finish() {
+  void finish(Trouble so_far) {
     std::lock_guard<std::mutex> guard(lock);
     done = true;
     at = now();
+    trouble = std::move(so_far);
     changed.notify_all();
   }
-  void wait() {
+  Trouble wait() {
     std::unique_lock<std::mutex> guard(lock);
     changed.wait(guard, [this] { return done; });
+    return trouble;
+  }
+  // As a task of a stream, which has the trouble of the other stream from here on.
+  void hold_up() {
+    std::unique_lock<std::mutex> guard(lock);
+    auto is_done = [this] { return done; };
+    uint32_t limit = wait_limit;
+    if (!limit) changed.wait(guard, is_done);
+    else if (!changed.wait_for(guard, std::chrono::seconds(limit), is_done))
+      return task_failed(kTaskTimeout, "a stream waited " + std::to_string(limit) + " s for an event of another one");
+    if (trouble.error) task_failed(trouble.error, trouble.why);
   }
   bool is_done() {
     std::lock_guard<std::mutex> guard(lock);
@@ -84,6 +104,14 @@ int destroy(void* handle) {
   return kSuccess;
 }
 
+int report(const Trouble& trouble) { return trouble.error ? fail(trouble.error, "%s", trouble.why.c_str()) : kSuccess; }
+
+int synchronize(Stream& stream, int milliseconds) {
+  if (auto graph = stream.graph()) return refuse(*graph, "a synchronisation");
+  if (!stream.wait(milliseconds)) return fail(kStreamSyncTimeout, "a stream was not done within %d ms", milliseconds);
+  return report(stream.trouble());
+}
+
 }  // namespace
 
 double now() {
@@ -115,9 +143,24 @@ void Stream::push(std::function<void()> task) {
   changed_.notify_all();
 }
 
-void Stream::wait() {
+void Stream::wait() { wait(-1); }
+
+bool Stream::wait(int milliseconds) {
   std::unique_lock<std::mutex> guard(lock_);
-  changed_.wait(guard, [this] { return tasks_.empty() && !busy_; });
+  auto done = [this] { return tasks_.empty() && !busy_; };
+  if (milliseconds >= 0) return changed_.wait_for(guard, std::chrono::milliseconds(milliseconds), done);
+  changed_.wait(guard, done);
+  return true;
+}
+
+Trouble Stream::trouble() {
+  std::lock_guard<std::mutex> guard(lock_);
+  return trouble_;
+}
+
+void task_failed(int error, std::string why) {
+  std::lock_guard<std::mutex> guard(running->lock_);
+  if (!running->trouble_.error) running->trouble_ = {error, std::move(why)};
 }
 
 bool Stream::idle() {
@@ -136,6 +179,7 @@ void Stream::capture_into(std::shared_ptr<Graph> graph) {
 }
 
 void Stream::run() {
+  running = this;
   std::unique_lock<std::mutex> guard(lock_);
   while (true) {
     changed_.wait(guard, [this] { return ending_ || !tasks_.empty(); });
@@ -166,14 +210,19 @@ Stream& stream_of(void* handle) {
   return *made;
 }
 
-void wait_for_device(int device) {
+Trouble wait_for_device(int device) {
   std::set<Stream*> alive;
   {
     std::lock_guard<std::mutex> guard(streams().lock);
     alive = streams().alive;
   }
-  for (Stream* stream : alive)
-    if (stream->device == device) stream->wait();
+  Trouble first;
+  for (Stream* stream : alive) {
+    if (stream->device != device) continue;
+    stream->wait();
+    if (!first.error) first = stream->trouble();
+  }
+  return first;
 }
 
 }  // namespace standin
@@ -186,13 +235,13 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* result, uint32_t, uint32_t) { 
 aclError aclrtCreateStream(aclrtStream* result) { return create(result); }
 aclError aclrtDestroyStream(aclrtStream stream) { return destroy(stream); }
 aclError aclrtDestroyStreamForce(aclrtStream stream) { return destroy(stream); }
-aclError aclrtSynchronizeStream(aclrtStream stream) {
-  if (auto graph = stream_of(stream).graph()) return refuse(*graph, "a synchronisation");
-  return stream_of(stream).wait(), kSuccess;
+aclError aclrtSynchronizeStream(aclrtStream stream) { return synchronize(stream_of(stream), -1); }
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t milliseconds) {
+  return synchronize(stream_of(stream), milliseconds);
 }
-aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t) { return aclrtSynchronizeStream(stream); }
-aclError aclrtSynchronizeDevice() { return wait_for_device(current_device()), kSuccess; }
-aclError aclrtSynchronizeDeviceWithTimeout(int32_t) { return wait_for_device(current_device()), kSuccess; }
+aclError aclrtSynchronizeDevice() { return report(wait_for_device(current_device())); }
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t) { return aclrtSynchronizeDevice(); }
+aclError aclrtSetOpWaitTimeout(uint32_t seconds) { return wait_limit = seconds, kSuccess; }
 aclError aclrtStreamGetId(aclrtStream stream, int32_t* id) { return *id = stream_of(stream).id, kSuccess; }
 aclError aclrtSetStreamFailureMode(aclrtStream, uint64_t) { return kSuccess; }
 aclError aclrtSetStreamOverflowSwitch(aclrtStream, uint32_t) { return kSuccess; }
@@ -210,8 +259,8 @@ aclError aclrtResetEvent(aclrtEvent, aclrtStream) { return kSuccess; }
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   auto record = event_of(event).renew();
   record->graph = stream_of(stream).graph();
-  if (record->graph) record->finish();  // its place in the graph says all
-  else stream_of(stream).push([record] { record->finish(); });
+  if (record->graph) record->finish({});  // its place in the graph says all
+  else stream_of(stream).push([record] { record->finish(running->trouble()); });
   return kSuccess;
 }
 
@@ -221,13 +270,13 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   auto graph = stream_of(stream).graph();
   if (record->graph && !graph) join(record->graph, stream_of(stream));
   else if (!record->graph && graph) record->wait();  // work from before the capture
-  else if (!graph) stream_of(stream).push([record] { record->wait(); });
+  else if (!graph) stream_of(stream).push([record] { record->hold_up(); });
   return kSuccess;
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
-  if (auto record = event_of(event).get()) record->wait();
-  return kSuccess;
+  auto record = event_of(event).get();
+  return record ? report(record->wait()) : kSuccess;
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
@@ -251,6 +300,6 @@ aclError aclrtEventElapsedTime(float* milliseconds, aclrtEvent start, aclrtEvent
 
 int32_t rtStreamCreate(void** result, int32_t) { return create(result); }
 int32_t rtStreamDestroy(void* stream) { return destroy(stream); }
-int32_t rtStreamSynchronize(void* stream) { return stream_of(stream).wait(), kSuccess; }
+int32_t rtStreamSynchronize(void* stream) { return stream_of(stream).wait(), report(stream_of(stream).trouble()); }
 
 }  // extern "C"
