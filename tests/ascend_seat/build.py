@@ -15,6 +15,10 @@ _SOURCES = HERE / "cann"
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-pthread", "-Wall")
 _MAIN = "libascendcl.so"  # all symbols are in this one; the others are links to it
 
+# Libraries that no wheel needs: torch_npu opens two when it looks for a function, triton-ascend's launchers are linked
+# with the third.
+_LOADED = ("libhcomm.so", "libopapi.so", "libruntime.so")
+
 
 def build() -> None:
     """Makes the folder `CANN` anew, unless it is of these sources and this torch_npu."""
@@ -58,8 +62,7 @@ def _libraries(torch_npu: Path) -> None:
     objects.append(_compiled(missing, f"-I{_SOURCES}"))
     library = CANN / "lib64" / _MAIN
     _run("g++", "-shared", "-pthread", "-o", str(library), *map(str, objects), "-ldl")
-    # The launchers that triton-ascend builds are linked with libruntime; torch_npu loads libhcomm when it groups calls.
-    for name in sorted({*wanted.libraries, "libhcomm.so", "libruntime.so"} - {_MAIN}):
+    for name in sorted({*wanted.libraries, *_LOADED} - {_MAIN}):
         (CANN / "lib64" / name).symlink_to(_MAIN)
 
 

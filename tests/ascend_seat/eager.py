@@ -61,8 +61,14 @@ def install() -> None:
                 library.impl(operator, functools.partial(_on_aliases, found), "PrivateUse1", allow_override=True)
         # Of these PyTorch has none for the CPU.
         library.impl("matmul_backward", _matmul_backward, "PrivateUse1", allow_override=True)
+        own.impl("_npu_dtype_cast", _dtype_cast, "PrivateUse1", allow_override=True)
         own.impl("npu_fusion_attention_v3", _named(_ATTENTION, _attention), "PrivateUse1", allow_override=True)
         own.impl("npu_fusion_attention_grad_v3", _attention_backward, "PrivateUse1", allow_override=True)
+
+
+def _dtype_cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What HCCL's process group calls for types that HCCL does not reduce."""
+    return _on_aliases(torch.ops.aten._to_copy.default, tensor, dtype=dtype)
 
 
 def _matmul_backward(
