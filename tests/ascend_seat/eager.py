@@ -47,6 +47,8 @@ _libraries: list[torch.library.Library] = []
 
 def install() -> None:
     """Replaces torch_npu's registrations for its device."""
+    for function in (_on_aliases, _matmul_backward, _dtype_cast, _attention, _attention_backward):
+        _hide_from_dynamo(function)
     library, own = torch.library.Library("aten", "IMPL"), torch.library.Library("npu", "IMPL")
     _libraries.extend((library, own))
     with warnings.catch_warnings():
@@ -64,6 +66,15 @@ def install() -> None:
         own.impl("_npu_dtype_cast", _dtype_cast, "PrivateUse1", allow_override=True)
         own.impl("npu_fusion_attention_v3", _named(_ATTENTION, _attention), "PrivateUse1", allow_override=True)
         own.impl("npu_fusion_attention_grad_v3", _attention_backward, "PrivateUse1", allow_override=True)
+
+
+def _hide_from_dynamo(function: Any) -> None:
+    """An operator is not Python that Dynamo sees, on a chip; it would break graphs within these functions here. Says so
+    without importing Dynamo, which takes its time.
+    """
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
 
 
 def _dtype_cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -120,3 +120,137 @@ if rank in (0, ranks - 1):
 
 def test_collectives() -> None:
     run_ranks(COLLECTIVES)
+
+
+# What both ranks train, and one process with all of the batch: the model, the batches, the steps on the CPU.
+TRAINING = """
+import copy
+import torch.nn.functional as F
+from torch import nn
+from torch._dynamo.utils import counters
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(20, 512), nn.LayerNorm(512)
+        self.second, self.last = nn.Linear(512, 512), nn.Linear(512, 5)
+
+    def forward(self, x):
+        return self.last(self.second(self.norm(F.gelu(self.first(x)))).relu())
+
+torch.manual_seed(0)
+reference = Network()
+batches = [(torch.randn(8 * ranks, 20), torch.randint(0, 5, (8 * ranks,))) for _ in range(3)]
+
+def optimizer_of(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+def steps(model, optimizer, batches):
+    losses = []
+    for x, labels in batches:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+here = copy.deepcopy(reference)
+wanted_losses = steps(here, optimizer_of(here), batches)
+mine = [(x.chunk(ranks)[rank].npu(), labels.chunk(ranks)[rank].npu()) for x, labels in batches]
+
+def check(losses, parameters):
+    for loss, wanted in zip(losses, wanted_losses, strict=True):
+        dist.all_reduce(loss, dist.ReduceOp.AVG)
+        torch.testing.assert_close(loss.cpu(), wanted, rtol=1e-5, atol=1e-6)
+    for got, wanted in zip(parameters, here.parameters(), strict=True):
+        torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
+"""
+
+DDP = """
+from torch.nn.parallel import DistributedDataParallel
+
+there = copy.deepcopy(reference).npu()
+if rank:
+    with torch.no_grad():
+        for parameter in there.parameters():
+            parameter.fill_(rank)  # rank 0's are what counts
+parallel = DistributedDataParallel(there, device_ids=[rank], bucket_cap_mb=1)
+losses = steps(torch.compile(parallel), optimizer_of(there), mine)
+check(losses, there.parameters())
+# The breaks are at what DDP does beside the model, on any device: its bookkeeping, and its logger.
+ITS_OWN = ("_inside_ddp_forward", "set_runtime_stats_and_log")
+breaks = [reason for reason in counters["graph_break"] if not any(name in reason for name in ITS_OWN)]
+assert not breaks, breaks
+buckets = parallel._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(",")
+print(counters["stats"]["unique_graphs"] > 0, len(buckets), backend())
+"""
+
+
+def test_distributed_data_parallel() -> None:
+    """A compiled model, several buckets; losses and parameters are those of one process with the whole batch."""
+    assert run_ranks(TRAINING + DDP) == [["True 2 inductor_npu"]] * 2
+
+
+FSDP = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+mesh = init_device_mesh("npu", (ranks,))
+for compiles in (False, True):
+    there = copy.deepcopy(reference).npu()
+    for part in (there.first, there.second, there):
+        fully_shard(part, mesh=mesh)
+    assert there.first.weight.to_local().shape[0] == 512 // ranks
+    losses = steps(torch.compile(there) if compiles else there, optimizer_of(there), mine)
+    check(losses, [parameter.full_tensor() for parameter in there.parameters()])
+print(counters["stats"]["unique_graphs"] > 0, backend())
+"""
+
+
+def test_fully_sharded_data_parallel() -> None:
+    """FSDP2, eager and compiled, against the same process."""
+    assert run_ranks(TRAINING + FSDP) == [["True inductor_npu"]] * 2
+
+
+FUNCTIONAL = """
+import torch.distributed._functional_collectives as functional
+from torch._inductor.utils import run_and_get_code
+from torch.testing import assert_close
+
+group = dist.group.WORLD
+
+def all_reduced(x):
+    return functional.all_reduce(x.sin() * 2, "sum", group).cos() + 1
+
+def gathered(x):
+    return functional.all_gather_tensor(x.sin(), 0, group).square().sum(0)
+
+def scattered(x):
+    return functional.reduce_scatter_tensor(x.sin(), "sum", 0, group).cos()
+
+def passed_round(x):
+    return functional.all_to_all_single(x.sin(), None, None, group).cos()
+
+torch.manual_seed(0)
+inputs = [torch.randn(4 * ranks, 33) for _ in range(ranks)]
+sines = [x.sin() for x in inputs]
+wanted = {
+    all_reduced: (sum(sines) * 2).cos() + 1,
+    gathered: torch.cat(sines).square().sum(0),
+    scattered: sum(sines).chunk(ranks)[rank].cos(),
+    passed_round: torch.cat([each.chunk(ranks)[rank] for each in sines]).cos(),
+}
+for function, right in wanted.items():
+    compiled = torch.compile(function, fullgraph=True)
+    got, (code,) = run_and_get_code(compiled, inputs[rank].npu())
+    assert_close(got.cpu(), right, rtol=1e-5, atol=1e-5)
+    assert code.count("torch.ops._c10d_functional.wait_tensor.default(") == 1, code
+    assert code.count(".run(") == 2, code
+print(backend())
+"""
+
+
+def test_functional_collectives_are_part_of_the_graph() -> None:
+    """One graph without a break: a kernel, the collective, its wait, a kernel."""
+    assert run_ranks(FUNCTIONAL) == [["inductor_npu"]] * 2
