@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.ascend_seat.ranks import run_ranks
+import signal
+import time
+
+import pytest
+
+from tests.ascend_seat.ranks import Rank, run_ranks, started
+from tests.processes import Finished
 
 COLLECTIVES = """
 def of(*shape, seed=0, dtype=torch.float32, whose=None):
@@ -117,9 +123,46 @@ if rank in (0, ranks - 1):
     same(result, torch.tensor([0.0, ranks - 1.0]), "a group of the first and the last")
 """
 
+HAND_MADE = """
+def of(whose):
+    return torch.arange(5.0) + 10 * whose
 
-def test_collectives() -> None:
-    run_ranks(COLLECTIVES)
+x = of(rank).npu()
+dist.all_reduce(x)  # of the communicator that the others are parts of
+for members in ([0, ranks - 1], [ranks - 1, 0], list(range(ranks))):
+    group = dist.new_group(members)
+    if rank in members:
+        x = of(rank).npu()
+        dist.all_reduce(x, group=group)
+        assert torch.equal(x.cpu(), sum(map(of, members)))
+        dist.barrier(group)
+
+torch.npu.use_compatible_impl(True)  # lists are sends and receives between HcclGroupStart and HcclGroupEnd
+parts = [torch.empty(5).npu() for _ in range(ranks)]
+dist.gather(of(rank).npu(), parts if rank == 0 else None, 0)
+if rank == 0:
+    assert torch.equal(torch.stack(parts).cpu(), torch.stack([of(whose) for whose in range(ranks)]))
+result = torch.empty(5).npu()
+dist.scatter(result, [of(whose).npu() for whose in range(ranks)] if rank == 0 else None, 0)
+assert torch.equal(result.cpu(), of(rank))
+parts = [torch.empty(rank + 1).npu() for _ in range(ranks)]
+dist.all_to_all(parts, [torch.full((whose + 1,), float(rank)).npu() for whose in range(ranks)])
+for whose, part in enumerate(parts):
+    assert torch.equal(part.cpu(), torch.full((rank + 1,), float(whose)))
+"""
+
+# All that follows is also right for four ranks, which takes a minute or two on two cores.
+of_two_and_four = pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+
+
+@of_two_and_four
+def test_collectives(ranks: int) -> None:
+    run_ranks(COLLECTIVES, ranks)
+
+
+@of_two_and_four
+def test_parts_of_communicators_and_grouped_calls(ranks: int) -> None:
+    run_ranks(HAND_MADE, ranks, ROOTINFO_SUBCOMM_ENABLE="1")
 
 
 # What both ranks train, and one process with all of the batch: the model, the batches, the steps on the CPU.
@@ -187,9 +230,10 @@ print(counters["stats"]["unique_graphs"] > 0, len(buckets), backend())
 """
 
 
-def test_distributed_data_parallel() -> None:
+@of_two_and_four
+def test_distributed_data_parallel(ranks: int) -> None:
     """A compiled model, several buckets; losses and parameters are those of one process with the whole batch."""
-    assert run_ranks(TRAINING + DDP) == [["True 2 inductor_npu"]] * 2
+    assert run_ranks(TRAINING + DDP, ranks) == [["True 2 inductor_npu"]] * ranks
 
 
 FSDP = """
@@ -208,9 +252,10 @@ print(counters["stats"]["unique_graphs"] > 0, backend())
 """
 
 
-def test_fully_sharded_data_parallel() -> None:
+@of_two_and_four
+def test_fully_sharded_data_parallel(ranks: int) -> None:
     """FSDP2, eager and compiled, against the same process."""
-    assert run_ranks(TRAINING + FSDP) == [["True inductor_npu"]] * 2
+    assert run_ranks(TRAINING + FSDP, ranks) == [["True inductor_npu"]] * ranks
 
 
 FUNCTIONAL = """
@@ -229,6 +274,11 @@ def gathered(x):
 def scattered(x):
     return functional.reduce_scatter_tensor(x.sin(), "sum", 0, group).cos()
 
+def in_place(x):
+    y = x.sin() * 2
+    dist.all_reduce(y)
+    return y.cos() + 1
+
 def passed_round(x):
     return functional.all_to_all_single(x.sin(), None, None, group).cos()
 
@@ -237,6 +287,7 @@ inputs = [torch.randn(4 * ranks, 33) for _ in range(ranks)]
 sines = [x.sin() for x in inputs]
 wanted = {
     all_reduced: (sum(sines) * 2).cos() + 1,
+    in_place: (sum(sines) * 2).cos() + 1,
     gathered: torch.cat(sines).square().sum(0),
     scattered: sum(sines).chunk(ranks)[rank].cos(),
     passed_round: torch.cat([each.chunk(ranks)[rank] for each in sines]).cos(),
@@ -251,6 +302,70 @@ print(backend())
 """
 
 
-def test_functional_collectives_are_part_of_the_graph() -> None:
+@of_two_and_four
+def test_functional_collectives_are_part_of_the_graph(ranks: int) -> None:
     """One graph without a break: a kernel, the collective, its wait, a kernel."""
-    assert run_ranks(FUNCTIONAL) == [["inductor_npu"]] * 2
+    assert run_ranks(FUNCTIONAL, ranks) == [["inductor_npu"]] * ranks
+
+
+# Rank 1 stops before the second collective, in which rank 0 is.
+ONE_STOPS = """
+import time
+x = torch.ones(1000).npu()
+dist.all_reduce(x)
+assert x.sum().item() == 1000 * ranks
+print("ready", flush=True)
+if rank == 1:
+    time.sleep(600)
+dist.all_reduce(x)
+"""
+READS = "print(x.sum().item())"
+SLEEPS = "time.sleep(600)"
+
+
+def end_of(rank: Rank, timeout: float) -> Finished:
+    """What `rank` leaves behind: an error, within `timeout` seconds, and no process."""
+    rank.process.wait(timeout)
+    ended = rank.output()
+    assert ended.returncode != 0 and "ended" not in ended.stdout, ended
+    deadline = time.monotonic() + 10
+    while rank.left_behind() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not rank.left_behind()
+    return ended
+
+
+@pytest.mark.parametrize("then", [READS, SLEEPS], ids=["reads", "sleeps"])
+def test_a_rank_that_is_killed(then: str) -> None:
+    """Whoever reads the result gets an error; whoever does not is ended by torch_npu's watchdog."""
+    with started(ONE_STOPS + then) as (first, second):
+        for rank in (first, second):
+            rank.wait_for("ready", timeout=120)
+        second.kill()
+        said = end_of(first, timeout=30).stderr
+    assert "rank 0 of 2" in said and "all_reduce of 1000 float32, sum: rank 1 has ended" in said, said
+
+
+def test_a_rank_that_hangs() -> None:
+    with started(ONE_STOPS + READS, HCCL_EXEC_TIMEOUT="3") as (first, second):
+        for rank in (first, second):
+            rank.wait_for("ready", timeout=120)
+        second.process.send_signal(signal.SIGSTOP)
+        said = end_of(first, timeout=30).stderr
+    assert "all_reduce of 1000 float32, sum: rank 1 did not come in time within 3 s (HCCL_EXEC_TIMEOUT)" in said, said
+
+
+def test_a_rank_that_does_not_come() -> None:
+    comes_late = "import time\nif rank == 1:\n    time.sleep(600)\ndist.all_reduce(torch.ones(3).npu())"
+    with started(comes_late, HCCL_CONNECT_TIMEOUT="3") as (first, _):
+        said = end_of(first, timeout=120).stderr
+    assert "rank 1 of 2 did not come within 3 s (HCCL_CONNECT_TIMEOUT)" in said, said
+
+
+def test_ranks_that_disagree() -> None:
+    """Both end, and say what the other is in."""
+    with started("x = torch.ones(3 + rank).npu()\ndist.all_reduce(x)\nx.cpu()") as ranks:
+        first, second = (end_of(rank, timeout=120).stderr for rank in ranks)
+    one, other = "all_reduce of 3 float32, sum", "all_reduce of 4 float32, sum"
+    both = (f"{one}: rank 1 is in {other}, which is another call", f"{other}: rank 0 is in {one}, which is another call")
+    assert any(sentence in first + second for sentence in both), first + second
