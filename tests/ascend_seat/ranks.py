@@ -105,7 +105,9 @@ def run_ranks(code: str, ranks: int = 2, timeout: float = 300, **environment: st
         while any(rank.process.poll() is None for rank in running):
             done = [rank.output() for rank in running]
             failed = any(one.returncode for one in done)
-            assert not failed and time.monotonic() < deadline, "\n\n".join(f"{one.stdout}\n{one.stderr}" for one in done)
+            assert not failed and time.monotonic() < deadline, "\n\n".join(
+                f"{one.stdout}\n{one.stderr}" for one in done
+            )
             time.sleep(0.1)
         lines = [rank.output().lines() for rank in running]
         assert [each.pop() for each in lines] == ["ended"] * ranks

@@ -11,6 +11,8 @@ namespace {
 
 using Work = std::function<void(Communicator&)>;
 
+constexpr const char* kOutside = "what it moves leaves its block of device memory";
+
 // Memory that a call names.
 struct Range {
   const void* address;
@@ -40,7 +42,7 @@ HcclResult queue(HcclComm handle, aclrtStream stream, const Label& label, const 
   std::shared_ptr<Communicator> communicator = communicator_of(handle);
   if (label.root >= communicator->ranks()) return refuse(label, "there is no such rank");
   for (const Range& range : memory)
-    if (range.count && !is_device(range.address, range.count * size)) return refuse(label, "what it moves leaves its block of device memory");
+    if (range.count && !is_device(range.address, range.count * size)) return refuse(label, kOutside);
   stream_of(stream).push([communicator, label, work = std::move(work)] { communicator->run(label, work); });
   return HCCL_SUCCESS;
 }
@@ -50,7 +52,9 @@ char* at(const void* base, uint64_t element, const Label& label) {
 }
 
 // Where part `index` of `count` elements begins that are cut into `parts`.
-uint64_t cut(uint64_t count, uint32_t index, uint32_t parts) { return count / parts * index + count % parts * index / parts; }
+uint64_t cut(uint64_t count, uint32_t index, uint32_t parts) {
+  return count / parts * index + count % parts * index / parts;
+}
 
 // Sends a part of `data` to each rank and reduces what comes for this one. Part i is [first(i), first(i) + length(i)).
 template <typename First, typename Length>
@@ -134,9 +138,9 @@ HcclResult batch(HcclComm handle, aclrtStream stream, std::vector<HcclSendRecvIt
     labels.push_back(label);
     size_t bytes = item.count * size_of(item.dataType);
     if (!size_of(item.dataType)) return refuse(label, "the type is not known");
-    if (item.sendRecvType != HCCL_SEND && item.sendRecvType != HCCL_RECV) return refuse(label, "neither sends nor receives");
+    if (item.sendRecvType != HCCL_SEND && item.sendRecvType != HCCL_RECV) return refuse(label, "no send and no recv");
     if (item.remoteRank >= communicator_of(handle)->ranks()) return refuse(label, "there is no such rank");
-    if (bytes && !is_device(item.buf, bytes)) return refuse(label, "what it moves leaves its block of device memory");
+    if (bytes && !is_device(item.buf, bytes)) return refuse(label, kOutside);
   }
   return queue(handle, stream, whole, {}, [=](Communicator& on) {
     Exchange step(on, whole);
@@ -222,7 +226,7 @@ HcclResult HcclReduceScatterV(void* from, const void* counts, const void* places
   Label label{Kind::kReduceScatterV, type, op};
   Parts parts = parts_of(handle, counts, places);
   for (uint64_t each : parts.counts) label.count += each;
-  if (parts.counts[communicator_of(handle)->rank] != count) return refuse(label, "two counts for what this rank receives");
+  if (parts.counts[communicator_of(handle)->rank] != count) return refuse(label, "two counts for this rank");
   return queue(handle, stream, label, {parts.range(from), {to, count}}, [=](Communicator& on) {
     auto first = [&](uint32_t rank) { return parts.places[rank]; };
     std::vector<char> part = reduced(on, label, from, first, [&](uint32_t rank) { return parts.counts[rank]; });
@@ -276,7 +280,7 @@ HcclResult HcclAllGatherV(void* from, uint64_t count, void* to, const void* coun
   Label label{Kind::kAllGatherV, type};
   Parts parts = parts_of(handle, counts, places);
   for (uint64_t each : parts.counts) label.count += each;
-  if (parts.counts[communicator_of(handle)->rank] != count) return refuse(label, "two counts for what this rank sends");
+  if (parts.counts[communicator_of(handle)->rank] != count) return refuse(label, "two counts for this rank");
   return queue(handle, stream, label, {{from, count}, parts.range(to)}, [=](Communicator& on) {
     auto into = [&](uint32_t rank) { return at(to, parts.places[rank], label); };
     gather(on, label, from, count, into, [&](uint32_t rank) { return parts.counts[rank]; });

@@ -75,9 +75,9 @@ bool same(const Label& one, const Label& other) {
 }  // namespace
 
 std::string Label::text() const {
-  constexpr const char* names[] = {"all_reduce",  "reduce",       "reduce_scatter", "reduce_scatter_v", "broadcast",
-                                   "scatter",     "all_gather",   "all_gather_v",   "all_to_all",       "all_to_all_v",
-                                   "batch_send_recv", "send", "recv", "barrier"};
+  constexpr const char* names[] = {"all_reduce", "reduce",       "reduce_scatter", "reduce_scatter_v", "broadcast",
+                                   "scatter",    "all_gather",   "all_gather_v",   "all_to_all",
+                                   "all_to_all_v", "batch",      "send",           "recv",             "barrier"};
   std::string text = kind <= Kind::kBarrier ? names[static_cast<uint32_t>(kind)] : "no call of HCCL";
   if (kind == Kind::kBarrier) return text;
   text += " of " + std::to_string(count) + " " + name_of(type);
@@ -115,8 +115,8 @@ void Communicator::run(const Label& label, const std::function<void(Communicator
 
 void Communicator::give_up(int error, const std::string& why) {
   std::lock_guard<std::mutex> guard(lock_);
-  if (!trouble_.error)
-    trouble_ = {error, "HCCL: rank " + std::to_string(rank) + " of " + std::to_string(ranks()) + " of " + name + ": " + why};
+  std::string who = "HCCL: rank " + std::to_string(rank) + " of " + std::to_string(ranks()) + " of " + name;
+  if (!trouble_.error) trouble_ = {error, who + ": " + why};
   for (const Socket& link : links_) link.hang_up();
 }
 
@@ -216,7 +216,8 @@ HcclResult HcclCreateSubCommConfig(HcclComm* whole, uint32_t count, uint32_t* me
   if (!members || !count) return HCCL_SUCCESS;  // as a rank outside of it calls it
   try {
     std::string name = name_in(config, communicator_of(*whole)->name + "_sub" + std::to_string(id));
-    *made = handle_of(communicator_of(*whole)->part(name, id, {members, members + count}, rank, to_connect(), to_run(config)));
+    std::vector<uint32_t> of(members, members + count);
+    *made = handle_of(communicator_of(*whole)->part(name, id, of, rank, to_connect(), to_run(config)));
     return HCCL_SUCCESS;
   } catch (const Failure& failure) {
     return report(failure, rank, count);
@@ -232,7 +233,8 @@ HcclResult HcclCommInitAll(uint32_t count, int32_t* devices, HcclComm* made) {
     for (uint32_t one = 0; one < count; ++one)
       for (uint32_t other = 0; other < one; ++other) make_pair(&links[one][other], &links[other][one]);
     for (uint32_t rank = 0; rank < count; ++rank)
-      made[rank] = handle_of(std::make_shared<Communicator>("all_devices", rank, std::move(links[rank]), to_run(nullptr)));
+      made[rank] =
+          handle_of(std::make_shared<Communicator>("all_devices", rank, std::move(links[rank]), to_run(nullptr)));
     return HCCL_SUCCESS;
   } catch (const Failure& failure) {
     return report(failure, 0, count);
@@ -276,13 +278,12 @@ uint32_t HcclGetCommConfigCapability() { return HCCL_COMM_CONFIG_RESERVED; }
 HcclResult HcclSetConfig(HcclConfig, HcclConfigValue) { return HCCL_SUCCESS; }
 
 const char* HcclGetErrorString(HcclResult code) {
-  constexpr const char* names[] = {"no error",          "parameter error",    "empty pointer",   "memory error",
-                                   "internal error",    "not supported",      "not found",       "unavailable",
-                                   "system call error", "time-out",           "no file",         "TCP connection failed",
-                                   "RoCE connection failed", "TCP transfer failed", "RoCE transfer failed",
-                                   "runtime error",     "driver error",       "profiling error", "CCE error",
-                                   "network error",     "try again",          "remote error",    "suspending",
-                                   "retry failed",      "out of memory"};
+  constexpr const char* names[] = {
+      "no error",        "parameter error",       "empty pointer",          "memory error",        "internal error",
+      "not supported",   "not found",             "unavailable",            "system call error",   "time-out",
+      "no file",         "TCP connection failed", "RoCE connection failed", "TCP transfer",        "RoCE transfer",
+      "runtime error",   "driver error",          "profiling error",        "CCE error",           "network error",
+      "try again",       "remote error",          "suspending",             "retry failed",        "out of memory"};
   return code >= 0 && code < HCCL_E_RESERVED ? names[code] : "unknown error";
 }
 

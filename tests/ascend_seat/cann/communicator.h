@@ -1,8 +1,6 @@
 // Communicators of HCCL: ranks that have met, what they exchange, and what becomes of a failure.
 #pragma once
 
-#include <atomic>
-
 #include "acl/acl.h"
 #include "meeting.h"
 #include "reductions.h"
@@ -40,8 +38,8 @@ struct Label {
 class Communicator {
  public:
   // Connects with the others. Throws Failure.
-  Communicator(std::string name, std::string key, std::shared_ptr<Door> door, std::vector<uint16_t> ports, uint32_t rank,
-               long seconds_to_connect, long seconds_to_run);
+  Communicator(std::string name, std::string key, std::shared_ptr<Door> door, std::vector<uint16_t> ports,
+               uint32_t rank, long seconds_to_connect, long seconds_to_run);
   // One whose links are there.
   Communicator(std::string name, uint32_t rank, std::vector<Socket> links, long seconds_to_run);
 

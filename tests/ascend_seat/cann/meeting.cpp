@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -120,7 +121,8 @@ RootInfo open_meeting(long seconds) {
 }
 
 std::vector<uint16_t> meet(const RootInfo& root, uint32_t rank, uint32_t ranks, uint16_t port, long seconds) {
-  if (std::memcmp(root.magic, kMagic, sizeof root.magic)) throw Failure{HCCL_E_PARA, "the root info is not of this HCCL"};
+  if (std::memcmp(root.magic, kMagic, sizeof root.magic))
+    throw Failure{HCCL_E_PARA, "the root info is not of this HCCL"};
   Moment until = in(seconds + kToAnswer);
   Socket socket = connection_to(root.port, until);
   Registration one{};

@@ -90,7 +90,9 @@ aclScalar* aclCreateScalar(void* value, aclDataType type) {
   auto bytes = static_cast<const char*>(value);
   return new aclScalar{std::all_of(bytes, bytes + bytes_of(type), [](char byte) { return byte == 0; })};
 }
-aclIntArray* aclCreateIntArray(const int64_t* values, uint64_t count) { return new aclIntArray{{values, values + count}}; }
+aclIntArray* aclCreateIntArray(const int64_t* values, uint64_t count) {
+  return new aclIntArray{{values, values + count}};
+}
 int aclDestroyTensor(const aclTensor* tensor) { return delete tensor, kSuccess; }
 int aclDestroyScalar(const aclScalar* scalar) { return delete scalar, kSuccess; }
 int aclDestroyIntArray(const aclIntArray* array) { return delete array, kSuccess; }

@@ -2,7 +2,7 @@
 //
 // Each stream is a queue with a thread of its own, which waits a little before each of its tasks: whoever forgets to
 // wait reads old values. Device memory is filled with ones when it is fresh (NaN as a floating-point number, -1 as an
-// integer), and copies that leave their block are errors.
+// integer), and copies that leave their block are errors. Processes are ranks of HCCL's communicators: communicator.h.
 #pragma once
 
 #include <condition_variable>
