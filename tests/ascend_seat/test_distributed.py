@@ -356,8 +356,8 @@ def test_a_rank_that_is_killed(then: str) -> None:
     ],
 )
 def test_a_rank_that_hangs(limit: str, message: str) -> None:
-    """The limit of the collective, and that of the stream which waits for it."""
-    with started(ONE_STOPS + READS, **{limit: "3"}) as (first, second):
+    """The limit of the collective, or of the stream that waits for it. The process ends when both have passed."""
+    with started(ONE_STOPS + READS, **{"HCCL_EXEC_TIMEOUT": "8", limit: "3"}) as (first, second):
         for rank in (first, second):
             rank.wait_for("ready", timeout=120)
         second.process.send_signal(signal.SIGSTOP)
