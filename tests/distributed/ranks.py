@@ -6,14 +6,13 @@ those that wait for them, and the next test gets new ones.
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -32,8 +31,9 @@ class Ranks:
     the CPU. They start with the first function that they are to run.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, group_seconds: float = GROUP_SECONDS) -> None:
         self.size = size
+        self._group_seconds = group_seconds
         self._processes: list[Any] = []
         self._connections: list[Connection] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -42,18 +42,27 @@ class Ranks:
         """Runs `function(*arguments)`, a function of a module, on every rank at the same time; gives the results by
         rank. Raises RankError with the tracebacks of the ranks that failed, or if a rank did not answer in time.
         """
+        answers = self.attempt(function, *arguments, seconds=seconds)
+        failures = [f"rank {rank}: {text}" for rank, (succeeded, text) in enumerate(answers) if not succeeded]
+        if failures:
+            self.stop()
+            raise RankError("\n".join(failures))
+        return [value for _, value in answers]
+
+    def attempt(self, function: Callable[..., Any], *arguments: Any, seconds: float = 120) -> list[tuple[bool, Any]]:
+        """The same, for ranks that may fail: for each whether it succeeded, and its result, its traceback, or how it
+        ended.
+        """
         if not self._processes:
             self._start()
         deadline = time.monotonic() + seconds
         for connection in self._connections:
             connection.send((function, arguments))
         with ThreadPoolExecutor(self.size) as pool:
-            answers = list(pool.map(lambda rank: self._answer(rank, deadline), range(self.size)))
-        failures = [f"rank {rank}: {text}" for rank, (succeeded, text) in enumerate(answers) if not succeeded]
-        if failures:
-            self.stop()
-            raise RankError("\n".join(failures))
-        return [value for _, value in answers]
+            return list(pool.map(lambda rank: self._answer(rank, deadline), range(self.size)))
+
+    def process_ids(self) -> list[int]:
+        return [process.pid for process in self._processes]
 
     def stop(self) -> None:
         """Kills the processes."""
@@ -66,14 +75,14 @@ class Ranks:
             self._folder = None
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch.distributed", "torch._dynamo", __name__])
         self._folder = tempfile.TemporaryDirectory()
         for rank in range(self.size):
             ours, theirs = context.Pipe()
-            arguments = (rank, self.size, str(Path(self._folder.name, "store")), theirs)
-            with _environment(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=self.size, OMP_NUM_THREADS=1):
-                process = context.Process(target=_serve, args=arguments, daemon=True)
-                process.start()
+            arguments = (rank, self.size, str(Path(self._folder.name, "store")), self._group_seconds, theirs)
+            process = context.Process(target=_serve, args=arguments, daemon=True)
+            process.start()
             theirs.close()
             self._processes.append(process)
             self._connections.append(ours)
@@ -89,28 +98,19 @@ class Ranks:
         return False, "gave no answer in time"
 
 
-@contextlib.contextmanager
-def _environment(**variables: object) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update({name: str(value) for name, value in variables.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
-
-
-def _serve(rank: int, size: int, store: str, connection: Connection) -> None:
+def _serve(rank: int, size: int, store: str, group_seconds: float, connection: Connection) -> None:
     import torch
     import torch.distributed as dist
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests end us
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size))
+    torch.set_num_threads(1)
     dist.init_process_group(
         "cpu:gloo,npu:hccl",
         init_method=f"file://{store}",
         rank=rank,
         world_size=size,
-        timeout=timedelta(seconds=GROUP_SECONDS),
+        timeout=timedelta(seconds=group_seconds),
     )
     while True:
         try:

@@ -12,6 +12,7 @@ import torch
 from torch.distributed import distributed_c10d as c10d
 
 from inductor_npu.simulator.device import build
+from inductor_npu.simulator.device.npu.rendezvous import fresh_store
 from inductor_npu.support.import_hooks import after_import
 
 NAME = "hccl"
@@ -41,19 +42,19 @@ def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distri
     """The backend of a group, on each of its ranks. Raises what gloo raises where ranks do not find each other within
     the group's time-out.
     """
-    store, rank, size = options.store, options.group_rank, options.group_size
-    gloo: object = torch.distributed.ProcessGroupGloo(
-        torch.distributed.PrefixStore("gloo/", store), rank, size, timeout=options.timeout
-    )
+    rank, size, timeout = options.group_rank, options.group_size, options.timeout
+    store = fresh_store(options.store, rank, size, timeout)
+    gloo = torch.distributed.ProcessGroupGloo(c10d.PrefixStore("gloo/", store), rank, size, timeout=timeout)
     gloo.options.global_ranks_in_group = options.global_ranks_in_group
     gloo.options.group_name = options.group_id
+    checked: torch.distributed.Backend = gloo
     if torch.distributed.get_debug_level() == torch.distributed.DebugLevel.DETAIL:
-        gloo = c10d._create_process_group_wrapper(
+        checked = c10d._create_process_group_wrapper(
             wrapped_pg=gloo,
             store_prefix=options.group_id,
             store=store,
             rank=rank,
             world_size=size,
-            timeout=options.timeout,
+            timeout=timeout,
         )
-    return build.load().collectives_over(gloo, options.group_id, options.timeout)
+    return build.load().collectives_over(checked, options.group_id, timeout)

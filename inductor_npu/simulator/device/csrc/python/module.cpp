@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "allocator.h"
+#include "collectives/group.h"
 #include "generator.h"
 #include "kernel.h"
 #include "kernel_symbols.h"
@@ -110,6 +111,7 @@ void add_kernel_functions(py::module_& m) {
 }
 
 constexpr std::chrono::seconds kLongestPassAtExit{10};  // as long as PyTorch waits for its threads
+constexpr std::chrono::seconds kLongestCollectiveAtExit{10};  // other ranks may have ended
 
 // Backward passes and queued work may run code that Python's end takes away, and work may have failed without anybody
 // having looked.
@@ -124,6 +126,14 @@ void drain_at_exit() {
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "inductor-npu: at exit, cannot wait for backward passes on npu: %s\n", error.what());
+  }
+  {
+    const py::gil_scoped_release without_lock;
+    if (!collectives::finish_all(kLongestCollectiveAtExit)) {
+      std::fprintf(stderr, "inductor-npu: at exit, collectives on npu still wait for other ranks; Python ends without "
+                           "them\n");
+      return;
+    }
   }
   for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
     try {
