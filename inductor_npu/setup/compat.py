@@ -206,7 +206,7 @@ def _share_graphs() -> None:
 
     if not issubclass(SharedGraphs, compile_fx.FxGraphCache):
         raise TypeError(f"it is {compile_fx.FxGraphCache!r}")
-    compile_fx.FxGraphCache = SharedGraphs  # type: ignore[misc]
+    compile_fx.FxGraphCache = SharedGraphs
 
 
 PATCHES: tuple[Patch, ...] = (
