@@ -85,9 +85,10 @@ def shared(turns: Turns) -> Iterator[None]:
 
 def _load_in_turn(key: str, load: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
     turns = _turns_now()
-    entries = _entries(key)
-    found = load()
-    while found[0] is None and turns is not None:
+    if turns is None:
+        return load()
+    entries, found = _entries(key), load()
+    while found[0] is None:
         hold = _take(turns, key, entries)
         now = _entries(key)
         if now == entries:
