@@ -2,6 +2,7 @@
 
     <folder>/<kind>/<first two digits>/<digest of the key>   an entry: one file, see entry.py
     <folder>/locks/<kind>-<first two digits>                 the lock of whoever compiles an entry of these digits
+    <folder>/locks/held-<kind>-<first four digits>           the lock of whoever holds a key of these digits
     <folder>/unfinished/                                     files being written
 
 A rename makes a file appear as a whole, or not at all. An unreadable file is a miss, an unwritable one is not stored,
@@ -44,6 +45,8 @@ TRIM_PART = 16
 
 _LOCKS, _UNFINISHED = "locks", "unfinished"
 _DIGEST_LENGTH = 64
+# Of what is held there are few, for minutes: two of them seldom have one lock.
+_HELD_DIGITS = 4
 # A file that went away while it was looked at: somebody cleared the folder, here or on another machine.
 _GONE = (errno.ENOENT, errno.ESTALE)
 
@@ -157,7 +160,7 @@ class Store:
         process ends; None if somebody else has it. Does not wait, does not nest, and is no concern of `once`. Raises
         CannotLockError where files cannot be locked.
         """
-        return self._lock(f"held-{_lock_name(key.kind, key.digest)}", 0)
+        return self._lock(f"held-{key.kind}-{key.digest[:_HELD_DIGITS]}", 0)
 
     # ---- all entries
 

@@ -18,7 +18,6 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch._dynamo.callback import CallbackArgs, callback_handler
 from torch._dynamo.utils import counters
 from torch.utils import _pytree as pytree
 
@@ -27,14 +26,11 @@ from inductor_npu.cache.entry import Entry, Key
 from inductor_npu.cache.kernel_key import environment, generated_with
 from inductor_npu.cache.location import graph_store
 from inductor_npu.cache.misses import NAME
-from inductor_npu.cache.store import CannotLockError, Hold, Store
+from inductor_npu.cache.shared_graphs import shared
+from inductor_npu.cache.turns import KIND, Turns
 from inductor_npu.errors import NpuWarning
 from inductor_npu.support import one_call
 
-KIND = "warmup"
-# Longer than one process takes to compile a model: after that whoever waits compiles too.
-WAIT_SECONDS = 600.0
-_POLL_SECONDS = 0.1
 _INDUCTOR = "inductor"
 
 log = logging.getLogger(__name__)
@@ -71,11 +67,11 @@ def warm_up(
     """`inductor_npu.warmup`: see there."""
     tensors = one_call.tensors_of(function, (examples, keywords))
     fields = _fields(function, examples, keywords, backward)
-    turns = _Turns(graph_store(), fields, wait)
-    # Ranks that are connected may wait for each other inside the call: only its compilations can take turns.
+    turns = Turns(wait)
+    # Ranks that are connected may wait for each other inside the call: only its graphs can take turns.
     connected = torch.distributed.is_available() and torch.distributed.is_initialized()
     before, began = _counts(), time.monotonic()
-    with one_call.undone(function, tensors), turns.for_each_compilation() if connected else turns.for_the_whole():
+    with one_call.undone(function, tensors), shared(turns) if connected else _as_one_piece(turns, fields):
         one_call.call(function, examples, keywords, backward)
         for device in one_call.devices_of(tensors):
             torch.get_device_module(device).synchronize(device)
@@ -91,83 +87,18 @@ def warm_up(
     return record
 
 
-class _Turns:
-    """The steps of one piece of work that many processes do: of each, one process is first, while the others wait."""
-
-    def __init__(self, store: Store, fields: Mapping[str, str], wait: float) -> None:
-        self.waited = 0.0
-        self.timed_out = False
-        self._store = store
-        self._fields = fields
-        self._wait = wait
-        self._step = 0
-        self._hold: Hold | None = None
-
-    @contextmanager
-    def for_the_whole(self) -> Iterator[None]:
-        """The work is one step."""
-        self._enter()
-        done = False
-        try:
-            yield
-            done = True
-        finally:
-            self._leave(done)
-
-    @contextmanager
-    def for_each_compilation(self) -> Iterator[None]:
-        """Each compilation of Dynamo's, and each of a backward graph, is a step; what runs between them is none."""
-
-        def start(_: CallbackArgs) -> None:
-            self._enter()
-
-        def end(_: CallbackArgs) -> None:
-            self._leave(done=True)  # one that failed fails everywhere: nobody need try it alone
-
-        callback_handler.register_start_callback(start)
-        callback_handler.register_end_callback(end)
-        try:
-            yield
-        finally:
-            if start in callback_handler.start_callbacks:  # torch._dynamo.reset() removes them
-                callback_handler.remove_start_callback(start)
-                callback_handler.remove_end_callback(end)
-
-    def _enter(self) -> None:
-        """Returns when this process may go ahead: it is the first, or another has done this step, or took too long."""
-        mark, began = self._mark(), time.monotonic()
-        waited_before = self.waited
-        while self._store.read(mark) is None:
-            try:
-                hold = self._store.try_hold(mark)
-            except CannotLockError as error:
-                log.info("nobody waits for anybody, because files cannot be locked: %s", error)
-                break
-            if hold is not None:
-                self._hold = hold
-                break
-            if self.waited >= self._wait:
-                self.timed_out = True
-                log.warning("another process has been compiling for %.0f s; not waiting any longer", self.waited)
-                break
-            time.sleep(_POLL_SECONDS)
-            self.waited = waited_before + time.monotonic() - began
-        if self._hold is not None and self._store.read(mark) is not None:
-            self._let_go()  # done between looking and locking
-
-    def _leave(self, done: bool) -> None:
-        if self._hold is not None and done:
-            self._store.write(Entry(self._mark(), b"", {NAME: self._fields["function"]}))
-        self._let_go()
-        self._step += 1
-
-    def _let_go(self) -> None:
-        hold, self._hold = self._hold, None
+@contextmanager
+def _as_one_piece(turns: Turns, fields: Mapping[str, str]) -> Iterator[None]:
+    """Lets one process do the work first. It leaves a mark once it is done; one that fails leaves none."""
+    store, mark = graph_store(), Key(KIND, fields)
+    hold = turns.take(store, mark, lambda: store.read(mark) is not None)
+    try:
+        yield
+        if hold is not None:
+            store.write(Entry(mark, b"", {NAME: fields["function"]}))
+    finally:
         if hold is not None:
             hold.release()
-
-    def _mark(self) -> Key:
-        return Key(KIND, {**self._fields, "step": str(self._step)})
 
 
 def _counts() -> dict[str, int]:

@@ -199,6 +199,16 @@ def _record_compile_times() -> None:
     utils.CHROMIUM_EVENT_LOG = events.logger()
 
 
+def _share_graphs() -> None:
+    from torch._inductor import compile_fx
+
+    from inductor_npu.cache.shared_graphs import SharedGraphs
+
+    for method in ("load_with_key", "_save_graph", "_get_tmp_dir_for_key"):
+        getattr(compile_fx.FxGraphCache, method)  # missed here, not in the middle of a compile
+    compile_fx.FxGraphCache = SharedGraphs
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -286,5 +296,13 @@ PATCHES: tuple[Patch, ...] = (
         "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
         when="torch._dynamo.utils",
         apply=_record_compile_times,
+    ),
+    Patch(
+        symbol="torch._inductor.compile_fx.FxGraphCache",
+        reason="ranks that need a graph at once all compile it: Inductor looks into its cache, compiles and keeps, and "
+        "holds no lock meanwhile. A subclass takes its place in which, with INDUCTOR_NPU_WARMUP=1 or in a call of "
+        "inductor_npu.warmup, one process compiles and the others wait.",
+        when="torch._inductor.compile_fx",
+        apply=_share_graphs,
     ),
 )

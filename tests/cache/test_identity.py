@@ -90,6 +90,7 @@ def test_every_field_is_tested_here() -> None:
         "INDUCTOR_NPU_CACHE",
         "INDUCTOR_NPU_CACHE_DIR",
         "INDUCTOR_NPU_CACHE_MIB",
+        "INDUCTOR_NPU_WARMUP",
         "INDUCTOR_NPU_SIM_DEVICES",
         "INDUCTOR_NPU_SIM_MEMORY",
         "INDUCTOR_NPU_SIM_THREADS",

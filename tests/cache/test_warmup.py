@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -16,12 +14,13 @@ import torch
 from torch._dynamo.utils import counters
 
 import inductor_npu
-from inductor_npu.cache import warmup
+from inductor_npu.cache import turns, warmup
+from inductor_npu.cache.entry import Key
 from inductor_npu.cache.location import graph_store
 from inductor_npu.errors import NoGradientError, NpuWarning
 from tests.cache.conftest import forget
 from tests.cache.programs import X, softmax
-from tests.cache.together import kernels_kept, run_together, total
+from tests.cache.together import holding, kernels_kept, run_together, total
 
 pytestmark = pytest.mark.compiled
 
@@ -230,28 +229,12 @@ def test_ranks_may_wait_for_each_other_within_the_call(tmp_path: Path) -> None:
 
 # ---- when the first one does not end
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from inductor_npu.cache.entry import Key
-from inductor_npu.cache.store import Store
-import json
-hold = Store(Path(sys.argv[1])).try_hold(Key("warmup", json.loads(sys.argv[2])))
-print("held" if hold else "not held", flush=True)
-time.sleep(600)
-"""
-
 
 @pytest.fixture
 def holder(own_caches: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that seems to be compiling what `softmax` of X needs, for ever."""
-    mark = json.dumps({**named(torch.compile(softmax), X.to("npu")), "step": "0"})
-    command = [sys.executable, "-c", HOLDER, str(graph_store().folder), mark]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
+    with holding(graph_store(), Key(turns.KIND, named(torch.compile(softmax), X.to("npu")))) as process:
+        yield process
 
 
 def test_who_waits_too_long_compiles_for_itself(holder: subprocess.Popen[str]) -> None:
@@ -276,7 +259,7 @@ def test_one_that_fails_leaves_no_mark(own_caches: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         inductor_npu.warmup(torch.compile(fails), X.to("npu"))
-    assert not [listed for listed in graph_store().listed() if listed.kind == warmup.KIND]
+    assert not [listed for listed in graph_store().listed() if listed.kind == turns.KIND]
 
 
 def test_where_files_cannot_be_locked_nobody_waits(own_caches: Path) -> None:

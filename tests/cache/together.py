@@ -8,9 +8,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from inductor_npu.cache.entry import Key
+from inductor_npu.cache.store import Store
 
 ROOT = Path(__file__).parents[2]
 # Of this process's environment, what would change the cache of another.
@@ -30,7 +34,7 @@ for rank in os.environ["RANKS"].split():
     children.append(os.fork())
     if children[-1] == 0:
         os.environ["RANK"] = rank
-        os.dup2(os.open(os.environ["TOLD"] + rank, os.O_WRONLY | os.O_CREAT), 1)
+        os.dup2(os.open(os.environ["TOLD"] + rank, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         break
     if os.environ["IN_TURN"] == "True":
         statuses.append(os.waitpid(children.pop(), 0)[1])
@@ -54,6 +58,16 @@ def tell(**facts):
 
 """
 
+_HOLDER = """
+import json, sys, time
+from pathlib import Path
+from inductor_npu.cache.entry import Key
+from inductor_npu.cache.store import Store
+hold = Store(Path(sys.argv[1])).try_hold(Key(sys.argv[2], json.loads(sys.argv[3])))
+print("held" if hold else "not held", flush=True)
+time.sleep(600)
+"""
+
 
 def start(
     program: str,
@@ -74,6 +88,19 @@ def start(
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@contextmanager
+def holding(store: Store, key: Key) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds `key` of `store` until it is killed, at the latest at the end."""
+    command = [sys.executable, "-c", _HOLDER, str(store.folder), key.kind, json.dumps(dict(key.fields))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def environment(folder: Path) -> dict[str, str]:
