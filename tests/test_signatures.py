@@ -107,7 +107,7 @@ def test_what_takes_the_place_of_theirs_takes_every_call_that_theirs_takes() -> 
 
 def test_patches_take_every_call_that_the_original_takes() -> None:
     narrower = []
-    for patch in compat.PATCHES:
+    for patch in (*compat.PATCHES, *compat.EXTENSIONS):
         importlib.import_module(patch.when)
         value = signatures.symbol_value(patch.symbol)
         for name, function in signatures.rebound(patch.symbol, value, patch.apply):

@@ -1,4 +1,5 @@
-"""Every touch of torch's and Triton's private state that no official hook covers, in one list.
+"""Every touch of torch's and Triton's private state that no official hook covers, in two lists: what is replaced, and
+what is extended.
 
 Each entry names the symbol, why it has to be touched, and the versions that need it; `tests/setup/test_compat.py`
 counts the entries and fails when one of them is no longer needed. Nothing here imports Dynamo, Inductor or Triton at
@@ -209,6 +210,23 @@ def _share_graphs() -> None:
     compile_fx.FxGraphCache = SharedGraphs
 
 
+def _name_the_default_backend() -> None:
+    import torch
+    from torch.distributed.distributed_c10d import Backend
+
+    original = Backend.__new__
+
+    @functools.wraps(original)
+    def __new__(cls: type, name: str) -> str:
+        backend = original(cls, name)
+        accelerator = torch.accelerator.current_accelerator()
+        if backend != Backend.UNDEFINED or accelerator is None or accelerator.type != DEVICE:
+            return backend
+        return Backend.default_device_backend_map.get(DEVICE, backend)
+
+    Backend.__new__ = __new__
+
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch.utils._triton.has_triton",
@@ -218,15 +236,6 @@ PATCHES: tuple[Patch, ...] = (
         is_needed=upstream.triton_is_looked_up_in_a_table,
         when="torch.utils._triton",
         apply=_rebind_has_triton,
-    ),
-    Patch(
-        symbol="torch._inductor.utils.GPU_TYPES",
-        reason="is_gpu() switches on device guards, copies of misaligned inputs, merging of loops after fusion, and "
-        "padding. A list, extended in place.",
-        until="torch 2.15",
-        is_needed=upstream.is_no_gpu_type,
-        when="torch._inductor.utils",
-        apply=_add_gpu_type,
     ),
     Patch(
         symbol="torch._inductor.cudagraph_utils.check_multiple_devices_or_any_cpu_nodes",
@@ -291,18 +300,39 @@ PATCHES: tuple[Patch, ...] = (
         apply=_name_functions_for_logs_only,
     ),
     Patch(
-        symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",
-        reason="the one log that is told when each timed step of a compile begins and ends; nobody else can listen. A "
-        "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
-        when="torch._dynamo.utils",
-        apply=_record_compile_times,
-    ),
-    Patch(
         symbol="torch._inductor.compile_fx.FxGraphCache",
         reason="ranks that need a graph at once all compile it: Inductor looks into its cache, compiles and keeps, and "
         "holds no lock meanwhile. A subclass takes its place in which, with INDUCTOR_NPU_WARMUP=1 or in a call of "
         "inductor_npu.warmup, one process compiles and the others wait.",
         when="torch._inductor.compile_fx",
         apply=_share_graphs,
+    ),
+    Patch(
+        symbol="torch.distributed.distributed_c10d.Backend",
+        reason="init_process_group() without a name takes a device's backend, and makes gloo, which the group has not, "
+        "its default: DistributedDataParallel is an error then (could not find backend type 1), and the end of a "
+        "program a warning. What has no name gets that of the device's backend.",
+        when="torch.distributed.distributed_c10d",
+        apply=_name_the_default_backend,
+    ),
+)
+
+# What is extended, or fills a place that torch has for it: nothing is replaced.
+EXTENSIONS: tuple[Patch, ...] = (
+    Patch(
+        symbol="torch._inductor.utils.GPU_TYPES",
+        reason="is_gpu() switches on device guards, copies of misaligned inputs, merging of loops after fusion, and "
+        "padding. A list, extended in place.",
+        until="torch 2.15",
+        is_needed=upstream.is_no_gpu_type,
+        when="torch._inductor.utils",
+        apply=_add_gpu_type,
+    ),
+    Patch(
+        symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",
+        reason="the one log that is told when each timed step of a compile begins and ends; nobody else can listen. A "
+        "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
+        when="torch._dynamo.utils",
+        apply=_record_compile_times,
     ),
 )

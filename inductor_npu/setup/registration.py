@@ -29,7 +29,7 @@ def register() -> None:
 @functools.cache
 def _register_once() -> None:
     arrival.expect()
-    for patch in compat.PATCHES:
+    for patch in (*compat.PATCHES, *compat.EXTENSIONS):
         after_import(patch.when, patch.install)
     if is_on("INDUCTOR_NPU_SUMMARY"):
         after_import("torch._dynamo.utils", _summarise_at_exit)

@@ -36,7 +36,9 @@ def given(dtype: torch.dtype, sizes: tuple[int, ...], rank: int) -> torch.Tensor
     if dtype == torch.bool:
         return (numbers > 0)[: torch.Size(sizes).numel()].reshape(sizes)
     if dtype.is_complex:
-        return torch.complex(numbers.double(), numbers.double() - 1).to(dtype)[: torch.Size(sizes).numel()].reshape(sizes)
+        return (
+            torch.complex(numbers.double(), numbers.double() - 1).to(dtype)[: torch.Size(sizes).numel()].reshape(sizes)
+        )
     return numbers.to(dtype)[: torch.Size(sizes).numel()].reshape(sizes)
 
 
@@ -164,7 +166,11 @@ def movement_of_every_type() -> None:
         if sizes:
             flat = torch.empty(size * sizes[0], *sizes[1:], dtype=dtype, device="npu")
             dist.all_gather_into_tensor(flat, own)
-            check(flat, torch.cat([_comparable(part) for part in every]).to(dtype), ("all_gather_into_tensor", dtype, sizes))
+            check(
+                flat,
+                torch.cat([_comparable(part) for part in every]).to(dtype),
+                ("all_gather_into_tensor", dtype, sizes),
+            )
 
         passed = torch.empty_like(own)
         sent = dist.isend(own, (rank + 1) % size)
@@ -260,7 +266,9 @@ def layouts() -> None:
     image = torch.full((2, 3, 4, 5), float(rank), device="npu").to(memory_format=torch.channels_last)
     dist.all_reduce(image)
     check(image, torch.full((2, 3, 4, 5), float(sum(range(size)))), "channels last")
-    with pytest.raises(ValueError, match=r"all_reduce on npu: expected tensors without gaps, got sizes \[3, 2\].*contiguous"):
+    with pytest.raises(
+        ValueError, match=r"all_reduce on npu: expected tensors without gaps, got sizes \[3, 2\].*contiguous"
+    ):
         dist.all_reduce(torch.ones(3, 4, device="npu")[:, ::2])
     view = torch.zeros(6, device="npu")
     dist.all_reduce(view[2:4].add_(1.0))

@@ -323,5 +323,3 @@ def distributed_tensors() -> None:
 
 def test_distributed_tensors(ranks: Ranks) -> None:
     ranks.run(distributed_tensors)
-
-

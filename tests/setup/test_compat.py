@@ -15,19 +15,20 @@ from tests import signatures
 from tests.processes import run_forked
 from tests.torch_features import before_torch
 
-MOST_PATCHES = 11
+MOST_PATCHES = 10
 MOST_IN_FORCE = 8  # with the newest torch: the rest is for older ones
 
 
-UNTIL = [patch for patch in compat.PATCHES if patch.until]
+EVERY = (*compat.PATCHES, *compat.EXTENSIONS)
+UNTIL = [patch for patch in EVERY if patch.until]
 
 
 def test_number_of_patches_is_bounded() -> None:
     assert len(compat.PATCHES) <= MOST_PATCHES
-    assert len(compat.PATCHES) - len(UNTIL) <= MOST_IN_FORCE
+    assert sum(not patch.until for patch in compat.PATCHES) <= MOST_IN_FORCE
 
 
-@pytest.mark.parametrize("patch", compat.PATCHES, ids=lambda patch: patch.symbol)
+@pytest.mark.parametrize("patch", EVERY, ids=lambda patch: patch.symbol)
 def test_every_patch_says_what_why_and_for_which_versions(patch: compat.Patch) -> None:
     assert len(patch.reason) > 40
     assert not patch.until or patch.until.startswith(("torch 2.", "Triton 3."))
@@ -37,9 +38,7 @@ def test_every_patch_says_what_why_and_for_which_versions(patch: compat.Patch) -
 
 def test_every_patch_is_in_the_table_of_touches() -> None:
     table = Path("docs/development/patches.md").read_text()
-    assert re.findall(r"^\| `((?:torch|triton)\.[\w.]+)` \|", table, re.MULTILINE) == [
-        patch.symbol for patch in compat.PATCHES
-    ]
+    assert re.findall(r"^\| `((?:torch|triton)\.[\w.]+)` \|", table, re.MULTILINE) == [patch.symbol for patch in EVERY]
 
 
 def _without_our_package(expression: str) -> str:
@@ -81,7 +80,8 @@ def test_patches_are_made_until_torch_does_without() -> None:
     """Each is asked of the module that it would change, in a process where nothing is changed."""
     source = (
         "import importlib\nfrom inductor_npu.setup import compat\n"
-        "patches = [patch for patch in compat.PATCHES if patch.until and 'GPU_TYPES' not in patch.symbol]\n"
+        "every = (*compat.PATCHES, *compat.EXTENSIONS)\n"
+        "patches = [patch for patch in every if patch.until and 'GPU_TYPES' not in patch.symbol]\n"
         "for patch in patches: importlib.import_module(patch.when)\n"
         "print(*[patch.symbol for patch in patches if patch.is_needed()])"
     )
@@ -182,6 +182,18 @@ def test_remainders_of_strides_still_have_no_bounds() -> None:
         "except ValueRangeError: print(True)"
     )
     assert _without_our_package(source) == "True"
+
+
+def test_a_group_without_a_name_still_has_a_default_backend_that_is_not_there() -> None:
+    """When the default of init_process_group() is the backend that it made, the patch can go."""
+    source = (
+        "import torch.distributed as dist\n"
+        "dist.Backend.register_backend('other', lambda store, *_: dist.ProcessGroupGloo(store, 0, 1))\n"
+        "dist.Backend.default_device_backend_map['cpu'] = 'other'\n"
+        "dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)\n"
+        "print(dist.get_backend())"
+    )
+    assert _without_our_package(source).endswith("undefined")
 
 
 def test_graphs_are_still_compiled_by_everybody_who_needs_them() -> None:
