@@ -217,14 +217,14 @@ def _name_the_default_backend() -> None:
     original = Backend.__new__
 
     @functools.wraps(original)
-    def __new__(cls: type, name: str) -> str:
+    def named(cls: type, name: str) -> str:
         backend = original(cls, name)
         accelerator = torch.accelerator.current_accelerator()
         if backend != Backend.UNDEFINED or accelerator is None or accelerator.type != DEVICE:
             return backend
         return Backend.default_device_backend_map.get(DEVICE, backend)
 
-    Backend.__new__ = __new__
+    Backend.__new__ = named
 
 
 PATCHES: tuple[Patch, ...] = (

@@ -1,4 +1,4 @@
-"""Collectives inside of compiled graphs: no break that other devices do not have, and what Inductor does for overlap."""
+"""Collectives inside of compiled graphs: no break that other devices do not have, and what Inductor does to overlap."""
 
 from __future__ import annotations
 

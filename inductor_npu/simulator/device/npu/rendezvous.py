@@ -1,7 +1,7 @@
 """A part of a job's store that no earlier attempt of the job has written to.
 
-`torchrun` keeps one store for all attempts (TORCHELASTIC_USE_AGENT_STORE): after a restart, ranks would find addresses of
-processes that have ended, and gloo would try to connect to them.
+`torchrun` keeps one store for all attempts (TORCHELASTIC_USE_AGENT_STORE): after a restart, ranks would find addresses
+of processes that have ended, and gloo would try to connect to them.
 """
 
 from __future__ import annotations
