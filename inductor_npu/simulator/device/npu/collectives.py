@@ -47,14 +47,4 @@ def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distri
     gloo = torch.distributed.ProcessGroupGloo(c10d.PrefixStore("gloo/", store), rank, size, timeout=timeout)
     gloo.options.global_ranks_in_group = options.global_ranks_in_group
     gloo.options.group_name = options.group_id
-    checked: torch.distributed.Backend = gloo
-    if torch.distributed.get_debug_level() == torch.distributed.DebugLevel.DETAIL:
-        checked = c10d._create_process_group_wrapper(
-            wrapped_pg=gloo,
-            store_prefix=options.group_id,
-            store=store,
-            rank=rank,
-            world_size=size,
-            timeout=timeout,
-        )
-    return build.load().collectives_over(checked, options.group_id, timeout)
+    return build.load().collectives_over(gloo, options.group_id, timeout)

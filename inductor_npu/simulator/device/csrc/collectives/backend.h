@@ -19,7 +19,7 @@ class RequestBuilder;
 // and others as bytes; it reduces them in a wider type (host_tensors.h).
 class NpuBackend final : public c10d::Backend {
  public:
-  // `gloo`: a backend of gloo, or one around it that checks its calls. `name`: the group's, for messages.
+  // `gloo`: a backend of gloo for the same ranks. `name`: the group's, for messages.
   NpuBackend(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name, std::chrono::milliseconds timeout);
 
   const std::string getBackendName() const override { return "hccl"; }
