@@ -57,6 +57,23 @@ SUITE: dict[str, tuple[str, ...]] = {
     "tests/simulator/device/test_timeline.py": (),
     "tests/simulator/device/test_memory_history.py": (),
     "tests/simulator/device/test_sharing.py": (),
+    # torch.distributed: the backend's C++ classes and hooks, Work, Future, the store; what Inductor makes of collectives.
+    "tests/distributed/test_collectives.py": (),
+    "tests/distributed/test_streams.py": (),
+    "tests/distributed/test_compiled.py": (),
+    "tests/distributed/test_training.py": (
+        "test_data_parallel",
+        "test_communication_hooks",
+        "test_fully_sharded",
+        "test_pipelines",
+        "test_checkpoints",
+        "test_random_numbers_of_distributed_tensors",
+    ),
+    "tests/distributed/test_faults.py": (
+        "test_a_group_that_has_failed_says_why",
+        "test_a_failure_follows_the_events",
+        "test_ranks_that_disagree",
+    ),
     # CachingAutotuner: candidates, tuning, other processes; combo kernels, knobs, logs.
     "tests/compile/test_modes.py": (),
     "tests/compile/test_tuning.py": (

@@ -172,6 +172,11 @@ def movement_of_every_type() -> None:
                 ("all_gather_into_tensor", dtype, sizes),
             )
 
+        stacked = torch.empty(size, *sizes, dtype=dtype, device="npu")
+        dist.all_gather_into_tensor(stacked, own)
+        for r in range(size):
+            check(stacked[r], every[r], ("all_gather_into_tensor, stacked", dtype, sizes))
+
         passed = torch.empty_like(own)
         sent = dist.isend(own, (rank + 1) % size)
         dist.recv(passed, (rank - 1) % size)

@@ -13,6 +13,7 @@ from inductor_npu.target import NpuTarget
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_MOST_DEVICES = 8
 
 
 class DeviceSettings(TypedDict):
@@ -32,10 +33,13 @@ class DeviceSettings(TypedDict):
 def device_settings() -> DeviceSettings:
     """The settings from INDUCTOR_NPU_TARGET, INDUCTOR_NPU_CHECKED and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
 
+    In a job that torchrun has started there are as many devices as ranks on the host, since each rank chooses the one
+    of its number (`torch.npu.set_device(local_rank)`); at most 8.
+
     Raises UnknownTargetError or DeviceSettingError, which name the variable and what it may be.
     """
     target = current_target()
-    devices = _integer("INDUCTOR_NPU_SIM_DEVICES", default=1, low=1, high=8)
+    devices = _integer("INDUCTOR_NPU_SIM_DEVICES", default=_ranks_on_this_host(), low=1, high=_MOST_DEVICES)
     return DeviceSettings(
         target=target.name,
         devices=devices,
@@ -45,6 +49,11 @@ def device_settings() -> DeviceSettings:
         threads=_integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
         checked=is_checked(),
     )
+
+
+def _ranks_on_this_host() -> int:
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "").strip()
+    return min(max(int(ranks), 1), _MOST_DEVICES) if ranks.isdecimal() else 1
 
 
 def parse_size(text: str) -> int:

@@ -11,6 +11,7 @@ from inductor_npu.target import get_target
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     for name in ("TARGET", "SIM_DEVICES", "SIM_MEMORY", "SIM_THREADS"):
         monkeypatch.delenv(f"INDUCTOR_NPU_{name}", raising=False)
 
@@ -21,6 +22,14 @@ def test_defaults_are_one_ascend910b3_that_leaves_half_the_host_s_memory():
     assert settings["target"] == target.name and settings["devices"] == 1 and settings["threads"] == 0
     assert settings["vector_cores"] == target.vector_cores and settings["max_grid"] == target.max_grid
     assert 0 < settings["memory_bytes"] <= target.memory
+
+
+@pytest.mark.parametrize(("ranks", "devices"), [("4", 4), ("64", 8), ("", 1)])
+def test_ranks_of_torchrun_have_a_device_each(monkeypatch, ranks, devices):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+    assert device_settings()["devices"] == devices
+    monkeypatch.setenv("INDUCTOR_NPU_SIM_DEVICES", "2")
+    assert device_settings()["devices"] == 2
 
 
 def test_devices_share_the_host_s_memory(monkeypatch):

@@ -49,7 +49,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of devices, from INDUCTOR_NPU_SIM_DEVICES (default 1). Does not load the device."""
+    """Number of devices, as settings.py finds them. Does not load the device."""
     loaded = build.loaded()
     return loaded.device_count() if loaded is not None else device_settings()["devices"]
 

@@ -372,7 +372,7 @@ Started NpuBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& i
                 inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     check_parts(builder, inputs[i], outputs[i], getSize());
-    const at::Tensor from = builder.input(inputs[i]), to = builder.output(outputs[i]);
+    const at::Tensor from = as_row(builder.input(inputs[i])), to = as_row(builder.output(outputs[i]));
     const Reduction reduction(options.reduceOp, to.scalar_type(), getSize());
     const auto gloo_options = with_operator(options, reduction);
     builder.add_unless_empty(to, reducing(reduction, {from}, {to}, /*in_place=*/false,
@@ -459,8 +459,8 @@ Started NpuBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& i
                 inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     check_parts(builder, outputs[i], inputs[i], getSize());
-    const at::Tensor from = collectives::as_moved(builder.input(inputs[i]));
-    const at::Tensor to = collectives::as_moved(builder.output(outputs[i]));
+    const at::Tensor from = as_row(collectives::as_moved(builder.input(inputs[i])));
+    const at::Tensor to = as_row(collectives::as_moved(builder.output(outputs[i])));
     builder.add_unless_empty(from, {[from, to, options](c10d::Backend& gloo) {
       at::Tensor output = to, input = from;
       return gloo._allgather_base(output, input, options);

@@ -83,6 +83,11 @@ at::Tensor as_moved(const at::Tensor& host) {
                        [host](void*) {}, at::TensorOptions(at::kByte));
 }
 
+at::Tensor as_row(const at::Tensor& host) {
+  return at::from_blob(host.mutable_data_ptr(), {host.numel()}, [host](void*) {},
+                       at::TensorOptions(host.scalar_type()));
+}
+
 Reduction::Reduction(const Op& op, at::ScalarType type, int ranks, bool knows_bfloat16)
     : type_(type),
       carrier_(carrier_of(type, knows_bfloat16)),

@@ -17,6 +17,9 @@ bool known_to_gloo(at::ScalarType type);
 // What moves the elements of `host` without looking at them: itself, or its bytes, with the same number of rows.
 at::Tensor as_moved(const at::Tensor& host);
 
+// The elements of a contiguous tensor as one row, over the same memory.
+at::Tensor as_row(const at::Tensor& host);
+
 // How elements of one type are reduced: by which of gloo's operators, in which type.
 class Reduction {
  public:
