@@ -103,7 +103,7 @@ def _serve(rank: int, size: int, store: str, group_seconds: float, connection: C
     import torch.distributed as dist
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests end us
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size))
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     torch.set_num_threads(1)
     dist.init_process_group(
         "cpu:gloo,npu:hccl",

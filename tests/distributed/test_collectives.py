@@ -293,13 +293,17 @@ def objects_and_groups() -> None:
     boxed = [f"from {rank}"]
     dist.broadcast_object_list(boxed, src=size - 1, group=npu_only, device=torch.device("npu", 0))
     assert boxed == [f"from {size - 1}"]
-    if rank in (0, size - 1):
-        pass  # new_group is called by every rank, below
     ends = dist.new_group([0, size - 1], backend="hccl")
     if rank in (0, size - 1):
         tensor = torch.tensor([float(rank + 1)], device="npu")
         dist.all_reduce(tensor, group=ends)
         check(tensor, torch.tensor([float(1 + size)]), "a group of some ranks")
+    bound = dist.new_group(backend="hccl", device_id=torch.device("npu", 0))
+    half = dist.split_group(bound, split_ranks=[list(range(size // 2)), list(range(size // 2, size))])
+    tensor = torch.tensor([float(rank + 1)], device="npu")
+    dist.all_reduce(tensor, group=half)
+    members = range(size // 2) if rank < size // 2 else range(size // 2, size)
+    check(tensor, torch.tensor([float(sum(r + 1 for r in members))]), "a group that was split off")
     dist.barrier(npu_only)
     dist.destroy_process_group(npu_only)
 

@@ -109,3 +109,23 @@ def test_a_group_takes_tensors_of_every_device() -> None:
         **EIGHT,
     )
     finished.lines()
+
+
+def test_groups_split_off() -> None:
+    finished = run_forked(
+        """
+        import torch
+        import torch.distributed as dist
+
+        device = torch.device("npu", 0)
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1, device_id=device)
+        tensor = torch.ones(3, device=device)
+        for _ in range(2):
+            group = dist.split_group(split_ranks=[[0]])
+            dist.all_reduce(tensor, group=group)
+            assert group.size() == 1 and dist.get_backend(group) == "hccl"
+        assert tensor.tolist() == [1.0] * 3
+        dist.destroy_process_group()
+        """
+    )
+    finished.lines()

@@ -33,7 +33,7 @@ class DeviceSettings(TypedDict):
 def device_settings() -> DeviceSettings:
     """The settings from INDUCTOR_NPU_TARGET, INDUCTOR_NPU_CHECKED and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
 
-    In a job that torchrun has started there are as many devices as ranks on the host, since each rank chooses the one
+    In a job (torchrun, or another launcher that sets LOCAL_RANK) there are as many devices as ranks on the host, since each rank chooses the one
     of its number (`torch.npu.set_device(local_rank)`); at most 8.
 
     Raises UnknownTargetError or DeviceSettingError, which name the variable and what it may be.
@@ -52,8 +52,9 @@ def device_settings() -> DeviceSettings:
 
 
 def _ranks_on_this_host() -> int:
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "").strip()
-    return min(max(int(ranks), 1), _MOST_DEVICES) if ranks.isdecimal() else 1
+    ranks, rank = (os.environ.get(name, "").strip() for name in ("LOCAL_WORLD_SIZE", "LOCAL_RANK"))
+    least = int(rank) + 1 if rank.isdecimal() else 1  # of a launcher that says no more than that
+    return min(max(int(ranks) if ranks.isdecimal() else 1, least), _MOST_DEVICES)
 
 
 def parse_size(text: str) -> int:

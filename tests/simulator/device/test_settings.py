@@ -11,7 +11,8 @@ from inductor_npu.target import get_target
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
-    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    for name in ("LOCAL_WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
     for name in ("TARGET", "SIM_DEVICES", "SIM_MEMORY", "SIM_THREADS"):
         monkeypatch.delenv(f"INDUCTOR_NPU_{name}", raising=False)
 
@@ -28,6 +29,8 @@ def test_defaults_are_one_ascend910b3_that_leaves_half_the_host_s_memory():
 def test_ranks_of_torchrun_have_a_device_each(monkeypatch, ranks, devices):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
     assert device_settings()["devices"] == devices
+    monkeypatch.setenv("LOCAL_RANK", "5")
+    assert device_settings()["devices"] == max(devices, 6)
     monkeypatch.setenv("INDUCTOR_NPU_SIM_DEVICES", "2")
     assert device_settings()["devices"] == 2
 

@@ -7,6 +7,7 @@ finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. 
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 
 import torch
 from torch.distributed import distributed_c10d as c10d
@@ -39,12 +40,18 @@ def _serve_bf16() -> None:
 
 
 def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distributed.Backend:
-    """The backend of a group, on each of its ranks. Raises what gloo raises where ranks do not find each other within
-    the group's time-out.
-    """
-    rank, size, timeout = options.group_rank, options.group_size, options.timeout
-    store = fresh_store(options.store, rank, size, timeout)
-    gloo = torch.distributed.ProcessGroupGloo(c10d.PrefixStore("gloo/", store), rank, size, timeout=timeout)
-    gloo.options.global_ranks_in_group = options.global_ranks_in_group
-    gloo.options.group_name = options.group_id
-    return build.load().collectives_over(gloo, options.group_id, timeout)
+    """The backend of a group, on each of its ranks. Raises as `_make_gloo`."""
+    return build.load().Collectives(
+        make_gloo=_make_gloo,
+        store=options.store,
+        rank=options.group_rank,
+        size=options.group_size,
+        name=options.group_id,
+        timeout=options.timeout,
+    )
+
+
+def _make_gloo(store: torch.distributed.Store, rank: int, size: int, timeout: timedelta) -> torch.distributed.Backend:
+    """Raises what gloo raises where ranks do not find each other within `timeout`."""
+    fresh = fresh_store(store, rank, size, timeout)
+    return torch.distributed.ProcessGroupGloo(c10d.PrefixStore("gloo/", fresh), rank, size, timeout=timeout)

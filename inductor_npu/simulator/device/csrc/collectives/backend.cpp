@@ -161,9 +161,18 @@ Options with_operator(Options options, const Reduction& reduction) {
 
 }  // namespace
 
-NpuBackend::NpuBackend(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name,
-                       std::chrono::milliseconds timeout)
-    : Backend(gloo->getRank(), gloo->getSize()), group_(std::make_shared<Group>(gloo, name, timeout)) {}
+NpuBackend::NpuBackend(GlooMaker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                       const std::string& name, std::chrono::milliseconds timeout)
+    : Backend(rank, size),
+      make_gloo_(std::move(make_gloo)),
+      group_(std::make_shared<Group>(make_gloo_(store, rank, size, timeout), name, timeout)) {}
+
+c10::intrusive_ptr<c10d::Backend::Options> NpuBackend::getBackendOptions() {
+  auto options = c10::make_intrusive<Options>(kName, group_->timeout());
+  options->group_name = getGroupUid();
+  options->group_desc = getGroupDesc();
+  return options;
+}
 
 void NpuBackend::setTimeout(std::chrono::milliseconds timeout) {
   group_->gloo().setTimeout(timeout);
@@ -612,8 +621,12 @@ Started NpuBackend::barrier(const c10d::BarrierOptions& options) {
 c10::intrusive_ptr<c10d::Backend> NpuBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const std::vector<int>& ranks,
                                                     const c10::intrusive_ptr<Options>& options) {
-  const auto gloo = group_->gloo().split(store, ranks, options);
-  return gloo == nullptr ? nullptr : c10::make_intrusive<NpuBackend>(gloo, options->group_name, options->timeout);
+  const auto own = std::find(ranks.begin(), ranks.end(), getRank());
+  if (own == ranks.end()) {
+    return nullptr;
+  }
+  return c10::make_intrusive<NpuBackend>(make_gloo_, store, static_cast<int>(own - ranks.begin()),
+                                         static_cast<int>(ranks.size()), options->group_name, options->timeout);
 }
 
 void NpuBackend::shutdown() {

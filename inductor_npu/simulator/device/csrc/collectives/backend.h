@@ -3,7 +3,11 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,16 +18,21 @@ namespace inductor_npu::collectives {
 
 class RequestBuilder;
 
+// Makes a backend of gloo for a group of `size` ranks, of which this process is `rank`.
+using GlooMaker = std::function<c10::intrusive_ptr<c10d::Backend>(
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
+
 // Tensors are dense, contiguous and on one device of this process, whichever; else an error says so at the call. What
 // goes wrong later, as another rank that ends, fails the stream that waits. gloo moves types that it knows as they are
 // and others as bytes; it reduces them in a wider type (host_tensors.h).
 class NpuBackend final : public c10d::Backend {
  public:
-  // `gloo`: a backend of gloo for the same ranks. `name`: the group's, for messages.
-  NpuBackend(c10::intrusive_ptr<c10d::Backend> gloo, const std::string& name, std::chrono::milliseconds timeout);
+  // `name`: the group's, for messages. Raises what `make_gloo` raises, as where ranks do not come within `timeout`.
+  NpuBackend(GlooMaker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+             const std::string& name, std::chrono::milliseconds timeout);
 
-  const std::string getBackendName() const override { return "hccl"; }
-  c10::intrusive_ptr<Options> getBackendOptions() override { return group_->gloo().getBackendOptions(); }
+  const std::string getBackendName() const override { return kName; }
+  c10::intrusive_ptr<Options> getBackendOptions() override;
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setGroupUid(const std::string& uid) override;
 
@@ -74,7 +83,7 @@ class NpuBackend final : public c10d::Backend {
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
 
-  bool supportsSplitting() const override { return group_->gloo().supportsSplitting(); }
+  bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
 
@@ -96,6 +105,9 @@ class NpuBackend final : public c10d::Backend {
     std::vector<c10d::OpType> kinds;
   };
 
+  static constexpr const char* kName = "hccl";
+
+  const GlooMaker make_gloo_;
   const std::shared_ptr<Group> group_;
   std::mutex coalescing_mutex_;
   std::optional<Coalesced> coalesced_;

@@ -106,7 +106,7 @@ Reduction::Reduction(const Op& op, at::ScalarType type, int ranks, bool knows_bf
     divides_ = true;
     gloo_op_ = Op::SUM;
   } else if (wanted == Op::PREMUL_SUM) {
-    const auto* supplement = dynamic_cast<c10d::PreMulSumSupplement*>(op.supplement_.get());
+    const auto* supplement = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
     TORCH_CHECK(supplement != nullptr, "ReduceOp.PREMUL_SUM needs its factor: make it with "
                 "torch.distributed._make_nccl_premul_sum");
     factor_ = supplement->double_factor;
