@@ -64,6 +64,21 @@ def reduce_over_processes() -> None:
     raise RuntimeError(finished.stderr)
 
 
+def attend_sharded() -> None:
+    finished = run_python(
+        """
+        import torch
+        import torch.distributed as dist
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Shard, distribute_tensor
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+        x = distribute_tensor(torch.ones(1, 2, 8, 16).npu(), init_device_mesh("npu", (1,)), [Shard(1)])
+        torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        """
+    )
+    raise RuntimeError(finished.stderr)
+
+
 def functionalize() -> None:
     with torch._functorch.config.patch(functionalize_rng_ops=True):
         torch.compile(torch.nn.functional.dropout)(x())
@@ -96,7 +111,8 @@ DOES_NOT: dict[str, Callable[[], Any]] = {
     "`cpp_wrapper`": lambda: torch.compile(Sine(), options={"cpp_wrapper": True})(x()),
     "`associative_scan`": scan_in_one_kernel,
     "FlexAttention": attend_flexibly,
-    "`torch.distributed`": reduce_over_processes,
+    "gloo alone": reduce_over_processes,
+    "Attention of DTensors": attend_sharded,
     "`functionalize_rng_ops`": functionalize,
     "`torch.ops.rngprims.philox_rand`": draw_by_counter,
     "Values of the running program": ask_inside,
