@@ -52,7 +52,7 @@ def main() -> int:
     if not quiet:
         console.print(
             f"[red]Other programs took {report.others:.0%} of the processors meanwhile: these numbers mean little; "
-            "docs/benchmarks.md stays as it is without --busy. Measure again on an idle machine.[/red]"
+            "docs/benchmarks.md stays as it is, unless --busy is given. Measure again on an idle machine.[/red]"
         )
     console.print(f"Saved in {RESULTS}")
     whole = not arguments.only and arguments.device == "npu"
