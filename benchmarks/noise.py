@@ -31,7 +31,16 @@ def _all_and_busy() -> tuple[float, float]:
     return sum(fields) / ticks, (sum(fields) - idle) / ticks
 
 
+def add_ours(seconds: float) -> None:
+    """Processor time of a process that works for this one, but is the child of another."""
+    global _of_others_children
+    _of_others_children += seconds
+
+
+_of_others_children = 0.0
+
+
 def _ours() -> float:
-    """Processor seconds of this process and of those that it started and waited for."""
+    """Processor seconds of this process, of those that it started and waited for, and of those that it was told of."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return times.user + times.system + times.children_user + times.children_system + _of_others_children

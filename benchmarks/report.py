@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,25 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.collectives import CollectiveTime
 from benchmarks.compile_time import PHASES_OF, CompileTime
+from benchmarks.data_parallel import EXAMPLES, LAYERS, WIDTH, DataParallelTime
 from benchmarks.decoding import Decoding
 from benchmarks.host_time import HostTime
+from benchmarks.noise import LARGEST_SHARE
 from benchmarks.run_time import RunTime
 from benchmarks.timing import geometric_mean
 from inductor_npu.diagnostics.compile_time.phases import Phase
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- begin of the measured tables -->", "<!-- end of the measured tables -->"
+
+
+class Section(Enum):
+    """A measured part of the document, by what its marks call it; each may be of another run."""
+
+    ONE_PROCESS = "tables"
+    RANKS = "collectives"
+
 
 Rows = list[tuple[str, ...]]
 
@@ -36,10 +47,19 @@ class Report:
     launch_times: dict[str, float] = field(default_factory=dict)
     host_times: list[HostTime] = field(default_factory=list)
     decoding: list[Decoding] = field(default_factory=list)
+    collectives: list[CollectiveTime] = field(default_factory=list)
+    data_parallel: list[DataParallelTime] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    others: float = 0.0  # the share of the machine that other programs took
 
-    def tables(self) -> list[tuple[str, tuple[str, ...], Rows]]:
+    def tables(self, section: Section) -> list[tuple[str, tuple[str, ...], Rows]]:
         """Title, header and rows of each table that has rows."""
+        if section is Section.RANKS:
+            tables = [
+                ("Collectives (lower is better)", COLLECTIVES_HEADER, self._collective_rows()),
+                ("A training step of two ranks (lower is better)", STEP_HEADER, self._step_rows()),
+            ]
+            return [table for table in tables if table[2]]
         tables = [
             ("Run time (higher is better)", RUN_HEADER, self._run_rows()),
             ("Cold compile time (lower is better)", COMPILE_HEADER, self._compile_rows()),
@@ -133,7 +153,51 @@ class Report:
             for each in self.decoding
         ]
 
+    def _collective_rows(self) -> Rows:
+        rows: Rows = [
+            (
+                each.name if each.correct else f"{each.name} (WRONG VALUES)",
+                str(each.ranks),
+                _size(each.size),
+                *(f"{seconds * 1e6:.0f}" for seconds in (each.npu, each.gloo)),
+                f"{each.ratio:.2f}",
+                *(f"{seconds * 1e6:.0f}" for seconds in (each.npu_queued, each.gloo_queued)),
+                f"{each.queued_ratio:.2f}",
+            )
+            for each in self.collectives
+        ]
+        if rows:
+            for name, summarize in (("geometric mean", geometric_mean), ("maximum", max)):
+                one = summarize([each.ratio for each in self.collectives])
+                queued = summarize([each.queued_ratio for each in self.collectives])
+                rows.append((name, "", "", "", "", f"{one:.2f}", "", "", f"{queued:.2f}"))
+        return rows
 
+    def _step_rows(self) -> Rows:
+        return [
+            (
+                STEP + ("" if each.correct else " (WRONG VALUES)"),
+                *(f"{seconds * 1e3:.1f}" for seconds in (each.compiled, each.eager)),
+                f"{each.ratio:.2f}",
+                *(f"{seconds * 1e3:.1f}" for seconds in (each.collectives, each.overlap)),
+            )
+            for each in self.data_parallel
+        ]
+
+
+COLLECTIVES_HEADER = (
+    "Collective",
+    "ranks",
+    "size",
+    "npu us",
+    "gloo us",
+    "ratio",
+    "npu, queued",
+    "gloo, queued",
+    "ratio",
+)
+STEP = f"{LAYERS} layers of {WIDTH}, {EXAMPLES} examples a rank"
+STEP_HEADER = ("Model", "npu compiled ms", "eager CPU ms", "ratio", "all_reduce ms", "of these beside kernels")
 HOST_HEADER = ("Kernels", "default", "captured", "replay", "queued", "Inductor CPU", "eager CPU", "Dynamo alone")
 DECODING_HEADER = ("Model", "captured", "default", "Inductor CPU", "eager CPU", "recompiles")
 RUN_HEADER = ("Case", "npu ms", "eager CPU ms", "Inductor CPU ms", "x eager", "x Inductor")
@@ -160,7 +224,7 @@ def _phase_rows(result: CompileTime) -> Rows:
 
 def show(report: Report, console: Console) -> None:
     """Prints all tables."""
-    for title, header, rows in report.tables():
+    for title, header, rows in (table for section in Section for table in report.tables(section)):
         table = Table(title=title, title_justify="left")
         for index, column in enumerate(header):
             table.add_column(column, justify="left" if index == 0 else "right")
@@ -179,19 +243,25 @@ def save(report: Report, path: Path) -> None:
         "launch_times": report.launch_times,
         "host_times": [each.to_json() for each in report.host_times],
         "decoding": [each.to_json() for each in report.decoding],
+        "collectives": [each.to_json() for each in report.collectives],
+        "data_parallel": [each.to_json() for each in report.data_parallel],
         "failures": report.failures,
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def write_document(report: Report) -> None:
-    """Replaces the measured part of docs/benchmarks.md."""
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    measured = [f"Measured on {', '.join(f'{key} {value}' for key, value in machine().items())}.", ""]
-    for title, header, rows in report.tables():
-        measured += [f"### {title}", "", *_markdown(header, rows), ""]
-    DOCUMENT.write_text(before + BEGIN + "\n" + "\n".join(measured) + END + after)
+def write_document(report: Report, sections: set[Section]) -> None:
+    """Replaces the measured `sections` of docs/benchmarks.md."""
+    for section in sections:
+        begin, end = (f"<!-- {edge} of the measured {section.value} -->" for edge in ("begin", "end"))
+        before, _, rest = DOCUMENT.read_text().partition(begin)
+        _, _, after = rest.partition(end)
+        facts = ", ".join(f"{key} {value}" for key, value in machine().items())
+        busy = f" Other programs took {report.others:.0%} of the cores." if report.others > LARGEST_SHARE else ""
+        measured = [f"Measured on {facts}.{busy}", ""]
+        for title, header, rows in report.tables(section):
+            measured += [f"### {title}", "", *_markdown(header, rows), ""]
+        DOCUMENT.write_text(before + begin + "\n" + "\n".join(measured) + end + after)
 
 
 def machine() -> dict[str, str]:
@@ -221,3 +291,7 @@ def _markdown(header: Sequence[str], rows: Rows) -> list[str]:
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3f}"
+
+
+def _size(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
