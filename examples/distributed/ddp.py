@@ -46,6 +46,11 @@ def labelled_sentences() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return words["input_ids"], words["attention_mask"], torch.arange(len(counts)).repeat_interleave(counts)
 
 
+def share_of(data: tuple[torch.Tensor, ...], rank: int, size: int) -> tuple[torch.Tensor, ...]:
+    """The sentences of one of `size` ranks, as many as each other has."""
+    return tuple(whole[rank::size] for whole in data)
+
+
 def train(model: torch.nn.Module, data: tuple[torch.Tensor, ...], steps: int = STEPS) -> Iterator[torch.Tensor]:
     """Trains `model` on `data`, all of it in each step; yields the mean loss before each step."""
     ids, mask, topics = data
@@ -64,12 +69,12 @@ def main() -> None:
     logging.disable_progress_bar()
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
-    torch.npu.set_device(int(os.environ["LOCAL_RANK"]) % torch.npu.device_count())
+    torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
 
     torch.manual_seed(0)
     model = DistributedDataParallel(TopicClassifier().npu())
-    share = tuple(whole[rank::size].npu() for whole in labelled_sentences())
-    for step, loss in enumerate(train(model, share)):
+    share = share_of(labelled_sentences(), rank, size)
+    for step, loss in enumerate(train(model, tuple(part.npu() for part in share))):
         dist.all_reduce(loss, dist.ReduceOp.AVG)
         if rank == 0:
             print(f"step {step}  loss {loss.item():.6f}", flush=True)

@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Characters [rows, characters] -> scores of the character after each [rows, characters, 128]."""
+    """Characters [rows, characters] -> scores of the character after each [rows * characters, 128]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class LanguageModel(nn.Module):
         x = self.characters(text) + self.positions.weight
         for block in self.blocks:
             x = block(x)
-        return self.scores(x)
+        return self.scores(x.flatten(0, 1))
 
 
 def sharded_model() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -68,7 +68,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
     text = torch.tensor(list(TEXT.read_bytes()))[: ROWS * (LENGTH + 1)].view(ROWS, LENGTH + 1)
     own = text[dist.get_rank() :: dist.get_world_size()].npu()
     for step in steps:
-        loss = F.cross_entropy(model(own[:, :-1]).flatten(0, 1), own[:, 1:].flatten())
+        loss = F.cross_entropy(model(own[:, :-1]), own[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -84,7 +84,7 @@ def state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, objec
 
 def main() -> None:
     dist.init_process_group()
-    torch.npu.set_device(int(os.environ["LOCAL_RANK"]) % torch.npu.device_count())
+    torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
 
     torch.manual_seed(0)
     model, optimizer = sharded_model()
