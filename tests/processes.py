@@ -12,11 +12,13 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 # Read when Python, torch or a library below it is loaded, which a forked process does not do.
 _READ_AT_IMPORT = ("PYTHON", "LD_", "OMP_", "MKL_", "TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TORCH_COMPILE_JOB_ID")
+_JOB = "PROCESSES_OF_JOB"  # the variable by which processes of a job are found
 _OF_OTHERS = "torch,sympy,networkx"  # and what Dynamo and Inductor import, which know nothing of devices
 
 
@@ -52,6 +54,42 @@ def run_python(code: str, path: Path | None = None, timeout: float = 120, **envi
         check=False,
     )
     return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+
+def run_job(command: list[str], timeout: float, **environment: str) -> Finished:
+    """Runs `command`, which starts processes of its own, such as torchrun; what they print is mixed as on a terminal, in
+    `stdout`. None of them stays, whatever happens: they are found by a variable that they inherit, since torchrun puts
+    each rank into a session of its own. Raises TimeoutExpired, once all have been killed.
+    """
+    name = uuid.uuid4().hex
+    process = subprocess.Popen(
+        command,
+        env={**_inherited(), **environment, _JOB: name},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+        for member in _members_of_job(name):
+            os.kill(member, signal.SIGKILL)
+        process.wait()
+    return Finished(process.returncode, output, "")
+
+
+def _members_of_job(name: str) -> list[int]:
+    variable = f"{_JOB}={name}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:  # another user's, or it has ended since
+            continue
+        if variable in variables:
+            found.append(int(folder.name))
+    return found
 
 
 def run_forked(
