@@ -18,7 +18,7 @@ SIZES = tuple(4096 * 4**step for step in range(8))  # bytes: 4 KiB to 64 MiB
 RANKS = (2, 4)
 QUEUED = 8  # collectives that are asked for before the first is waited for
 LARGEST_QUEUE = 64 << 20  # bytes in a queue, if it is of more than two
-SECONDS_PER_SIDE = 1.5
+SECONDS_PER_SIDE = 0.75
 LONGEST_SECONDS = 300  # for one size: then the ranks are killed
 
 
