@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from tests.distributed.ranks import Ranks
+from tests.processes import run_job
 
 TIME_OUT = 6  # seconds, of groups whose ranks get lost
 MESSAGE = re.compile(r"all_reduce.*rank 0 of 2, call \d+ of process group \S+, time-out 6 s: ", re.DOTALL)
@@ -277,33 +278,8 @@ dist.destroy_process_group()
 
 def torchrun(script: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1", "--standalone"]
-    process = subprocess.Popen(
-        [*command, str(script), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=200)
-    finally:
-        for killed in _members(process.pid):
-            os.kill(killed, signal.SIGKILL)
-    assert process.returncode == 0, output
-    return next(line for line in output.splitlines() if line.startswith("restarts"))
-
-
-def _members(session: int) -> list[int]:
-    """The processes of a session that still run."""
-    processes = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [process for process in processes if _session_of(process) == session]
-
-
-def _session_of(process: int) -> int | None:
-    try:
-        return os.getsid(process)
-    except ProcessLookupError:
-        return None
+    finished = run_job([*command, str(script), *arguments], timeout=200)
+    return next(line for line in finished.lines() if line.startswith("restarts"))
 
 
 @pytest.mark.slow
