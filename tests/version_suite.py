@@ -57,7 +57,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     "tests/simulator/device/test_timeline.py": (),
     "tests/simulator/device/test_memory_history.py": (),
     "tests/simulator/device/test_sharing.py": (),
-    # torch.distributed: the backend's C++ classes and hooks, Work, Future, the store; what Inductor makes of collectives.
+    # torch.distributed: the backend's C++ classes, Work, Future, the store; what Inductor makes of collectives.
     "tests/distributed/test_collectives.py": (),
     "tests/distributed/test_streams.py": (),
     "tests/distributed/test_compiled.py": (),

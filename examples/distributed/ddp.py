@@ -1,6 +1,6 @@
 # .venv/bin/torchrun --nproc-per-node=2 examples/distributed/ddp.py
-"""Data parallel: fine-tunes MiniLM to tell what a sentence is about. Every rank has the whole model and its share of the
-sentences; the losses are the same for any number of ranks that divides the sentences.
+"""Data parallel: fine-tunes MiniLM to tell what a sentence is about. Every rank has the whole model and its share of
+the sentences; the losses are the same for any number of ranks that divides the sentences.
 """
 
 from __future__ import annotations

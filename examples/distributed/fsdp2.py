@@ -88,7 +88,7 @@ def main() -> None:
 
     torch.manual_seed(0)
     model, optimizer = sharded_model()
-    train(model, optimizer, range(0, 5))
+    train(model, optimizer, range(5))
     dcp.save(state(model, optimizer), checkpoint_id=CHECKPOINT)
     train(model, optimizer, range(5, 10))
 

@@ -33,8 +33,8 @@ class DeviceSettings(TypedDict):
 def device_settings() -> DeviceSettings:
     """The settings from INDUCTOR_NPU_TARGET, INDUCTOR_NPU_CHECKED and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
 
-    In a job (torchrun, or another launcher that sets LOCAL_RANK) there are as many devices as ranks on the host, since each rank chooses the one
-    of its number (`torch.npu.set_device(local_rank)`); at most 8.
+    In a job (torchrun, or another launcher that sets LOCAL_RANK) there are as many devices as ranks on the host, since
+    each rank chooses the one of its number (`torch.npu.set_device(local_rank)`); at most 8.
 
     Raises UnknownTargetError or DeviceSettingError, which name the variable and what it may be.
     """
