@@ -58,8 +58,8 @@ def run_python(code: str, path: Path | None = None, timeout: float = 120, **envi
 
 def run_job(command: list[str], timeout: float, **environment: str) -> Finished:
     """Runs `command`, which starts processes of its own, such as torchrun; what they print is mixed, as on a terminal,
-    in `stdout`. None of them stays, whatever happens: they are found by a variable that they inherit, since torchrun puts
-    each rank into a session of its own. Raises TimeoutExpired, once all have been killed.
+    in `stdout`. None of them stays, whatever happens: they are found by a variable that they inherit, since torchrun
+    puts each rank into a session of its own. Raises TimeoutExpired, once all have been killed.
     """
     name = uuid.uuid4().hex
     process = subprocess.Popen(

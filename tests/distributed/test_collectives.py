@@ -299,6 +299,7 @@ def objects_and_groups() -> None:
         dist.all_reduce(tensor, group=ends)
         check(tensor, torch.tensor([float(1 + size)]), "a group of some ranks")
     bound = dist.new_group(backend="hccl", device_id=torch.device("npu", 0))
+    dist.group.WORLD.bound_device_id = torch.device("npu", 0)  # split_group asks for it
     half = dist.split_group(bound, split_ranks=[list(range(size // 2)), list(range(size // 2, size))])
     tensor = torch.tensor([float(rank + 1)], device="npu")
     dist.all_reduce(tensor, group=half)
