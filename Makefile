@@ -111,7 +111,7 @@ $(SEAT_READY): requirements-ascend-seat.txt requirements-ascend.txt requirements
 SEAT_TEST = $(STRICT) $(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) $(PYTEST) $(PARALLEL)
 # The interface's tests choose devices that they do not use, after which torch_npu ends a process with a backward pass.
 test-ascend-seat: ascend-seat
-	$(SEAT_TEST) tests/ascend_seat
+	$(SEAT_TEST) -m "not four_ranks" tests/ascend_seat
 	$(SEAT_TEST) tests/ascend_seat/test_runtime.py tests/device_interface
 
 # What else is known to be right at the seat, in ten minutes: a fifth of tests/compile, and all of tests/models. The
@@ -119,6 +119,7 @@ test-ascend-seat: ascend-seat
 test-ascend-seat-full: test-ascend-seat
 	$(SEAT_TEST) --part 2/5 --quick tests/ascend_seat/test_runtime.py tests/compile
 	$(SEAT_TEST) tests/ascend_seat/test_runtime.py tests/models
+	$(SEAT_TEST) -m four_ranks tests/ascend_seat/test_distributed.py
 
 # The embedded NPU's kernels made for an aarch64 host, and run under emulation. The two packages are Debian's.
 test-aarch64: setup

@@ -152,7 +152,7 @@ for whose, part in enumerate(parts):
 """
 
 # All that follows is also right for four ranks, which takes a minute or two on two cores.
-of_two_and_four = pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+of_two_and_four = pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.four_ranks)])
 
 
 @of_two_and_four
