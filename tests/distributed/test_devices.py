@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.distributed.test_collectives import splits_groups_of_any_device
 from tests.processes import run_forked
 
 EIGHT = {"INDUCTOR_NPU_SIM_DEVICES": "8"}
@@ -111,6 +112,7 @@ def test_a_group_takes_tensors_of_every_device() -> None:
     finished.lines()
 
 
+@splits_groups_of_any_device
 def test_groups_split_off() -> None:
     finished = run_forked(
         """
