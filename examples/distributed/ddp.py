@@ -51,12 +51,13 @@ def share_of(data: tuple[torch.Tensor, ...], rank: int, size: int) -> tuple[torc
     return tuple(whole[rank::size] for whole in data)
 
 
-def train(model: torch.nn.Module, data: tuple[torch.Tensor, ...], steps: int = STEPS) -> Iterator[torch.Tensor]:
+def train(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: tuple[torch.Tensor, ...]
+) -> Iterator[torch.Tensor]:
     """Trains `model` on `data`, all of it in each step; yields the mean loss before each step."""
     ids, mask, topics = data
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     compiled = torch.compile(model)
-    for _ in range(steps):
+    for _ in range(STEPS):
         loss = F.cross_entropy(compiled(ids, mask), topics)
         optimizer.zero_grad()
         loss.backward()  # DistributedDataParallel takes the mean of the ranks' gradients meanwhile
@@ -73,8 +74,9 @@ def main() -> None:
 
     torch.manual_seed(0)
     model = DistributedDataParallel(TopicClassifier().npu())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     share = share_of(labelled_sentences(), rank, size)
-    for step, loss in enumerate(train(model, tuple(part.npu() for part in share))):
+    for step, loss in enumerate(train(model, optimizer, tuple(part.npu() for part in share))):
         dist.all_reduce(loss, dist.ReduceOp.AVG)
         if rank == 0:
             print(f"step {step}  loss {loss.item():.6f}", flush=True)
