@@ -19,7 +19,7 @@ def test_collectives_of_both_sides_have_the_right_values() -> None:
 
 @pytest.mark.slow
 def test_a_step_on_both_sides_learns_the_same() -> None:
-    row = data_parallel.measure(turns=1, width=512)
+    row = data_parallel.measure(turns=1)
     assert row.correct
     assert 0 < row.overlap <= row.collectives < row.compiled * 100
 
