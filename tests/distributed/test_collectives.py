@@ -308,6 +308,7 @@ def objects_and_groups() -> None:
 
 def groups_that_split() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
+    dist.new_group([0], backend="hccl")  # so that ranks are in different numbers of groups, which PyTorch names one by
     bound = dist.new_group(backend="hccl", device_id=torch.device("npu", 0))
     dist.group.WORLD.bound_device_id = torch.device("npu", 0)  # split_group asks for it
     half = dist.split_group(bound, split_ranks=[list(range(size // 2)), list(range(size // 2, size))])

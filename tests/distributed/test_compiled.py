@@ -52,7 +52,8 @@ def gradients_through_collectives() -> None:
 
     def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         whole = funcol.all_gather_tensor_autograd((x @ w).sin(), 0, group)
-        return funcol.reduce_scatter_tensor_autograd(whole.square(), "sum", 0, group).sum()
+        squares = whole.square().contiguous()  # torch 2.11 asks for it
+        return funcol.reduce_scatter_tensor_autograd(squares, "sum", 0, group).sum()
 
     results = []
     for function in (loss, torch.compile(loss, fullgraph=True)):

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <c10/util/accumulate.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -165,6 +166,7 @@ NpuBackend::NpuBackend(GlooMaker make_gloo, const c10::intrusive_ptr<c10d::Store
                        const std::string& name, std::chrono::milliseconds timeout)
     : Backend(rank, size),
       make_gloo_(std::move(make_gloo)),
+      store_(store),
       group_(std::make_shared<Group>(make_gloo_(store, rank, size, timeout), name, timeout)) {}
 
 c10::intrusive_ptr<c10d::Backend::Options> NpuBackend::getBackendOptions() {
@@ -618,13 +620,18 @@ Started NpuBackend::barrier(const c10d::BarrierOptions& options) {
   return submit(std::move(builder));
 }
 
-c10::intrusive_ptr<c10d::Backend> NpuBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+// PyTorch's store for the new group has its name, in which each rank counts the groups that it is in. Ranks that are in
+// different groups would wait for each other for ever, so they meet where they agree: at the number of this group's splits.
+c10::intrusive_ptr<c10d::Backend> NpuBackend::split(const c10::intrusive_ptr<c10d::Store>& /*of_name*/,
                                                     const std::vector<int>& ranks,
                                                     const c10::intrusive_ptr<Options>& options) {
+  const int number = splits_.fetch_add(1);
   const auto own = std::find(ranks.begin(), ranks.end(), getRank());
   if (own == ranks.end()) {
     return nullptr;
   }
+  const auto store =
+      c10::make_intrusive<c10d::PrefixStore>(c10::str("split ", number, " from rank ", ranks.front()), store_);
   return c10::make_intrusive<NpuBackend>(make_gloo_, store, static_cast<int>(own - ranks.begin()),
                                          static_cast<int>(ranks.size()), options->group_name, options->timeout);
 }

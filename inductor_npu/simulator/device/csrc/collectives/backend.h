@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -84,7 +85,7 @@ class NpuBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
 
   bool supportsSplitting() const override { return true; }
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& of_name, const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
 
   void setSequenceNumberForGroup() override { group_->gloo().setSequenceNumberForGroup(); }
@@ -108,6 +109,8 @@ class NpuBackend final : public c10d::Backend {
   static constexpr const char* kName = "hccl";
 
   const GlooMaker make_gloo_;
+  const c10::intrusive_ptr<c10d::Store> store_;
+  std::atomic<int> splits_{0};
   const std::shared_ptr<Group> group_;
   std::mutex coalescing_mutex_;
   std::optional<Coalesced> coalesced_;
