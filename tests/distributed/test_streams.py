@@ -103,6 +103,25 @@ def a_barrier_holds_the_caller() -> None:
         assert time.monotonic() - began > LATE / 2
 
 
+def queued_collectives_that_meet_keep_their_order() -> None:
+    """gloo works on several that are queued, but not on those that need the results of one another."""
+    size = dist.get_world_size()
+    # Types that gloo reduces as they are, and in a wider one.
+    for dtype in (torch.float32, torch.int16):
+        total, apart = torch.ones(3000, device="npu", dtype=dtype), torch.ones(3000, device="npu", dtype=dtype)
+        parts = torch.zeros(size * 3000, device="npu", dtype=dtype)
+        works = []
+        for _ in range(3):
+            works.append(dist.all_reduce(total, async_op=True))
+            works.append(dist.all_gather_into_tensor(parts, total, async_op=True))
+            works.append(dist.all_reduce(apart[1000:2000], async_op=True))
+            works.append(dist.all_reduce(apart[:1000], async_op=True))
+        for work in works:
+            work.wait()
+        assert total.unique().tolist() == parts.unique().tolist() == [size**3]
+        assert apart[:2000].unique().tolist() == [size**3] and apart[2000:].unique().tolist() == [1]
+
+
 def captured_in_a_graph() -> None:
     tensor, total = torch.ones(5000, device="npu"), torch.zeros(5000, device="npu")
 
@@ -145,6 +164,7 @@ def seen_in_the_time_line() -> None:
         a_tensor_lives_until_its_collective_is_done,
         a_time_out_of_one_wait,
         a_barrier_holds_the_caller,
+        queued_collectives_that_meet_keep_their_order,
         captured_in_a_graph,
         seen_in_the_time_line,
     ],

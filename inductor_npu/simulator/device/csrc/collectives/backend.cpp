@@ -27,11 +27,11 @@ class RequestBuilder {
  public:
   RequestBuilder(c10d::OpType op, std::string name) : request{op, std::move(name)} {}
 
-  at::Tensor input(const at::Tensor& tensor) { return host(tensor); }
+  at::Tensor input(const at::Tensor& tensor) { return host(tensor, /*written=*/false); }
   Tensors inputs(const Tensors& tensors) { return each(tensors, &RequestBuilder::input); }
   at::Tensor output(const at::Tensor& tensor) {
     request.outputs.push_back(tensor);
-    at::Tensor seen = host(tensor);
+    at::Tensor seen = host(tensor, /*written=*/true);
     memory_check::written(tensor.const_data_ptr(), tensor.nbytes());
     return seen;
   }
@@ -66,7 +66,7 @@ class RequestBuilder {
     return made;
   }
 
-  at::Tensor host(const at::Tensor& tensor) {
+  at::Tensor host(const at::Tensor& tensor, bool written) {
     check(on_npu(tensor), "expected tensors of device npu, got one of ", tensor.device(),
           "; a group for both is init_process_group(\"cpu:gloo,npu:hccl\")");
     check(tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(),
@@ -76,6 +76,8 @@ class RequestBuilder {
     check(device_ == -1 || device_ == tensor.device().index(), "expected tensors of one device, got npu:",
           static_cast<int>(device_), " and ", tensor.device());
     device_ = tensor.device().index();
+    const auto* begin = static_cast<const char*>(tensor.const_data_ptr());
+    request.memory.push_back({begin, begin + tensor.nbytes(), written});
     CapturedGraph* graph = capturing_graph(native(current_stream(device_)));
     if (graph != nullptr) {
       graph->uses(tensor.const_data_ptr(), request.name);
@@ -208,6 +210,8 @@ Started NpuBackend::submit(RequestBuilder&& builder) {
   for (Call& call : builder.request.calls) {
     coalesced_->request.calls.push_back(std::move(call));
   }
+  auto& memory = coalesced_->request.memory;
+  memory.insert(memory.end(), builder.request.memory.begin(), builder.request.memory.end());
   return coalesced_->work;
 }
 

@@ -16,6 +16,21 @@
 namespace inductor_npu::collectives {
 namespace {
 
+// Requests that gloo works on besides the one that the stream is at. They may need memory for results in another type.
+constexpr size_t kMostAhead = 4;
+
+using OwnedEvent = std::unique_ptr<driver::Event, decltype(&driver::destroy)>;
+
+// Whether one needs what the other writes.
+bool meet(const Request& one, const Request& other) {
+  const auto meets = [](const Range& a, const Range& b) {
+    return (a.written || b.written) && a.begin < b.end && b.begin < a.end;
+  };
+  return std::any_of(one.memory.begin(), one.memory.end(), [&](const Range& a) {
+    return std::any_of(other.memory.begin(), other.memory.end(), [&](const Range& b) { return meets(a, b); });
+  });
+}
+
 // The groups of this process, for those who wait for all of them.
 class Groups {
  public:
@@ -108,9 +123,17 @@ struct Group::Flight {
   uint64_t number;
   std::shared_ptr<Outcome> outcome;
   std::vector<c10::intrusive_ptr<c10d::Work>> started{};
+  // What the caller had queued before; null in a captured graph, and between two ranks.
+  OwnedEvent asked{nullptr, &driver::destroy};
+  // Of one that began ahead of its turn. Only who works off the group's stream looks at them.
+  bool is_ahead = false;
+  std::exception_ptr failure{};
 
   void start();
+  void start_ahead();
   void wait();
+  // Its turn on the group's stream.
+  void run();
   [[noreturn]] void fail();
 };
 
@@ -128,20 +151,73 @@ void Group::submit(Request request, c10::DeviceIndex device, CollectiveWork& wor
       driver::call(native(caller), name, [flight] { flight->start(); }, WorkKind::Collective);
     }
   }
-  const std::unique_ptr<driver::Event, decltype(&driver::destroy)> asked(driver::create_event(/*timing=*/false),
-                                                                         &driver::destroy);
+  OwnedEvent asked(driver::create_event(/*timing=*/false), &driver::destroy);
   driver::record(asked.get(), native(caller));
   driver::block(asked.get(), native(stream));
-  driver::call(
-      native(stream), name,
-      [flight, between_two] {
-        if (!between_two) {
-          flight->start();
-        }
-        flight->wait();
-      },
-      WorkKind::Collective);
+  if (between_two) {
+    driver::call(native(stream), name, [flight] { flight->wait(); }, WorkKind::Collective);
+  } else {
+    if (driver::capture_of(native(caller)) == 0) {
+      flight->asked = std::move(asked);
+      std::lock_guard<std::mutex> lock(mutex_);
+      queued_.push_back(flight);
+    }
+    driver::call(native(stream), name, [flight] { flight->run(); }, WorkKind::Collective);
+  }
   work.queued_on(stream);
+}
+
+void Group::run_ahead(const Flight& current) {
+  std::vector<std::shared_ptr<Flight>> others;
+  while (others.size() < kMostAhead) {
+    std::shared_ptr<Flight> next;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (others.size() == queued_.size()) {
+        return;
+      }
+      next = queued_[others.size()];
+    }
+    if (!next->is_ahead) {
+      // None overtakes another: ranks tell them apart by the order in which they begin.
+      const auto holds_up = [&](const auto& other) { return meet(other->request, next->request); };
+      if (!driver::query(next->asked.get()) || meet(current.request, next->request) ||
+          std::any_of(others.begin(), others.end(), holds_up)) {
+        return;
+      }
+      next->start_ahead();
+    }
+    others.push_back(std::move(next));
+  }
+}
+
+void Group::Flight::run() {
+  if (asked == nullptr) {
+    start();
+    wait();
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(group->mutex_);
+    TORCH_INTERNAL_ASSERT(!group->queued_.empty() && group->queued_.front().get() == this);
+    group->queued_.pop_front();
+  }
+  if (!is_ahead) {
+    start();
+  } else if (failure != nullptr) {
+    std::rethrow_exception(failure);
+  }
+  group->run_ahead(*this);
+  wait();
+}
+
+void Group::Flight::start_ahead() {
+  is_ahead = true;
+  try {
+    start();
+  } catch (...) {
+    failure = std::current_exception();  // told in its turn
+  }
 }
 
 void Group::Flight::start() {
@@ -160,6 +236,9 @@ void Group::Flight::wait() {
   const PlainOperators guard;
   const auto works = std::exchange(started, {});  // a replay of a captured graph starts others
   try {
+    if (is_ahead) {
+      group->check_usable();
+    }
     for (size_t i = 0; i < works.size(); ++i) {
       if (works[i] != nullptr) {
         works[i]->wait();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,12 +25,20 @@ struct Call {
   std::function<void()> finish{};
 };
 
+// Memory that a request reads, or writes.
+struct Range {
+  const char* begin;
+  const char* end;
+  bool written;
+};
+
 // What the program asked for: one collective, or several that it put together.
 struct Request {
   c10d::OpType op;
   std::string name;  // as torch.distributed calls it
   std::vector<Call> calls{};
   std::vector<at::Tensor> outputs{};
+  std::vector<Range> memory{};
   // Send or receive: every call begins when its turn comes on the caller's stream, before it is waited for, so that no
   // rank waits for one that waits for it.
   bool between_two = false;
@@ -67,6 +76,8 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   struct Flight;
 
+  // Begins requests that are queued behind `current`, so that gloo works on several, as it does for tensors of the CPU.
+  void run_ahead(const Flight& current);
   c10::Stream own_stream(c10::DeviceIndex device);
   c10::Stream stream_of_transfer(c10::DeviceIndex device);
   const c10::intrusive_ptr<c10d::Backend> gloo_;
@@ -78,6 +89,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::string failure_;
   std::optional<c10::Stream> own_stream_;
   std::vector<c10::Stream> of_transfers_;
+  std::deque<std::shared_ptr<Flight>> queued_;  // on the own stream, but in captured graphs
 };
 
 // Waits until the collectives of all groups are done. False if that took longer than `limit`.
