@@ -33,6 +33,7 @@ def read(wheel: zipfile.ZipFile, name: str) -> str:
     return wheel.read(path).decode()
 
 
+@pytest.mark.slow
 def test_the_wheel_has_all_modules_and_the_devices_sources(wheel: zipfile.ZipFile) -> None:
     package = ROOT / "inductor_npu"
     expected = {

@@ -17,8 +17,19 @@ import pytest
 
 from tests.part import Part
 
-# Tests of these folders compile whole graphs, seconds for each case; elsewhere a case costs next to nothing.
-COMPILING = ("codegen", "compile", "diagnostics/explanation", "fuzz", "lowering", "models", "precision", "programs")
+# Tests of these folders compile whole graphs, or start processes that do, seconds for each case; elsewhere a case costs
+# next to nothing.
+COMPILING = (
+    "codegen",
+    "compile",
+    "diagnostics/explanation",
+    "fuzz",
+    "lowering",
+    "models",
+    "precision",
+    "programs",
+    "setup",
+)
 
 _TRIED_LATER = ("slow", "sweep", "budget", "ascend")
 

@@ -143,6 +143,7 @@ def graphs(own_caches: Path) -> Callable[[], dict[str, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knob", KNOBS)
 def test_each_knob_decides_a_graph(knob: str, graphs: Callable[[], dict[str, int]]) -> None:
     with config.patch(**{knob: KNOBS[knob]}):

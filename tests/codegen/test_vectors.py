@@ -67,6 +67,7 @@ def test_what_is_a_vector_in_one_loop_may_be_walked_in_the_next():
     assert [division.line for division in found] == ["a = x % 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_small_program_divides_no_vector_and_has_the_grid_of_the_chip(name: str):

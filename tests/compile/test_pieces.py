@@ -25,6 +25,7 @@ def test_concatenation(dtype: torch.dtype) -> None:
     check(lambda *parts: torch.cat([part.t() for part in parts], 0) + 1, first, second, third)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_concatenation_of_computed_values(dim: int) -> None:
     shapes = [[8, 12, 40] for _ in range(3)]

@@ -113,6 +113,7 @@ def test_kernels_that_call_the_runtime(tmp_path: Path):
     torch.testing.assert_close(inductor_npu.load_package(path)(x.to("npu")).cpu(), x.sort(-1).values * 2)
 
 
+@pytest.mark.slow
 def test_images_in_a_process_of_their_own(tmp_path: Path):
     model = Images().eval()
     path = inductor_npu.package(model, (torch.randn(1, 3, 16, 16),), path=tmp_path / "model.pt2")

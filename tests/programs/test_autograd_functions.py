@@ -124,6 +124,7 @@ def test_without_gradients() -> None:
     check(lambda x: Cube.apply(x, 1.0) + Straight.apply(x, 4), torch.randn(9))
 
 
+@pytest.mark.slow
 def test_one_inside_of_another() -> None:
     class Outer(torch.autograd.Function):
         @staticmethod

@@ -48,6 +48,7 @@ def test_what_a_checkpoint_holds_is_computed_again(use_reentrant: bool) -> None:
     assert _products_of_the_backward(checkpointed) == 5, "four of gradients, and x @ w again"
 
 
+@pytest.mark.slow
 def test_a_policy_chooses_what_is_saved() -> None:
     def contexts() -> Any:
         return create_selective_checkpoint_contexts(_policy)

@@ -84,6 +84,7 @@ def _axpy_gradient(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 _axpy_operator.register_autograd(_axpy_gradient, setup_context=_keep_scale)
 
 
+@pytest.mark.slow
 def test_an_operator_made_of_a_kernel() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return _axpy_operator(x.sin(), y, 3.0) * 2

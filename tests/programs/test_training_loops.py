@@ -102,6 +102,7 @@ def test_compiled_autograd_is_one_more_graph() -> None:
     assert torch._dynamo.utils.counters["compiled_autograd"]["captures"] >= 1
 
 
+@pytest.mark.slow
 def test_compiled_autograd_with_hooks_and_two_compiled_parts() -> None:
     from torch._dynamo import compiled_autograd
 

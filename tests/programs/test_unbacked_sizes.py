@@ -58,6 +58,7 @@ def test_selected_rows_are_normalised_and_multiplied() -> None:
     _holds_for(fn, *[(x, mask, w) for mask in _masks(30)])
 
 
+@pytest.mark.slow
 def test_selected_elements_are_sorted() -> None:
     """In kernels: the number of selected elements is unknown, but it has a limit."""
 

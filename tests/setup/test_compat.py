@@ -76,6 +76,7 @@ def test_what_does_not_fit_is_named() -> None:
         patch.install()
 
 
+@pytest.mark.slow
 def test_patches_are_made_until_torch_does_without() -> None:
     """Each is asked of the module that it would change, in a process where nothing is changed."""
     source = (
@@ -114,6 +115,7 @@ def test_donated_buffers_are_still_found_by_the_storages_of_fake_tensors() -> No
     assert _without_our_package(f"{source}\nprint('StorageWeakRef' in {body})") == "True"
 
 
+@pytest.mark.slow
 @before_torch("2.15", "counts positions in the order of the tensor")
 def test_positions_are_still_those_in_the_order_of_memory() -> None:
     """When Inductor leaves the loops of an argmax in their order, lowering/argmax_positions.py can go."""
@@ -132,6 +134,7 @@ def test_what_is_made_of_protected_numbers_still_has_no_value(expression: str) -
     assert _without_our_package(f"{source}; print(({expression}).is_comparable)") == "False"
 
 
+@pytest.mark.slow
 @before_torch("2.15", "looks at the values' memory")
 def test_values_that_are_the_tensor_itself_are_still_written_in_place() -> None:
     """When Inductor writes indexed values in place only where they lie elsewhere, overlapping_writes can go."""
@@ -220,6 +223,7 @@ def test_functions_are_still_named_for_logs_that_are_off() -> None:
     assert _without_our_package(NAMED) == "True"
 
 
+@pytest.mark.slow
 @has_positions
 def test_functions_are_named_for_logs_that_are_on() -> None:
     assert run_forked(NAMED).lines()[-1] == "False"
@@ -228,6 +232,7 @@ def test_functions_are_named_for_logs_that_are_on() -> None:
     assert "TRACE FX call" in finished.stderr
 
 
+@pytest.mark.slow
 def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     source = "f = torch.compile(lambda a: a @ a); f(torch.ones(4, 4, device='npu'))"
     finished = run_forked(f"import torch\n{source}")

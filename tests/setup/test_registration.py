@@ -65,6 +65,7 @@ def test_npu_counts_as_a_gpu_for_inductor() -> None:
     assert get_gpu_type() == ("cuda" if torch.cuda.is_available() else "npu")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.version.cuda is not None, reason="GPUs, which this torch is built for, use the pool")
 def test_compiling_starts_no_pool_of_processes() -> None:
     finished = run_forked(

@@ -58,6 +58,7 @@ def test_what_another_tensor_replaces_is_not_loaded():
         assert before == behind != inside and {before, inside} == {"in_ptr0", "in_ptr1"}
 
 
+@pytest.mark.slow
 def test_the_share_of_a_window_that_lies_inside_takes_no_axis_out_of_the_tile():
     pooled = kernel_of(lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), (8, 4, 28, 28))
     assert not re.findall("one index at a time: .*x", pooled)

@@ -188,6 +188,7 @@ def hangs() -> None:
     time.sleep(3600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", [raises, exits, hangs])
 def test_a_child_that_does_nothing_changes_nothing(
     fate: Callable[[], None], children: Children, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +199,7 @@ def test_a_child_that_does_nothing_changes_nothing(
     assert children.have_ended()
 
 
+@pytest.mark.slow
 def test_a_system_that_has_no_process_left_changes_nothing(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError("Resource temporarily unavailable")

@@ -93,6 +93,7 @@ def test_scores(name: str) -> None:
     check(flex(score=SCORES[name]), heads(2, 4, 200, 200, 32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MASKS)
 def test_masks(name: str) -> None:
     check(flex(mask=MASKS[name]), heads(2, 4, 200, 200, 32))
@@ -196,6 +197,7 @@ def test_greatest_scores() -> None:
     assert_close([aux.lse.cpu(), aux.max_scores.cpu()], [scores.logsumexp(-1), scores.amax(-1)], torch.float32)
 
 
+@pytest.mark.slow
 def test_captured_numbers_and_tensors_that_are_computed() -> None:
     def modified(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, far: int) -> Any:
         added = bias.sin() * 2

@@ -230,6 +230,7 @@ def test_kv_batch_broadcast(name: str, shared: int) -> None:
     check(flex(SCORES[name], blocks_of(MASKS["noop"])), [query, key[:1], value[:1]], SCORES[name])
 
 
+@pytest.mark.slow
 def test_kv_batch_broadcast_causal_mask() -> None:
     query, key, value = heads(B, H, S, S, D, shared=2)
     causal = MASKS["causal_block"]
@@ -284,6 +285,7 @@ def test_strided_inputs(of_queries: str, of_keys: str) -> None:
     assert_close(actual, expected, torch.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3)])
 def test_flex_attention_stride_ordering(order: tuple[int, ...]) -> None:
     from torch._inductor.ir import get_stride_order
@@ -360,6 +362,7 @@ def test_load_from_view_buffer() -> None:
     assert_close(with_gradients(compiled, on_npu(tensors)), expected, torch.float32)
 
 
+@pytest.mark.slow
 def test_fully_masked_out_rows_0_check() -> None:
     blocks = blocks_of(MASKS["fully_masked_out_rows"])
     leaves = [each.requires_grad_() for each in on_npu(heads(B, H, S, S, D))]
@@ -469,6 +472,7 @@ def test_autograd_function_in_score_mod() -> None:
     assert_close([actual.cpu()], [written_out(*[each.double() for each in tensors], _causal)], torch.float32)
 
 
+@pytest.mark.slow
 def test_recompile_changed_score_mod() -> None:
     adds = True
 

@@ -105,6 +105,7 @@ def test_what_calls_the_library_says_why() -> None:
         assert of(torch.float32) == "INDUCTOR_NPU_TEMPLATES=none"
 
 
+@pytest.mark.slow
 def test_images_of_one_element_are_kernels_by_default() -> None:
     image, weight = convolving(2, 64, 8, 8), convolving(32, 64, 1, 1)
     with config.patch(templates="auto"):

@@ -46,6 +46,7 @@ def check_kernel(function: Callable[..., torch.Tensor], *inputs: torch.Tensor, k
     assert kernel_count(sources) == kernels and calls_of_the_library(sources) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROUPS)
 def test_groups_of_rows_with_gradients(name: str) -> None:
     """Tokens sorted by expert, times a matrix for each; the gradient of the matrices sums along the groups."""
@@ -64,6 +65,7 @@ def test_groups_of_columns_and_along_the_sum(name: str) -> None:
     check_kernel(multiply, halves(24, 56), halves(40, 56).t(), ends)
 
 
+@pytest.mark.slow
 def test_two_batches_of_matrices() -> None:
     def batch(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return F.grouped_mm(left, right)

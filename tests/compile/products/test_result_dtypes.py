@@ -47,6 +47,7 @@ def test_bmm(dtype: torch.dtype) -> None:
     check_float32(torch.bmm, random(3, 17, 40, dtype=dtype), random(3, 40, 24, dtype=dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("bias", [(25,), (20, 25)], ids=str)
 def test_addmm(bias: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -229,6 +229,7 @@ def test_attention_that_the_library_computes_says_why() -> None:
     assert {call.reason for call in calls} == {"blocks would pad the scores of 65 queries and 65 keys to 3.9 times"}
 
 
+@pytest.mark.slow
 def test_attention_in_parts_says_so() -> None:
     """Dropout: random numbers for each score would take 29 times as long as the kernel of attention without them."""
     inputs = [on_npu(1, 2, 64, 16).requires_grad_() for _ in range(3)]

@@ -321,6 +321,7 @@ class TestParts:
                 check(compiled(x), (x + 1) * 2 + 1)
 
 
+@pytest.mark.slow
 def test_memory_goes_with_the_function():
     torch.npu.synchronize()
     torch.npu.empty_cache()

@@ -70,6 +70,7 @@ def test_losses_parameters_and_statistics(options, counts):
     assert warmed == 2 and captures >= 2 and replays > 2
 
 
+@pytest.mark.slow
 def test_every_pass_is_captured_once(counts):
     compiled = torch.compile(make_model().npu(), mode="reduce-overhead")
     train(compiled, "npu", steps=8)
@@ -80,6 +81,7 @@ def private_pools() -> set[tuple[int, int]]:
     return {segment["segment_pool_id"] for segment in torch.npu.memory_snapshot()} - {(0, 0)}
 
 
+@pytest.mark.slow
 def test_forward_and_backward_share_a_pool():
     before = private_pools()  # of graphs that other tests hold
     compiled = torch.compile(make_model().npu(), mode="reduce-overhead")

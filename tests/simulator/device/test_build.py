@@ -173,6 +173,7 @@ def test_a_compiler_that_is_none_is_not_taken_for_a_bad_cache(sources, monkeypat
             build.build()
 
 
+@pytest.mark.slow
 def test_a_library_that_was_damaged_is_built_again(tmp_path):
     (tmp_path / "csrc" / "python").mkdir(parents=True)
     (tmp_path / "csrc" / "runtime.cpp").write_text("int answer() { return 42; }")
@@ -241,6 +242,7 @@ def test_loading_is_quick():
     assert float(finished.lines()[-1]) < 0.15
 
 
+@pytest.mark.slow
 def test_the_package_builds_it_when_it_is_run():
     command = [sys.executable, "-m", "inductor_npu.simulator.device"]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -79,6 +79,7 @@ class TestPrograms:
         launch(register("thread_of_program", work_per_program=1_000_000), "p", out, grid=(16, 1, 1))
         assert len(set(out.tolist())) == 1
 
+    @pytest.mark.slow
     def test_the_environment_may_set_the_number_of_threads(self):
         finished = run_on_npu(
             """

@@ -213,6 +213,7 @@ class TestMemoryViz:
 
 
 class TestLeakCheck:
+    @pytest.mark.slow
     def test_nothing_is_said_where_all_is_dropped(self):
         before = torch.npu.memory_allocated()
         with memory.leak_check():
@@ -221,6 +222,7 @@ class TestLeakCheck:
             del x
         assert torch.npu.memory_allocated() == before
 
+    @pytest.mark.slow
     def test_what_is_left_is_listed_by_size_with_its_lines(self):
         def leak() -> list[torch.Tensor]:
             with memory.leak_check():
@@ -235,6 +237,7 @@ class TestLeakCheck:
         assert message.index("3000 bytes on npu:1") < message.index("1000 bytes on npu:0")
         assert f"{__file__}:{reserve.__code__.co_firstlineno + 2} (reserve)" in message
 
+    @pytest.mark.slow
     def test_what_was_there_before_may_go_or_stay(self):
         x, y = reserve(1000), reserve(1000)
         with memory.leak_check():
@@ -273,6 +276,7 @@ class TestLeakCheck:
         with pytest.raises(KeyError, match="a name"):
             fail()
 
+    @pytest.mark.slow
     def test_a_recording_goes_on(self):
         memory._record_memory_history()
         with memory.leak_check():

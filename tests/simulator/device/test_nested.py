@@ -119,6 +119,7 @@ def test_an_operator_that_takes_none_says_so_and_the_process_lives() -> None:
             use(nested("npu", torch.strided))
 
 
+@pytest.mark.slow
 def test_the_process_outlives_operators_that_fail_while_gradients_are_recorded() -> None:
     finished = run_python(
         """

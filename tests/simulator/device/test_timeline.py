@@ -374,6 +374,7 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
+@pytest.mark.slow
 def test_forks_are_as_without_profiles():
     lines = [line for line in run_on_npu(FORKED).lines() if "USDT" not in line]
     assert lines == ["1", "0", "True", "0"]

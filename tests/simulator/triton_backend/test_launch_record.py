@@ -154,5 +154,6 @@ print(launch.bytes_read, launch.bytes_written, launch.vector_operations > 0)
 """
 
 
+@pytest.mark.slow
 def test_compiled_code_counts_where_the_process_says_so():
     assert run_forked(COMPILED, INDUCTOR_NPU_RECORD="1").lines() == ["16384 16384 True"]

@@ -178,6 +178,7 @@ if has("masked loads of float64"):
     DTYPES.append(torch.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("cpu", [pytest.param(AVX512, marks=needs_avx512), None], ids=["avx512", "host"])
 @settings(QUICK, max_examples=8)

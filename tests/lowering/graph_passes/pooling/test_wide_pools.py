@@ -53,6 +53,7 @@ def test_the_first_of_the_greatest_is_found(size: Any, stride: Any, padding: Any
     check(pool(size, stride, padding, dilation, return_indices=True), tenths(*shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "stride", "padding", "dilation", "shape"), WINDOWS[2::3])
 def test_where_it_was_need_not_be_asked_for(size: Any, stride: Any, padding: Any, dilation: Any, shape: Any) -> None:
     check(pool(size, stride, padding, dilation), tenths(*shape))
@@ -78,6 +79,7 @@ def test_values_of_any_type(dtype: torch.dtype) -> None:
     check(pool(5, 2, 2, return_indices=True), tenths(2, 3, 11, 17, dtype=dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64], ids=str)
 def test_integers(dtype: torch.dtype) -> None:
     check(pool(5, 2, 2, return_indices=True), torch.randint(-9, 9, (2, 3, 11, 17)).to(dtype))

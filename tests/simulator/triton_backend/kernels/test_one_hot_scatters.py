@@ -106,6 +106,7 @@ def test_a_loop_carries_the_sums_of_each_row(device, vectors, dtype):
     assert_same(out, summed(index, value, 30, 32))
 
 
+@pytest.mark.slow
 def test_any_values_are_added_in_the_order_of_their_indices(device, vectors):
     number = st.floats(width=32) | st.sampled_from([-0.0, 1e30, -1e30, float("nan"), float("inf")])
     place = st.integers(25, 70) | st.sampled_from([-(1 << 31), (1 << 31) - 1, 0])

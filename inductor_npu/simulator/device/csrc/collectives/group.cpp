@@ -125,7 +125,8 @@ struct Group::Flight {
   std::vector<c10::intrusive_ptr<c10d::Work>> started{};
   // What the caller had queued before; null in a captured graph, and between two ranks.
   OwnedEvent asked{nullptr, &driver::destroy};
-  // Of one that began ahead of its turn. Only who works off the group's stream looks at them.
+  // Of one that began ahead of its turn: set by who asks for it, before it is queued, or by who works off the group's
+  // stream.
   bool is_ahead = false;
   std::exception_ptr failure{};
 
@@ -158,6 +159,9 @@ void Group::submit(Request request, c10::DeviceIndex device, CollectiveWork& wor
     driver::call(native(stream), name, [flight] { flight->wait(); }, WorkKind::Collective);
   } else {
     if (driver::capture_of(native(caller)) == 0) {
+      if (query_stream(caller) && query_stream(stream)) {
+        flight->start_ahead();  // there is nothing to wait for, not even a thread that wakes up
+      }
       flight->asked = std::move(asked);
       std::lock_guard<std::mutex> lock(mutex_);
       queued_.push_back(flight);
