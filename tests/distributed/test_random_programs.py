@@ -46,7 +46,9 @@ class Program:
     def fill(self, index: int) -> None:
         """A new tensor; the one before goes, maybe while the device still needs it."""
         stream, first = self.choose.randrange(STREAMS), self.choose.randrange(LIMIT)
-        every = [(torch.arange(self.elements) * (rank + 3) + first).remainder(LIMIT).float() for rank in range(self.size)]
+        every = [
+            (torch.arange(self.elements) * (rank + 3) + first).remainder(LIMIT).float() for rank in range(self.size)
+        ]
         with torch.npu.stream(self.streams[stream]):
             numbers = torch.arange(self.elements, device="npu") * (self.rank + 3) + first
             self.tensors[index] = numbers.remainder(LIMIT).float()
