@@ -7,8 +7,8 @@ kernel in any case. Their sources come through a pipe, as kernels that were writ
 (kernel_reuse.py). So nothing depends on the child: whatever it has not done, or did in a state that turned out to be
 another one, this process does itself.
 
-The child never uses the device. It holds no lock but the cache's, which the system releases when a process ends, and it
-is ended with the graph's last kernel at the latest.
+The child never uses the device. It holds no lock of other processes but the cache's, which the system releases when a
+process ends, and it is ended with the graph's last kernel at the latest.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import os
 import pkgutil
 import signal
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -251,7 +252,7 @@ class _SentKernels(ReusableKernels):
 
 
 def _leave_the_parent_alone() -> None:
-    """Gives up what the child inherited from its parent: the device, signals, output."""
+    """Gives up what the child inherited from its parent: the device, signals, locks, output."""
     _Child.is_this = True
     pkgutil.resolve_name(providers.current_provider().compile_only_driver or "").activate()
     gc.disable()
@@ -259,6 +260,9 @@ def _leave_the_parent_alone() -> None:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
+    if "tqdm" in sys.modules:
+        # Graphs are interpreted under its lock, which is one for all processes: it stays locked if the child is ended.
+        sys.modules["tqdm"].tqdm.set_lock(threading.RLock())
     logging.disable()
     warnings.simplefilter("ignore")
     null = os.open(os.devnull, os.O_RDWR)

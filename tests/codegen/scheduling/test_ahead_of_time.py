@@ -238,6 +238,23 @@ def test_the_child_says_nothing(children: Children, capfd: pytest.CaptureFixture
     assert "raised" not in said.err
 
 
+def test_a_child_that_is_ended_leaves_nothing_locked(children: Children) -> None:
+    """tqdm's lock, under which torch.fx interprets graphs, is one for all processes."""
+
+    def end(*_: object) -> None:
+        tqdm.get_lock().acquire()
+        os._exit(0)
+
+    tqdm = pytest.importorskip("tqdm").tqdm
+    tqdm.get_lock()
+    with patch.object(lookahead, "_begin_at", end):
+        check(network, *inputs())
+    assert len(children.pids) == 1
+    lock = tqdm.get_lock().mp_lock
+    assert lock.acquire(timeout=5)
+    lock.release()
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"compile_threads": 1}, {"force_disable_caches": True}, {"max_autotune": True}],
