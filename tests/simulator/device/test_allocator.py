@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch.fx.experimental import proxy_tensor
 
 from inductor_npu.simulator.device import build
 from tests.simulator.device.native_kernels import sleep
@@ -18,6 +19,8 @@ MIB = 2**20
 @pytest.fixture(autouse=True, scope="module")
 def _only_what_tests_leave_is_collected() -> Iterator[None]:
     """Without the objects of all that is imported a collection takes no time."""
+    # torch.export keeps the graph that it traced last, with its weights.
+    getattr(proxy_tensor, "_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT", {}).clear()
     gc.collect()
     gc.freeze()
     yield
