@@ -19,7 +19,7 @@ STREAMS = 3
 TENSORS = 6
 LIMIT = 97  # values are taken modulo this, a prime
 LARGEST = 1 << 20  # sums of values up to here are exact, with what a kernel makes of them
-SIZES = (1, 7, 256, 3000, 40_000)  # elements of a rank's tensor; programs divide and multiply them by ranks
+SIZES = (1, 7, 256, 3000, 40_000)  # elements that a tensor has for each rank
 
 
 class Program:
@@ -118,7 +118,7 @@ class Program:
             else:
                 work = dist.all_to_all_single(whole, argument, async_op=True)
                 chunks = [each.chunk(self.size) for each in given]
-                after = [torch.cat([chunks[other][rank] for other in range(self.size)]) for rank in range(self.size)]
+                after = [torch.cat([each[rank] for each in chunks]) for rank in range(self.size)]
         self.simulated[to] = after
         self.pending.append((work, stream, [to, other]))
         if max(each.max().item() for each in after) > LARGEST:
