@@ -34,8 +34,8 @@ PY := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check -qq
 READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
-CSRC := inductor_npu/simulator/device/csrc inductor_npu/package_runtime/csrc
-DEVICE_SOURCES := $(foreach folder,$(CSRC),$(wildcard $(folder)/*.* $(folder)/*/*.*)) inductor_npu/simulator/device/build.py
+CSRC := inductor_npu/device/csrc inductor_npu/package_runtime/csrc
+DEVICE_SOURCES := $(foreach folder,$(CSRC),$(wildcard $(folder)/*.* $(folder)/*/*.*)) inductor_npu/device/build.py
 STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
 # TIMES=FILE keeps what each test takes; `python -m tests.processor_time FILE` prints the slowest.
 TIMES ?=
@@ -79,7 +79,7 @@ $(READY): requirements.txt pyproject.toml
 	$(call make_environment,$(VENV),requirements.txt)
 
 $(DEVICE): $(READY) $(DEVICE_SOURCES)
-	@$(PY) -m inductor_npu.simulator.device
+	@$(PY) -m inductor_npu.device
 	@touch $@
 
 # The C++ device is built once for both environments where their torch and their Python are the same.
@@ -91,7 +91,7 @@ $(ASCEND_READY): requirements-ascend.txt requirements.txt pyproject.toml
 	$(call make_environment,$(ASCEND_VENV),requirements-ascend.txt)
 
 $(ASCEND_DEVICE): $(ASCEND_READY) $(DEVICE_SOURCES)
-	@$(ASCEND_PY) -m inductor_npu.simulator.device
+	@$(ASCEND_PY) -m inductor_npu.device
 	@touch $@
 
 # torch_npu owns the device `npu` there. The stand-in for CANN is built by the first command that runs at the seat.
@@ -106,7 +106,7 @@ $(SEAT_READY): requirements-ascend-seat.txt requirements-ascend.txt requirements
 	$(call make_environment,$(SEAT_VENV),requirements-ascend-seat.txt)
 	@$(SEAT_PY) $(PIP) install --no-deps liger-kernel==0.8.5
 	@$(SEAT_PY) tools/ascend_env.py ready
-	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SEAT_PY) -m inductor_npu.simulator.device
+	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SEAT_PY) -m inductor_npu.device
 
 SEAT_TEST = $(STRICT) $(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) $(PYTEST) $(PARALLEL)
 # The interface's tests choose devices that they do not use, after which torch_npu ends a process with a backward pass.

@@ -46,7 +46,7 @@ def main(
         console.print(why or "right", markup=False)
         raise typer.Exit(bool(why))
     if device == "npu":  # built once, before many processes want it
-        subprocess.run([sys.executable, "-m", "inductor_npu.simulator.device"], check=True)
+        subprocess.run([sys.executable, "-m", "inductor_npu.device"], check=True)
     found.mkdir(parents=True, exist_ok=True)
     end = None if minutes is None else time.monotonic() + 60 * minutes
     failures = 0

@@ -121,22 +121,28 @@ class KernelTooLargeError(NpuError):
 
 
 class NoCompilerError(NpuError):
-    """The embedded NPU's device must be built, and there is no C++ compiler."""
+    """The device npu must be built, and there is no C++ compiler."""
 
     template = (
-        "the embedded NPU's device must be built once, which needs a C++20 compiler, and none was found (tried: "
+        "{device} must be built once, which needs a C++20 compiler, and none was found (tried: "
         "{tried}). Install one, e.g. `apt-get install g++` or `dnf install gcc-c++`, or set CXX to its path"
     )
 
 
 class DeviceBuildError(NpuError):
-    """The embedded NPU's device does not compile."""
+    """The device npu does not compile."""
 
     template = (
-        "building the embedded NPU's device failed while {step}. It needs a compiler with C++20 (g++ 11, clang++ 14 or "
+        "building {device} failed while {step}. It needs a compiler with C++20 (g++ 11, clang++ 14 or "
         "later; CXX chooses one) and Python's headers (e.g. `apt-get install g++ python3-dev`). The command was:\n"
         "{command}\n{output}"
     )
+
+
+class NoCudaError(NpuError):
+    """Provider `cuda` was asked for, and something of CUDA is missing."""
+
+    template = "provider cuda makes device npu of a GPU, and {missing} was not found. {advice}"
 
 
 class LauncherBuildError(NpuError):

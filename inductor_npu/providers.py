@@ -36,6 +36,8 @@ class Provider:
     that nothing above has to import it; None where a provider has no such thing.
 
     package: the module that must be importable.
+    runtime: what the device npu is built of (device/runtime.py); None where it is not built here.
+    install: called when the provider is chosen, once torch is there: makes its Triton backend that of target `npu`.
     raw_stream: `(device index) -> int`, the handle of the current stream. Generated code imports it.
     interface: the class that Dynamo and Inductor ask about the device.
     empty_strided: `(sizes, strides, dtype) -> Tensor`, allocates on the current device with the least overhead (None:
@@ -49,7 +51,7 @@ class Provider:
     is_observed: `() -> bool`, whether each launch of a kernel that is loaded now is observed.
     known_error: `(error, kernel name) -> Exception | None`, what to raise in place of an error of the provider's
         compiler.
-    captured_calls: the module whose functions capture compiled functions (simulator/device/captured_calls.py says
+    captured_calls: the module whose functions capture compiled functions (device/captured_calls.py says
         which).
     packaged_kernels: the module that makes kernels part of packages (simulator/packaged_kernels.py says how).
     package_runtime: `() -> module` with the class Package, which loads packages.
@@ -67,6 +69,8 @@ class Provider:
     package: str
     raw_stream: str
     interface: str
+    runtime: str | None = None
+    install: str | None = None
     empty_strided: str | None = None
     device_guard: str = "torch.npu.device"
     set_device: str = "torch.npu.set_device"
@@ -114,12 +118,14 @@ ASCEND = Provider(
 SIMULATOR = Provider(
     "simulator",
     "inductor_npu",
-    "inductor_npu.simulator.device:get_raw_stream",
+    "inductor_npu.device:get_raw_stream",
     "inductor_npu.device_interface.interface:NpuInterface",
-    "inductor_npu.simulator.device:empty_strided",
-    "torch.npu._DeviceGuard",
-    "torch.npu._set_device",
-    "inductor_npu.simulator.triton_backend.compile_only:CompileOnlyDriver",
+    runtime="inductor_npu.simulator.host.runtime:RUNTIME",
+    install="inductor_npu.simulator.triton_backend.selection:install",
+    empty_strided="inductor_npu.device:empty_strided",
+    device_guard="torch.npu._DeviceGuard",
+    set_device="torch.npu._set_device",
+    compile_only_driver="inductor_npu.simulator.triton_backend.compile_only:CompileOnlyDriver",
     # A ResNet's training step, whose compile takes 25.5 s, took 22.7 with one child, 19.9 with two and 19.7 with three.
     most_children=2,
     # Kernels of attention, forward and backward, heads of 64, to the library: lengths of 64, 128 and 512 (no padding)
@@ -129,14 +135,27 @@ SIMULATOR = Provider(
     most_padding=1.5,
     # Windows of 3 x 3 take 0.4 to 0.9 of the library's time in float32 as kernels, images of one element 0.8 to 2.5.
     convolves_windows=False,
-    captured_calls="inductor_npu.simulator.device.captured_calls",
+    captured_calls="inductor_npu.device.captured_calls",
     packaged_kernels="inductor_npu.simulator.packaged_kernels",
     # Importing it makes the embedded NPU the device.
-    package_runtime="inductor_npu.simulator.device.npu.runtime:extension",
+    package_runtime="inductor_npu.device.npu.runtime:extension",
     compile_modes="inductor_npu.simulator.triton_backend.modes:compile_modes",
     is_observed="inductor_npu.simulator.triton_backend.observer:is_observing",
 )
-PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR)}
+CUDA = Provider(
+    "cuda",
+    "inductor_npu.cuda",
+    "inductor_npu.device:get_raw_stream",
+    "inductor_npu.device_interface.interface:NpuInterface",
+    runtime="inductor_npu.cuda.runtime:RUNTIME",
+    install="inductor_npu.cuda.triton_backend.selection:install",
+    empty_strided="inductor_npu.device:empty_strided",
+    device_guard="torch.npu._DeviceGuard",
+    set_device="torch.npu._set_device",
+    captured_calls="inductor_npu.device.captured_calls",
+    convolves_windows=False,
+)
+PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR, CUDA)}
 NO_PROVIDER = "none"
 
 
@@ -200,6 +219,13 @@ def known_error(error: Exception, kernel: str) -> Exception | None:
     """What to raise in place of `error`, with which `kernel` did not compile; None if the provider does not know it."""
     named = current_provider().known_error
     return None if named is None else pkgutil.resolve_name(named)(error, kernel)
+
+
+def device_runtime() -> Any:
+    """The `Runtime` (device/runtime.py) of the provider, which must be one whose device is built here."""
+    name = current_provider().runtime
+    assert name is not None, f"provider {current_provider().name} brings a device that is built already"
+    return pkgutil.resolve_name(name)
 
 
 def captured_calls() -> Any:

@@ -63,7 +63,7 @@ def main(
         return [name for name in dtypes_of(operator) if name in wanted]
 
     if device == "npu":  # built once, before many processes want it
-        subprocess.run([sys.executable, "-m", "inductor_npu.simulator.device"], check=True)
+        subprocess.run([sys.executable, "-m", "inductor_npu.device"], check=True)
     with terminal.progress(console, TextColumn("{task.fields[failed]} failed")) as bars:
         sweep = _Sweep(bars, files, device)
 

@@ -73,7 +73,7 @@ def test_another_directory_has_the_same_hashes(copied: Path) -> None:
         ("cache/store.py", []),
         ("ascend/checking.py", []),
         ("cli.py", []),
-        ("simulator/device/settings.py", []),
+        ("simulator/host/settings.py", []),
     ],
 )
 def test_a_changed_source_changes_what_depends_on_it(copied: Path, file: str, changed: list[str]) -> None:

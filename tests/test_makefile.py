@@ -36,7 +36,7 @@ def test_each_target_sets_up_what_it_needs_first(target: str, work: str, tmp_pat
         "/whl/cpu",
         "-r requirements.txt",
         "--editable .",
-        "-m inductor_npu.simulator.device",
+        "-m inductor_npu.device",
         work,
     ]
     places = [plan.index(step) for step in steps]

@@ -50,13 +50,13 @@ SUITE: dict[str, tuple[str, ...]] = {
     # Captured graphs: the policy that Inductor asks, its parts, callables; optimizers; what follows torch's own tests.
     "tests/runtime/graph_capture/test_reduce_overhead.py": (),
     "tests/runtime/graph_capture/test_training.py": (),
-    "tests/simulator/device/graphs/test_capture.py": (),
-    "tests/simulator/device/graphs/test_graphed_callables.py": (),
+    "tests/device/graphs/test_capture.py": (),
+    "tests/device/graphs/test_graphed_callables.py": (),
     "tests/runtime/graph_capture/test_as_pytorch.py": ("TestMutation::test_data_of_a_parameter",),
     # The profiler of PrivateUse1 and Kineto's headers; the allocator's hooks, settings and snapshots; other processes.
-    "tests/simulator/device/test_timeline.py": (),
-    "tests/simulator/device/test_memory_history.py": (),
-    "tests/simulator/device/test_sharing.py": (),
+    "tests/device/test_timeline.py": (),
+    "tests/device/test_memory_history.py": (),
+    "tests/device/test_sharing.py": (),
     # torch.distributed: the backend's C++ classes, Work, Future, the store; what Inductor makes of collectives.
     "tests/distributed/test_collectives.py": (),
     "tests/distributed/test_streams.py": (),

@@ -164,7 +164,7 @@ def run_suite(python: Path, jobs: int) -> tuple[str, ...]:
     if asked.returncode:
         raise CannotInstallError(f"{python} cannot run torch: {(asked.stderr.splitlines() or ['no reason given'])[-1]}")
     built = subprocess.run(
-        [str(python), "-m", "inductor_npu.simulator.device"], capture_output=True, text=True, cwd=ROOT, env=environment
+        [str(python), "-m", "inductor_npu.device"], capture_output=True, text=True, cwd=ROOT, env=environment
     )
     if built.returncode:
         raise CannotInstallError(f"the device is not built: {(built.stderr.splitlines() or ['no reason given'])[-1]}")

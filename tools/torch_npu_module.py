@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from inductor_npu.simulator.device.npu import absent
+from inductor_npu.device.npu import absent
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "torch-npu-module.md"
@@ -93,13 +93,13 @@ def has(name: str) -> bool:
 
 
 def test_of(name: str) -> str | None:
-    """The first file below tests/simulator/device, else below tests, that uses `torch.npu.<name>`."""
+    """The first file below tests/device, else below tests, that uses `torch.npu.<name>`."""
     pattern = re.compile(
         rf"(?<![\w.])(torch\.npu\.{re.escape(name)}|{re.escape(name)})\b(?=[.(]|, )"
         if "." in name
         else rf"torch\.npu\.{name}\b"
     )
-    for folder in ("tests/simulator/device", "tests"):
+    for folder in ("tests/device", "tests"):
         for path in sorted((ROOT / folder).rglob("test_*.py")):
             if pattern.search(path.read_text()):
                 return path.relative_to(ROOT).as_posix()
@@ -115,7 +115,7 @@ def table() -> Iterator[str]:
         if has(name):
             ours, test = "x", test_of(name)
         else:
-            ours, test = absent.REASONS.get(name), "tests/simulator/device/test_npu_module_table.py"
+            ours, test = absent.REASONS.get(name), "tests/device/test_npu_module_table.py"
         if ours is None:
             raise ValueError(f"torch.npu.{name}: write it, or its reason into absent.py")
         if test is None:

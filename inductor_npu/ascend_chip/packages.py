@@ -41,7 +41,7 @@ def _loaded() -> ModuleType:
 def _library() -> Path:
     compiler = host_compiler.find()
     if compiler is None:
-        raise NoCompilerError(tried=", ".join(host_compiler.names()))
+        raise NoCompilerError(device="what loads packages", tried=", ".join(host_compiler.names()))
     compilation = _compilation(compiler)
     sources = [_SOURCE, *sorted(package_runtime.SOURCES.rglob("*.cpp"))]
     objects = [compilation.object_of(source) for source in sources]

@@ -8,7 +8,7 @@ import torch
 
 from inductor_npu import providers
 from inductor_npu.errors import NoCppProgramsError
-from inductor_npu.simulator.device import build
+from inductor_npu.device import build
 
 
 def cmake_arguments() -> list[str]:

@@ -5,6 +5,7 @@ for the first use.
 from __future__ import annotations
 
 import os
+import pkgutil
 import sys
 import warnings
 from importlib.machinery import ModuleSpec
@@ -107,8 +108,8 @@ def _activate(provider: Provider) -> None:
     versions.warn_about_versions()
     if torch.__version__ < versions.TESTED_TORCH[0]:
         return  # said by the warning; older releases lack hooks that the device cannot do without
-    if provider is SIMULATOR:
-        _install_simulator()
+    if provider.runtime is not None:
+        _install_device(provider)
     if provider is ASCEND:
         if_it_fails(ASCEND.package, _leave_torch_usable)
         from inductor_npu.setup import beside_torch_npu
@@ -118,12 +119,12 @@ def _activate(provider: Provider) -> None:
     _active = provider
 
 
-def _install_simulator() -> None:
-    from inductor_npu.simulator.device import npu
-    from inductor_npu.simulator.triton_backend import selection
+def _install_device(provider: Provider) -> None:
+    from inductor_npu.device import npu
 
     npu.install()
-    selection.install()
+    if provider.install is not None:
+        pkgutil.resolve_name(provider.install)()
     stand_in.install_if_wanted(activate=run)
 
 

@@ -13,7 +13,7 @@ import pkgutil
 import sys
 import time
 
-from inductor_npu.providers import SIMULATOR, current_provider
+from inductor_npu.providers import current_provider
 from inductor_npu.setup import arrival, compat
 from inductor_npu.support.import_hooks import after_import
 from inductor_npu.support.switches import is_on
@@ -113,7 +113,7 @@ def _name_constants_of_the_device() -> None:
     """What functions of torch.npu give is a constant of a graph; torch_npu says so of its own ones itself."""
     import torch
 
-    if current_provider() is SIMULATOR:
+    if current_provider().runtime is not None:
         for function in torch.npu.CONSTANT_FUNCTIONS:
             torch.compiler.assume_constant_result(function)
 

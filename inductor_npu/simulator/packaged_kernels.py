@@ -16,7 +16,7 @@ from typing import Any
 
 from inductor_npu.errors import DeviceBuildError, NoCompilerError, UnpackableError
 from inductor_npu.simulator import host_processor
-from inductor_npu.simulator.device import build
+from inductor_npu.device import build
 from inductor_npu.simulator.triton_backend.kernel_file import KernelFile
 from inductor_npu.simulator.triton_backend.launcher import letters_of
 from inductor_npu.support import host_compiler
@@ -109,7 +109,7 @@ def _without_clashes(kernels: Sequence[PackagedKernel]) -> list[dict[str, bytes]
 def _link(objects: Mapping[str, bytes]) -> bytes:
     compiler = host_compiler.find()
     if compiler is None:
-        raise NoCompilerError(tried=", ".join(host_compiler.names()))
+        raise NoCompilerError(device="the kernels of a package", tried=", ".join(host_compiler.names()))
     runtime = build.runtime_library()
     with tempfile.TemporaryDirectory(prefix="inductor-npu-") as folder:
         files = []
@@ -122,6 +122,9 @@ def _link(objects: Mapping[str, bytes]) -> bytes:
             host_compiler.run_and_rename(command, library)
         except host_compiler.CompilerError as error:
             raise DeviceBuildError(
-                step="linking a package's kernels", command=" ".join(error.command), output=error.output
+                device="the kernels of a package",
+                step="linking them",
+                command=" ".join(error.command),
+                output=error.output,
             ) from error
         return library.read_bytes()

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from inductor_npu.simulator.device.npu.runtime import extension
+from inductor_npu.device.npu.runtime import extension
 from inductor_npu.simulator.triton_backend import object_code
 from tests.aarch64 import machine
 from tests.aarch64.emulator import SCRATCH, Buffer, Call, Pointer, emulator

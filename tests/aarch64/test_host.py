@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.cpp_extension import include_paths
 
-from inductor_npu.simulator.device import build
+from inductor_npu.device import build
 from tests.aarch64 import emulator, machine
 from tests.codegen.golden_programs import PROGRAMS, Golden
 from tests.compile.helpers import check

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import inductor_npu
-from inductor_npu.simulator.device import _C
+from inductor_npu.device import _C
 from tests.compile.helpers import assert_equal, check
 from tests.processes import run_forked
 from tests.torch_features import needs_torch

@@ -55,7 +55,7 @@ def test_a_package_that_brings_no_device_leaves_torch_usable(
 def late(tmp_path: Path) -> Path:
     """A folder with a package that imports Dynamo, as torch_npu does, before it brings the device."""
     (tmp_path / "torch_npu.py").write_text(
-        "import torch, torch._dynamo\nfrom inductor_npu.simulator.device import npu\nnpu.install()\n"
+        "import torch, torch._dynamo\nfrom inductor_npu.device import npu\nnpu.install()\n"
     )
     return tmp_path
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inductor_npu.simulator.device import build
+from inductor_npu.device import build
 from tests.processes import run_forked, run_python
 
 # Prints what of torch's state a device from outside can change.
@@ -155,7 +155,7 @@ def test_a_broken_installation_is_one_warning_and_torch_works() -> None:
     finished = run_forked(
         """
         import sys, torch
-        sys.modules["inductor_npu.simulator.device.npu"] = None  # as if the file were missing
+        sys.modules["inductor_npu.device.npu"] = None  # as if the file were missing
         torch._import_device_backends()
         print((torch.ones(2) + 1).tolist(), torch._C._get_privateuse1_backend_name(), hasattr(torch, "npu"))
         """,
@@ -164,7 +164,7 @@ def test_a_broken_installation_is_one_warning_and_torch_works() -> None:
     assert finished.lines() == ["[2.0, 2.0] privateuseone False"]
     assert finished.stderr.count("NpuWarning") == 1
     assert "inductor-npu could not start" in finished.stderr
-    assert "inductor_npu.simulator.device.npu" in finished.stderr
+    assert "inductor_npu.device.npu" in finished.stderr
 
 
 def test_another_owner_of_privateuse1_keeps_it() -> None:
@@ -326,7 +326,7 @@ def test_a_version_of_torch_that_is_too_new_warns_and_goes_on() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "first", ["inductor_npu", "inductor_npu.config", "inductor_npu.simulator.device.build", "inductor_npu.errors"]
+    "first", ["inductor_npu", "inductor_npu.config", "inductor_npu.device.build", "inductor_npu.errors"]
 )
 def test_importing_ours_before_torch_comes_to_the_same(first: str) -> None:
     finished = run_python(f"import {first}, torch; print(torch.ones(2, device='npu').device)")

@@ -28,7 +28,7 @@ def access_records(accesses: Sequence[Access]) -> list[AccessRecord]:
 
 def checked(launcher: Callable[..., None], source: Any, metadata: Any) -> Callable[..., None]:
     """`launcher`, which waits for the launch and raises a MemoryFaultError for the first fault that it had."""
-    from ..device.npu.runtime import extension
+    from ...device.npu.runtime import extension
 
     names = run_time_arguments(source)
 

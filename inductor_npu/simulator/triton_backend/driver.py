@@ -202,6 +202,6 @@ def _npu_module() -> ModuleType:
 
 def _runtime() -> ModuleType:
     """The open device's C++ module."""
-    from ..device.npu.runtime import extension
+    from ...device.npu.runtime import extension
 
     return extension()

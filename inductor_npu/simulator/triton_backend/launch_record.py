@@ -53,7 +53,7 @@ def record() -> Iterator[list[LaunchRecord]]:
     global _recording
     if _recording:
         raise RuntimeError("launches are being recorded already; end the surrounding record() first")
-    from ..device.npu.runtime import extension
+    from ...device.npu.runtime import extension
 
     launch_record = extension().launch_record
     launches: list[LaunchRecord] = []

@@ -1,5 +1,5 @@
 // Packages for C++ programs: a model as one file, made by inductor_npu.package, loaded and run without Python, Triton
-// or a compiler (docs/export.md). Link the library that `python -m inductor_npu.simulator.device` builds; CMake finds
+// or a compiler (docs/export.md). Link the library that `python -m inductor_npu.device` builds; CMake finds
 // it as InductorNpu::runtime.
 #pragma once
 

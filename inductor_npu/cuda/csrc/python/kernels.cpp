@@ -1,0 +1,39 @@
+// _C.load_kernel.
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/stl.h>
+
+#include <string>
+#include <tuple>
+
+#include "cuda_kernel.h"
+#include "python/bindings.h"
+#include "runtime.h"
+
+namespace py = pybind11;
+
+namespace inductor_npu {
+namespace {
+
+using Facts = std::tuple<uint64_t, uint64_t, int, int, int>;
+
+const Bindings bindings([](void* module) {
+  auto m = py::reinterpret_borrow<py::module_>(static_cast<PyObject*>(module));
+  m.def(
+      "load_kernel",
+      [](std::string name, const py::bytes& image, int shared_bytes) {
+        ensure_open();
+        const auto loaded = load_kernel(std::move(name), image, static_cast<unsigned>(shared_bytes));
+        return Facts{reinterpret_cast<uint64_t>(loaded.library), reinterpret_cast<uint64_t>(loaded.kernel),
+                     loaded.registers, loaded.spilled_words,
+                     static_cast<int>(loaded.kernel->threads)};
+      },
+      py::arg("name"), py::arg("image"), py::arg("shared_bytes"),
+      "Loads the kernel of a cubin for the current device; `shared_bytes` are those of a program. Returns "
+      "(module, handle\n"
+      "for launchers, registers and spilled words of a thread, threads of a program). Both stay until the process "
+      "ends.");
+});
+
+}  // namespace
+}  // namespace inductor_npu

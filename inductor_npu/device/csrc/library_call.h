@@ -1,0 +1,79 @@
+// Operators of npu that are written in terms of the library's, because PyTorch asks a device from outside for a kernel of
+// its own.
+#pragma once
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <optional>
+
+#include "fallback.h"
+#include "graph_operators.h"
+#include "library.h"
+#include "timeline.h"
+
+namespace inductor_npu {
+
+// The call of one such operator: its arguments as tensors of the library, in the order of the current stream.
+class LibraryCall {
+ public:
+  LibraryCall(const char* name, const at::Tensor& tensor)
+      : view_(tensor.device()),
+        order_(tensor.device()),
+        work_(name, tensor.device().index()),
+        name_(name),
+        graph_(library::kQueues ? capturing_graph_here() : nullptr) {}
+
+  at::Tensor library(const at::Tensor& tensor) {
+    if (!on_npu(tensor)) {
+      return tensor;
+    }
+    if (C10_UNLIKELY(graph_ != nullptr)) {
+      graph_->uses(tensor.storage().data(), name_);
+    }
+    return view_.to_library(tensor);
+  }
+  at::Tensor library(const std::optional<at::Tensor>& tensor) {
+    return tensor.has_value() ? library(*tensor) : at::Tensor();
+  }
+  at::Tensor npu(at::Tensor tensor) { return tensor.defined() ? view_.to_npu(tensor) : tensor; }
+
+ private:
+  LibraryView view_;
+  library::InOrder order_;
+  timeline::HostWork work_;
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  const char* name_;
+  CapturedGraph* graph_;  // what queues its work is captured as it stands
+};
+
+// The boxed form of such an operator's kernel. Of one that runs on the calling thread, a capture records the call.
+template <auto* kernel>
+void run_library_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if constexpr (!library::kQueues) {
+    if (CapturedGraph* graph = capturing_graph_here(); C10_UNLIKELY(graph != nullptr)) {
+      capture_operator(*graph, op, stack);
+      return;
+    }
+  }
+  static const auto function = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(kernel));
+  function.callBoxed(op, keys, stack);
+}
+
+template <auto* kernel>
+torch::CppFunction library_kernel() {
+  return torch::CppFunction::makeFromBoxedFunction<&run_library_kernel<kernel>>();
+}
+
+// For captures and tracing, where PyTorch has none.
+inline void add_shapes(torch::Library& m, const char* name, torch::CppFunction&& function) {
+  const auto known = c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + name).c_str(), "");
+  if (!known.hasKernelForDispatchKey(c10::DispatchKey::Meta)) {
+    m.impl(name, std::move(function));
+  }
+}
+
+}  // namespace inductor_npu

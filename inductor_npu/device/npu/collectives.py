@@ -1,0 +1,57 @@
+"""The backend of torch.distributed for device npu: gloo moves and reduces the memory of npu, which is the host's.
+
+It has the name of Ascend's, "hccl", by which programs for Ascend ask for it. `init_process_group()` without a name
+finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. csrc/collectives has the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+
+import torch
+from torch.distributed import distributed_c10d as c10d
+
+from inductor_npu.device import build
+from inductor_npu.device.npu.rendezvous import fresh_store
+from inductor_npu.support.import_hooks import after_import
+
+NAME = "hccl"
+
+
+def register() -> None:
+    """Tells torch.distributed of the backend. Imports nothing and loads nothing; does nothing where torch was built
+    without torch.distributed.
+    """
+    if not torch.distributed.is_available() or NAME.upper() in torch.distributed.Backend._plugins:
+        return
+    torch.distributed.Backend.register_backend(NAME, _create, extended_api=True, devices=["npu"])
+    after_import("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", _serve_bf16)
+    # Process groups that only count collectives, without other ranks, for tests and dry runs.
+    torch.distributed.Backend.backend_capability[torch.distributed.Backend.FAKE].append("npu")
+
+
+def _serve_bf16() -> None:
+    """DistributedDataParallel takes the hook that sends gradients as bfloat16 with NCCL and XCCL only. It knows that
+    hook by its name.
+    """
+    default_hooks = sys.modules["torch.distributed.algorithms.ddp_comm_hooks.default_hooks"]
+    default_hooks.bf16_compress_hook.__name__ = f"{NAME}_bf16_compress_hook"
+
+
+def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distributed.Backend:
+    """The backend of a group, on each of its ranks. Raises as `_make_gloo`."""
+    return build.load().Collectives(
+        make_gloo=_make_gloo,
+        store=options.store,
+        rank=options.group_rank,
+        size=options.group_size,
+        name=options.group_id,
+        timeout=options.timeout,
+    )
+
+
+def _make_gloo(store: torch.distributed.Store, rank: int, size: int, timeout: timedelta) -> torch.distributed.Backend:
+    """Raises what gloo raises where ranks do not find each other within `timeout`."""
+    fresh = fresh_store(store, rank, size, timeout)
+    return torch.distributed.ProcessGroupGloo(c10d.PrefixStore("gloo/", fresh), rank, size, timeout=timeout)

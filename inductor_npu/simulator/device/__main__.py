@@ -1,5 +1,0 @@
-"""Builds the embedded NPU's device, if it is not built yet, and prints where it is."""
-
-from inductor_npu.simulator.device import build
-
-print(build.build())
