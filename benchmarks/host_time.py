@@ -42,8 +42,8 @@ def measure(rounds: int) -> list[HostTime]:
     return [_measure(kernels, rounds) for kernels in KERNELS]
 
 
-def _chain(kernels: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Each step needs all of the one before."""
+def chain_of(kernels: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function of `kernels` steps, each of which needs all of the one before."""
 
     def chain(x: torch.Tensor) -> torch.Tensor:
         for _ in range(kernels):
@@ -55,7 +55,7 @@ def _chain(kernels: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _measure(kernels: int, rounds: int) -> HostTime:
     torch._dynamo.reset()
-    function = _chain(kernels)
+    function = chain_of(kernels)
     host = torch.ones(ELEMENTS)
     npu = host.npu()
     # No two steps become one kernel.
