@@ -100,8 +100,12 @@ class Run:
         """The exit status: 1 where a case failed or has wrong values."""
         names = self._first_worker()
         _say(report.machine_line(self._content))
+        group = ""
         for name in filter(self._is_asked_for, names):
             result = self._result_of(name)
+            if result["group"] != group:
+                group = result["group"]
+                _say(f"{'':5}    {report.header_line(group)}")
             self._content["results"].append(result)
             self._save()
             _say(f"{time.monotonic() - self._began:5.0f} s  {report.line(result, self._content)}")
@@ -114,10 +118,14 @@ class Run:
     def _first_worker(self) -> list[str]:
         self._worker = Worker(self._setup)
         names = self._worker.cases
-        answer = self._worker.ask(MACHINE, START_SECONDS)
-        self._content |= {"machine": answer["machine"], "bandwidth": answer["bandwidth"]}
-        if answer.get("broken"):
-            _say(f"The copy on the device failed: {answer['broken']}")
+        try:
+            answer = self._worker.ask(MACHINE, START_SECONDS)
+            self._content |= {"machine": answer["machine"], "bandwidth": answer["bandwidth"]}
+            broken = answer.get("broken")
+        except WorkerError as error:
+            broken = str(error)
+        if broken:
+            _say(f"The copy on the device failed: {broken}")
             self._end_worker()
         return names
 
@@ -136,7 +144,11 @@ class Run:
         if self._setup.is_rehearsal and not took:
             expected = 0
         if expected > self._left():
-            return {**known, "status": "skipped", "reason": f"about {expected:.0f} s, and {self._left():.0f} s are left"}
+            return {
+                **known,
+                "status": "skipped",
+                "reason": f"about {expected:.0f} s, and {self._left():.0f} s are left",
+            }
         began = time.monotonic()
         try:
             self._worker = self._worker or Worker(self._setup)
@@ -171,7 +183,9 @@ def main() -> int:
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--only", nargs="+", default=[], help="cases with one of these in their name")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench" / "gpu.json")
-    parser.add_argument("--seconds", type=float, default=0, help="leave out what does not fit into so many (0: no limit)")
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="leave out what does not fit into so many (0: no limit)"
+    )
     parser.add_argument("--rounds", type=int, default=7, help="turns of each side")
     parser.add_argument("--repeats", type=int, default=1, help="cold starts of each side")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes that compile")

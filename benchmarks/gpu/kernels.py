@@ -168,7 +168,9 @@ KERNELS = (
     Kernel("layer norm of a sum", operators.residual_layer_norm, sum_inputs, (BF16,)),
     Kernel("layer norm, forward + backward", layer_norm, norm_inputs(1024), (F32, BF16), 3, tolerance=2e-2),
     Kernel("transpose", transposed, lambda make: [make.matrix(8192)], (F32, BF16)),
-    Kernel("transpose + add", KNOWN["transpose + add"], lambda make: [make.matrix(8192), make.matrix(8192).t().clone()]),
+    Kernel(
+        "transpose + add", KNOWN["transpose + add"], lambda make: [make.matrix(8192), make.matrix(8192).t().clone()]
+    ),
     Kernel("split heads", KNOWN["split heads"], lambda make: rope_inputs(make)[:1], (F32, BF16)),
     Kernel("sum over rows", KNOWN["sum over rows"], lambda make: [make.matrix(4096)], (F32, BF16)),
     Kernel("sum over columns", KNOWN["sum over columns"], lambda make: [make.matrix(4096)], (F32, BF16)),
@@ -184,7 +186,9 @@ KERNELS = (
     Kernel("gather", gather, gather_inputs),
     Kernel("index_add of rows", KNOWN["index_add of rows"], index_add_inputs),
     Kernel("dropout + residual", KNOWN["dropout + residual"], pair_inputs, (F32, BF16), 0, True),
-    Kernel("cat + relu", KNOWN["cat + relu"], lambda make: [make.matrix(4096, 0.5), make.matrix(4096, 0.5)], (F32, BF16)),
+    Kernel(
+        "cat + relu", KNOWN["cat + relu"], lambda make: [make.matrix(4096, 0.5), make.matrix(4096, 0.5)], (F32, BF16)
+    ),
     Kernel("rope", operators.rope, rope_inputs, (F32, BF16)),
     Kernel("max pool", KNOWN["max pool"], lambda make: [make.images()]),
     Kernel("quantize rows to int8", operators.quantize, lambda make: [make.matrix(4096)], (F32,), tolerance=1e-3),
@@ -261,14 +265,12 @@ def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def copy_bandwidth(setup: Setup) -> dict[str, Any]:
+def copy_bandwidths(setup: Setup) -> Iterator[tuple[str, float]]:
     """Bytes a second, read and written, of a copy of 1 GiB on the device: by eager PyTorch, on each of the two."""
-    rates = {}
     for name, device in (("stock", setup.stock), ("ours", setup.ours)):
-        source = torch.ones(setup.scaled(2**28), device=device)
+        source = torch.ones(setup.scaled(2**28)).to(device)
         target = torch.empty_like(source)
         seconds = device_seconds(setup, {name: (partial(target.copy_, source), device)})[name]
-        rates[name] = 2 * _bytes(source) / seconds
+        yield name, 2 * _bytes(source) / seconds
         del source, target
         release(setup)
-    return rates

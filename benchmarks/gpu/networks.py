@@ -118,7 +118,9 @@ def _measure(network: Network, training: bool, setup: Setup) -> dict[str, Any]:
     """Device seconds of the three sides, and how far outputs, or loss and gradients, are from those in float32."""
     model, inputs, call = built(network, setup, training)
     reference = copy.deepcopy(model).float()
-    expected = _step(reference, [_longer(tensor) for tensor in inputs], call, network.loss, training, setup.stock, False)
+    expected = _step(
+        reference, [_longer(tensor) for tensor in inputs], call, network.loss, training, setup.stock, False
+    )
     wanted = [tensor.detach() for tensor in tensors_of(expected[0]())]
     del reference, expected
     errors, sides = {}, {}
@@ -172,7 +174,7 @@ def _step(
 
     used = [place for place, gradient in enumerate(gradients()) if gradient is not None]
     changed = [learned[place].detach() for place in used]
-    moments = [torch.zeros_like(parameter) for parameter in [*changed, *changed]]
+    moments = moved([torch.zeros(each.shape, dtype=each.dtype) for each in [*changed, *changed]], device)
 
     def train() -> None:
         given = gradients()

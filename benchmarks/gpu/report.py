@@ -39,7 +39,9 @@ def markdown(content: Content) -> str:
             lines += [f"### {title}", "", *_table(header, [*rows, *_means(group, results, len(header))]), ""]
     others = [result for result in content["results"] if not _is_measured(result)]
     if others:
-        rows = [(f"{result['group']}: {result['name']}", result["status"], _cell(result["reason"])) for result in others]
+        rows = [
+            (f"{result['group']}: {result['name']}", result["status"], _cell(result["reason"])) for result in others
+        ]
         lines += ["### Not measured", "", *_table(("Case", "", "Reason"), rows), ""]
     return "\n".join(lines)
 
@@ -55,10 +57,13 @@ def line(result: Result, content: Content) -> str:
     """One result, for a terminal."""
     if not _is_measured(result):
         return f"{result['group']}: {result['name']}: {result['status']}: {result['reason']}"
-    header, row = ROWS[result["group"]]
-    name, *cells = row(result, content)
-    told = ", ".join(f"{column} {cell}" for column, cell in zip(header[1:], cells) if cell)
-    return f"{result['group']}: {name}: {told} (took {result['took']:.1f} s)"
+    name, *cells = ROWS[result["group"]][1](result, content)
+    return f"{result['group']}: {name}: {' | '.join(cells)} (took {result['took']:.0f} s)"
+
+
+def header_line(group: str) -> str:
+    """What the numbers of `line` are."""
+    return f"{group}: {' | '.join(ROWS[group][0])}"
 
 
 def write_document(content: Content) -> None:
@@ -103,7 +108,9 @@ def _times(result: Result) -> list[str]:
 
 
 def _small_row(result: Result, content: Content) -> list[str]:
-    times = [f"{result[f'{side}_{what}'] * 1e6:.1f}" for what in ("host", "done", "in_a_row") for side in ("ours", "stock")]
+    times = [
+        f"{result[f'{side}_{what}'] * 1e6:.1f}" for what in ("host", "done", "in_a_row") for side in ("ours", "stock")
+    ]
     ratios = [f"{result[f'stock_{what}'] / result[f'ours_{what}']:.2f}" for what in ("done", "in_a_row")]
     return [_name(result), *times, f"{result['eager_done'] * 1e6:.1f}", *ratios]
 

@@ -17,10 +17,10 @@ from benchmarks.gpu.measuring import (
     device_seconds,
     done_seconds,
     host_seconds,
-    in_more_bits,
     largest_difference,
     moved,
     separate,
+    tensors_of,
 )
 from benchmarks.gpu.networks import MINILM, of_zoo
 from benchmarks.host_time import ELEMENTS, chain_of
@@ -84,7 +84,7 @@ def _measure(
         function = separate(function, name)
         compiled = function if name == "eager" else torch.compile(function, dynamic=False, options=options)
         sides[name] = _without_gradients(compiled, inputs), device
-    error = _error(sides)
+    error = _error(sides, setup.stock)
     host, done, device = host_seconds(setup, sides), done_seconds(setup, sides), device_seconds(setup, sides)
     return {
         **{f"{name}_host": seconds for name, seconds in host.items()},
@@ -103,13 +103,13 @@ def _without_gradients(function: Callable[..., Any], inputs: list[torch.Tensor])
     return call
 
 
-def _error(sides: Sides) -> float:
+def _error(sides: Sides, stock: str) -> float:
     """Of the third call of ours, which is captured where calls are, against eager on the same GPU."""
     results = {}
     for name, (call, _) in sides.items():
         for _ in range(3):
             result = call()
-        results[name] = in_more_bits([result])
+        results[name] = moved(tensors_of(result), stock)
     return largest_difference(results["ours"], results["eager"])
 
 
