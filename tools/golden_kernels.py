@@ -1,5 +1,5 @@
-"""A program of each family of kernels, compiled for `npu` and held against float64 on the CPU. Small, and in one process:
-what compute-sanitizer runs (tools/gpu.sh).
+"""A program of each family of kernels, compiled for `npu` and held against float64 on the CPU. Small, and in one
+process: what compute-sanitizer runs (tools/gpu.sh).
 
 python tools/golden_kernels.py                  all of them; the exit status is 1 where one failed
 python tools/golden_kernels.py softmax scatter  those with one of these in their name

@@ -1,1 +1,1 @@
-"""The device `npu` on an NVIDIA GPU against stock Inductor and eager PyTorch on the same GPU: `python -m benchmarks.gpu`."""
+"""Device `npu` on an NVIDIA GPU against stock Inductor and eager on the same GPU: `python -m benchmarks.gpu`."""

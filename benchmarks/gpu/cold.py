@@ -1,4 +1,4 @@
-"""Time until the first result in a fresh process with empty caches, with as many processes that compile on each side."""
+"""Time until the first result in a fresh process with empty caches; as many processes compile on each side."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _start(network: str, training: bool, setup: Setup, device: str, settings: di
     given = {"network": network, "training": training, "device": device, "setup": asdict(setup)}
     with tempfile.TemporaryDirectory() as folder:
         caches = {
-            # This package's compile cache goes beside Inductor's. INDUCTOR_NPU_CACHE_DIR stays: the built device is there.
+            # This package's compile cache goes beside Inductor's. The built device, in INDUCTOR_NPU_CACHE_DIR, stays.
             "TORCHINDUCTOR_CACHE_DIR": folder,
             "TRITON_CACHE_DIR": f"{folder}/triton",
             "TORCHINDUCTOR_COMPILE_THREADS": str(setup.workers),

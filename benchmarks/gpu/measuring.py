@@ -141,8 +141,8 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def largest_difference(actual: Any, expected: Any) -> float:
-    """Of floats the largest difference, as a share of the largest expected value; of whole numbers the share of elements
-    that differ. The larger of two tensors counts. Infinite where one has a NaN or another shape.
+    """Of floats the largest difference, as a share of the largest expected value; of whole numbers the share of
+    elements that differ. The larger of two tensors counts. Infinite where one has a NaN or another shape.
     """
     return max(_difference(left, right) for left, right in zip(tensors_of(actual), tensors_of(expected), strict=True))
 

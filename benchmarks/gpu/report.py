@@ -39,10 +39,10 @@ def markdown(content: Content) -> str:
             lines += [f"### {title}", "", *_table(header, [*rows, *_means(group, results, len(header))]), ""]
     others = [result for result in content["results"] if not _is_measured(result)]
     if others:
-        rows = [
-            (f"{result['group']}: {result['name']}", result["status"], _cell(result["reason"])) for result in others
+        told = [
+            [f"{result['group']}: {result['name']}", result["status"], _cell(result["reason"])] for result in others
         ]
-        lines += ["### Not measured", "", *_table(("Case", "", "Reason"), rows), ""]
+        lines += ["### Not measured", "", *_table(("Case", "", "Reason"), told), ""]
     return "\n".join(lines)
 
 
@@ -79,7 +79,7 @@ def _is_measured(result: Result) -> bool:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    lines: list[Sequence[str]] = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return ["| " + " | ".join(cells) + " |" for cells in lines]
 
 

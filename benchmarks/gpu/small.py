@@ -85,11 +85,11 @@ def _measure(
         compiled = function if name == "eager" else torch.compile(function, dynamic=False, options=options)
         sides[name] = _without_gradients(compiled, inputs), device
     error = _error(sides, setup.stock)
-    host, done, device = host_seconds(setup, sides), done_seconds(setup, sides), device_seconds(setup, sides)
+    host, done, row = host_seconds(setup, sides), done_seconds(setup, sides), device_seconds(setup, sides)
     return {
         **{f"{name}_host": seconds for name, seconds in host.items()},
         **{f"{name}_done": seconds for name, seconds in done.items()},
-        **{f"{name}_in_a_row": seconds for name, seconds in device.items()},
+        **{f"{name}_in_a_row": seconds for name, seconds in row.items()},
         "error": error,
         "differs": not error <= TOLERANCE,
     }
