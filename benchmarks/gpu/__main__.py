@@ -11,6 +11,7 @@ python -m benchmarks.gpu --stock cpu --scale 0.001  a rehearsal without a GPU: t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import select
@@ -78,9 +79,12 @@ class Worker:
                 self.end()
                 raise WorkerError(f"no result after {seconds:.0f} s: ended")
             piece = os.read(pipe, 1 << 16)
-            if not piece:
+            if not piece:  # it has closed the pipe, and is about to end
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(10)
+                status = self._process.returncode
                 self.end()
-                raise WorkerError(f"crashed: exit status {self._process.returncode}")
+                raise WorkerError(f"crashed: exit status {status}")
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)
