@@ -17,7 +17,7 @@ from ...diagnostics.compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
 from ..memory_check import is_checked
 from . import launch_record
-from .ascend_options import AscendOptions
+from ...triton_npu.ascend_options import AscendOptions
 from .host_functions import sort_of
 
 BACKEND = "npu"
