@@ -1,4 +1,4 @@
-"""Makes a provider's backend and driver Triton's only ones for target `npu` in this process, once Triton is imported."""
+"""Makes a provider's backend and driver Triton's only ones for target `npu`, once Triton is imported."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ def _choose_backend(compiler: str, driver: str) -> None:
     """The provider's compiles for target `npu`: it is added for a Triton that reads no entry points (version 3.2 of
     Ascend, or any with TRITON_BACKENDS_IN_TREE=1), takes the place of another provider's, which the entry point names,
     and those that claim the same target, as Ascend's does, are taken out: Triton would refuse to choose. Their classes
-    can still be imported and used by whoever wants them.
+    can still be imported and used by whoever wants them. It goes first: Inductor makes the first active driver in the
+    table the process's before it compiles, and where torch can use a GPU, that for NVIDIA is active, too.
     """
     discovered = sys.modules["triton.backends"]
-    compiles = pkgutil.resolve_name(compiler)
-    if BACKEND not in discovered.backends or discovered.backends[BACKEND].compiler is not compiles:
-        discovered.backends[BACKEND] = discovered.Backend(compiler=compiles, driver=pkgutil.resolve_name(driver))
     target = sys.modules["triton.backends.compiler"].GPUTarget(BACKEND, "", 0)
-    for name, backend in list(discovered.backends.items()):
-        if name != BACKEND and backend.compiler.supports_target(target):
-            del discovered.backends[name]
+    ours = discovered.Backend(compiler=pkgutil.resolve_name(compiler), driver=pkgutil.resolve_name(driver))
+    others = {name: each for name, each in discovered.backends.items() if not each.compiler.supports_target(target)}
+    discovered.backends.clear()
+    discovered.backends.update({BACKEND: ours, **others})
 
 
 def _choose_driver(driver: str) -> None:

@@ -69,10 +69,10 @@ class CudaNpuBackend(CUDABackend):
         given["warps_by_tile"] = opts.get("num_warps") is None and bool(self._npu.threads_by_tile)
         return CudaNpuOptions(**{field.name: getattr(stock, field.name) for field in fields(stock)}, **given)
 
-    def make_ttir(self, mod: Any, metadata: dict[str, Any], opt: CudaNpuOptions, capability: int) -> Any:
+    def make_ttir(self, mod: Any, metadata: dict[str, Any], opt: Any, capability: int) -> Any:
         return CUDABackend.make_ttir(mod, metadata, opt, min(capability, _WITHOUT_DESCRIPTORS))
 
-    def make_ttgir(self, mod: Any, metadata: dict[str, Any], opt: CudaNpuOptions, capability: int) -> Any:
+    def make_ttgir(self, mod: Any, metadata: dict[str, Any], opt: Any, capability: int) -> Any:
         if opt.warps_by_tile:
             opt = replace(opt, num_warps=warps_of(largest_tile(str(mod)), self._npu))
             metadata["num_warps"] = opt.num_warps
