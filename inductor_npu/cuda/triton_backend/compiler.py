@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from triton.backends.compiler import GPUTarget
+from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import CUDABackend, CUDAOptions
 
 from ...target import NpuTarget, get_target
@@ -69,14 +69,21 @@ class CudaNpuBackend(CUDABackend):
         given["warps_by_tile"] = opts.get("num_warps") is None and bool(self._npu.threads_by_tile)
         return CudaNpuOptions(**{field.name: getattr(stock, field.name) for field in fields(stock)}, **given)
 
-    def make_ttir(self, mod: Any, metadata: dict[str, Any], opt: Any, capability: int) -> Any:
-        return CUDABackend.make_ttir(mod, metadata, opt, min(capability, _WITHOUT_DESCRIPTORS))
+    def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
+        """NVIDIA's stages, with plain pointers for descriptors, and warps for the tile where `options` leave them."""
+        super().add_stages(stages, options, language)
+        if language != Language.TRITON:
+            return
+        stages["ttir"] = lambda mod, metadata: self.make_ttir(mod, metadata, options, _WITHOUT_DESCRIPTORS)
 
-    def make_ttgir(self, mod: Any, metadata: dict[str, Any], opt: Any, capability: int) -> Any:
-        if opt.warps_by_tile:
-            opt = replace(opt, num_warps=warps_of(largest_tile(str(mod)), self._npu))
-            metadata["num_warps"] = opt.num_warps
-        return CUDABackend.make_ttgir(mod, metadata, opt, capability)
+        def ttgir(mod: Any, metadata: dict[str, Any]) -> Any:
+            chosen = options
+            if options.warps_by_tile:
+                chosen = replace(options, num_warps=warps_of(largest_tile(str(mod)), self._npu))
+                metadata["num_warps"] = chosen.num_warps
+            return self.make_ttgir(mod, metadata, chosen, CAPABILITY)
+
+        stages["ttgir"] = ttgir
 
 
 def largest_tile(ttir: str) -> int:
