@@ -120,6 +120,12 @@ class KernelTooLargeError(NpuError):
     template = "kernel {kernel} does not fit {target} with its blocks {blocks}: {reason}"
 
 
+class UnsupportedLaunchError(NpuError):
+    """A kernel needs a launch that the runtime of a GPU does not make."""
+
+    template = "kernel {kernel} needs {reason}, which launches on npu do not have. {advice}, or run it on cuda"
+
+
 class NoCompilerError(NpuError):
     """The device npu must be built, and there is no C++ compiler."""
 

@@ -34,8 +34,8 @@ _GENERATING = (
     "target",
     "tiling",
 )
-# The embedded NPU's compiler: a kernel that it refuses is written in another way.
-_COMPILER = ("simulator/triton_backend",)
+# The providers' compilers: a kernel that one refuses is written in another way.
+_COMPILER = ("cuda/triton_backend", "simulator/triton_backend", "triton_npu")
 _DEVICE_FUNCTIONS = ("runtime/device_functions",)
 _LAUNCHING = (
     "cache/kernels.py",

@@ -70,12 +70,15 @@ class NpuAutotuner(stock.CachingAutotuner):
     def _create_compile_options(self, cfg: Config, compile_meta: dict[str, Any]) -> dict[str, Any]:
         """Adds what a configuration asks of the compiler, and what Inductor promises of its own kernels: a tensor that
         is written is one argument, unless it is named as mutated through others; kernels that write to it run one
-        after the other. Torch versions without this method compile without the promise.
+        after the other. Leaves the threads of its own kernels to the compiler, where the target's facts say them. Torch
+        versions without this method compile without the promise.
         """
         options = {**super()._create_compile_options(cfg, compile_meta), **self._options_of(cfg)}
         mutated = self.inductor_meta.get("mutated_arg_names", ())
         options["distinct_arguments"] = not self.custom_kernel and all(n.startswith("in_out_ptr") for n in mutated)
         options["exclusive"] = not self.custom_kernel
+        if not self.custom_kernel and providers.current_target().threads_by_tile:
+            del options["num_warps"]  # they follow from the tile
         return options
 
     def _precompile_worker(self) -> None:

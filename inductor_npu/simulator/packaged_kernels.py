@@ -18,8 +18,8 @@ from inductor_npu.errors import DeviceBuildError, NoCompilerError, UnpackableErr
 from inductor_npu.simulator import host_processor
 from inductor_npu.device import build
 from inductor_npu.simulator.triton_backend.kernel_file import KernelFile
-from inductor_npu.simulator.triton_backend.launcher import letters_of
 from inductor_npu.support import host_compiler
+from inductor_npu.triton_npu.launcher import letters_of
 
 # PyTorch's loader of packages wants a library of this name (torch._inductor.aoti_load_package).
 _FIRST_LIBRARY, _OTHER_LIBRARY = "kernels.wrapper.so", "kernels-{}.so"

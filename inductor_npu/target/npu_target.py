@@ -36,6 +36,10 @@ class NpuTarget:
     and `l1_to_l0b_bytes` are bytes a cycle (l1_to_l0_a_rate and l1_to_l0_b_rate in CANN's platform_config of other
     chips: an assumption). `few_comparisons` single comparisons cost no more than reading a kernel's argument.
     `smallest_tile`, in elements, is the least that is worth a program of its own.
+
+    `threads_by_tile` is for a chip whose programs are groups of threads: pairs of elements and threads, both growing. A
+    program whose largest tile has at most so many elements runs on so many threads; the last pair is also for larger
+    ones. Empty where a program has one thread, or its compiler chooses.
     """
 
     name: str
@@ -66,6 +70,7 @@ class NpuTarget:
     few_comparisons: int = 8
     smallest_tile: int = 1024
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")
+    threads_by_tile: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         positive = ("vector_cores", "unified_buffer", "memory", "burst_bytes", "max_grid", "vector_bytes", "clock")
@@ -104,6 +109,11 @@ class NpuTarget:
         as it is there twice beside the places, the elements, and the rest of the kernel.
         """
         return self.unified_buffer // 6
+
+    def threads_of(self, elements: int) -> int | None:
+        """Threads of a program whose largest tile has so many elements; None where `threads_by_tile` says nothing."""
+        fitting = (threads for most, threads in self.threads_by_tile if elements <= most)
+        return next(fitting, self.threads_by_tile[-1][1] if self.threads_by_tile else None)
 
     def operand_bytes(self, rows: int, columns: int, item_bytes: int) -> int:
         """Bytes that a matrix of so many elements takes in L1: whole fractals."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inductor_npu.target.ascend import ASCEND_CHIPS
+from inductor_npu.target.gpu import GPUS
 from inductor_npu.target.npu_target import NpuTarget
 
 _TARGETS: dict[str, NpuTarget] = {}
@@ -35,5 +36,5 @@ def get_target(name: str) -> NpuTarget:
         raise ValueError(f"unknown NPU target {name!r}; known targets: {', '.join(known_targets())}") from None
 
 
-for _chip in ASCEND_CHIPS:
+for _chip in (*ASCEND_CHIPS, *GPUS):
     register_target(_chip)

@@ -48,3 +48,16 @@ def test_facts_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         get_target("Ascend910B3").vector_cores = 1
     assert isinstance(get_target("Ascend910B3"), NpuTarget)
+
+
+def test_threads_of_a_program_follow_from_its_tile() -> None:
+    chip = dataclasses.replace(get_target("Ascend910B3"), name="Threads", threads_by_tile=((128, 32), (4096, 256)))
+    assert [chip.threads_of(elements) for elements in (1, 128, 129, 4096, 1 << 20)] == [32, 32, 256, 256, 256]
+    assert get_target("Ascend910B3").threads_of(1) is None
+
+
+@pytest.mark.parametrize(("name", "memory"), [("H100", 80), ("H200", 141)])
+def test_a_gpu_is_528_cores_without_a_matrix_unit(name: str, memory: int) -> None:
+    chip = get_target(name)
+    assert (chip.vector_cores, chip.cube_cores, chip.memory) == (528, 0, memory * GIB)
+    assert [chip.threads_of(1 << power) for power in range(7, 14)] == [32, 64, 128, 256, 256, 256, 512]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import MemoryFaultError, OutOfBoundsError, RaceError, UnwrittenReadError
+from ...triton_npu.launcher import run_time_arguments
 from .codegen.emit.checks import Access
 from .errors import excerpt
-from .launcher import run_time_arguments
 from .observer import GRID_AXES
 from .ttir.ir import SourceLine
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...triton_npu.driver import NoDevice
 from .driver import NpuDriver, NpuUtils, check_buffers
 
 
@@ -13,22 +14,12 @@ class _NothingLoaded(NpuUtils):
         return self.loaded(0, 0)
 
 
-class CompileOnlyDriver(NpuDriver):
+class CompileOnlyDriver(NoDevice, NpuDriver):
     """NpuDriver for a child that was forked while its parent used the device, which then is closed to it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.utils = _NothingLoaded(self._npu)
-
-    @classmethod
-    def activate(cls) -> None:
-        """Makes this the process's driver."""
-        from triton.runtime import driver
-
-        driver.set_active(cls())
-
-    def get_current_device(self) -> int:
-        return 0
 
     def launcher_cls(self, src: Any, metadata: Any) -> None:
         """No launcher. Raises UnifiedBufferExceededError if the kernel does not fit the target."""

@@ -15,9 +15,9 @@ from triton.backends.compiler import BaseBackend, GPUTarget
 
 from ...diagnostics.compile_time.phases import Phase, timed
 from ...target import NpuTarget, get_target
+from ...triton_npu.ascend_options import AscendOptions
 from ..memory_check import is_checked
 from . import launch_record
-from .ascend_options import AscendOptions
 from .host_functions import sort_of
 
 BACKEND = "npu"

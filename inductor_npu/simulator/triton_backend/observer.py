@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...triton_npu.launcher import FIXED_ARGUMENTS
+
 Grid = tuple[int, int, int]
 # Called as (source, options, grid, arguments, launch): Triton's ASTSource or IRSource of the kernel; what it asks of
 # Ascend's compiler; each run-time argument by its name in the source's signature (constants included where this Triton
@@ -19,7 +21,6 @@ Grid = tuple[int, int, int]
 Observer = Callable[[Any, dict[str, Any], Grid, dict[str, Any], Callable[[], None]], None]
 
 GRID_AXES = 3
-FIXED_ARGUMENTS = 9  # grid x, y, z, stream, function, packed metadata, launch metadata, enter hook, exit hook
 
 _observer: Observer | None = None
 _paused = False

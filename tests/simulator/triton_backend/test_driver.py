@@ -16,8 +16,8 @@ from triton.runtime.driver import driver as triton_driver
 from inductor_npu.simulator.triton_backend.driver import NpuDriver
 from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError
 from inductor_npu.simulator.triton_backend.kernel_file import DamagedKernelError, KernelFile
-from inductor_npu.simulator.triton_backend.launcher import make_launcher
 from inductor_npu.simulator.triton_backend.object_code import compile_object
+from inductor_npu.triton_npu.launcher import make_launcher
 from tests.processes import run_forked
 
 # Adds 1 to element `program` of the only argument.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .observer import FIXED_ARGUMENTS
+FIXED_ARGUMENTS = 9  # grid x, y, z, stream, function, packed metadata, launch metadata, enter hook, exit hook
 
 # Letters of `_C.KernelLauncher` for Triton's names of types. Half-precision scalars arrive as Python floats.
 _LETTERS = {

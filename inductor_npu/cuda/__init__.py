@@ -1,0 +1,1 @@
+"""Provider `cuda`: the device `npu` is a GPU of NVIDIA."""

@@ -1,0 +1,1 @@
+"""What Triton's backends for target `npu` have in common, whoever provides the device."""

@@ -1,0 +1,1 @@
+"""Provider `cuda`: what can be tested without a GPU."""
