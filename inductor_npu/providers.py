@@ -40,6 +40,7 @@ class Provider:
     install: called when the provider is chosen, once torch is there: makes its Triton backend that of target `npu`.
     raw_stream: `(device index) -> int`, the handle of the current stream. Generated code imports it.
     interface: the class that Dynamo and Inductor ask about the device.
+    chip: `() -> str | None`, the name of the target that the machine has, where the provider can tell.
     empty_strided: `(sizes, strides, dtype) -> Tensor`, allocates on the current device with the least overhead (None:
         torch.empty_strided does). Generated code imports it.
     device_guard, set_device: what generated code writes to make a device current, for a block and for good, with the
@@ -69,6 +70,7 @@ class Provider:
     package: str
     raw_stream: str
     interface: str
+    chip: str | None = None
     runtime: str | None = None
     install: str | None = None
     empty_strided: str | None = None
@@ -147,11 +149,14 @@ CUDA = Provider(
     "inductor_npu.cuda",
     "inductor_npu.device:get_raw_stream",
     "inductor_npu.device_interface.interface:NpuInterface",
+    chip="inductor_npu.cuda.chips:name_of_the_chip",
     runtime="inductor_npu.cuda.runtime:RUNTIME",
     install="inductor_npu.cuda.triton_backend.selection:install",
     empty_strided="inductor_npu.device:empty_strided",
     device_guard="torch.npu._DeviceGuard",
     set_device="torch.npu._set_device",
+    compile_only_driver="inductor_npu.cuda.triton_backend.compile_only:CompileOnlyDriver",
+    most_children=2,
     captured_calls="inductor_npu.device.captured_calls",
     convolves_windows=False,
 )
@@ -258,8 +263,8 @@ def module_lines() -> Sequence[str]:
 
 
 def current_target() -> NpuTarget:
-    """The chip that kernels are generated for: `INDUCTOR_NPU_TARGET`, else the chip that torch_npu drives, else
-    Ascend910B3.
+    """The chip that kernels are generated for: `INDUCTOR_NPU_TARGET`, else the chip that the provider finds in
+    this machine, else Ascend910B3.
 
     Raises UnknownTargetError or UnknownChipError, naming the known chips.
     """
@@ -273,8 +278,11 @@ def current_target() -> NpuTarget:
 
 
 def _chip_of_this_machine() -> str | None:
-    """The name of the chip, where torch_npu drives one: all chips of a machine are of one kind."""
-    return _chip_of_torch_npu() if ASCEND.package in sys.modules and current_provider() is ASCEND else None
+    """The name of the chip, where the provider can tell: all chips of a machine are of one kind."""
+    provider = current_provider()
+    if provider.chip is not None:
+        return pkgutil.resolve_name(provider.chip)()
+    return _chip_of_torch_npu() if ASCEND.package in sys.modules and provider is ASCEND else None
 
 
 @functools.cache

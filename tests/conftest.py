@@ -19,8 +19,8 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 from inductor_npu.ascend.environment import find_environment  # noqa: E402
-from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError  # noqa: E402
 from inductor_npu.device import build  # noqa: E402
+from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -51,7 +51,7 @@ def test_default_leaves_a_machine_with_another_accelerator_alone(monkeypatch: py
 
 def test_unknown_provider_names_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDUCTOR_NPU_PROVIDER", "quantum")
-    with pytest.raises(UnknownProviderError, match=r"'quantum'.*ascend, simulator, none"):
+    with pytest.raises(UnknownProviderError, match=r"'quantum'.*ascend, simulator, cuda, none"):
         providers.select_provider()
 
 

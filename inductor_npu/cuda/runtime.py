@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+from inductor_npu.cuda import chips
 from inductor_npu.device.runtime import Runtime
 from inductor_npu.errors import NoCudaError
 from inductor_npu.providers import current_target
@@ -22,30 +22,15 @@ def device_settings() -> dict[str, Any]:
     Raises NoCudaError if there is no GPU that can be used.
     """
     target = current_target()
-    devices, memory = _devices()
-    return dict(
-        target=target.name,
-        devices=min(devices, _MOST_DEVICES),
-        memory_bytes=memory,
-        vector_cores=target.vector_cores,
-        max_grid=target.max_grid,
-        more_devices="CUDA_VISIBLE_DEVICES says which GPUs of the machine are shown",
-    )
-
-
-def _devices() -> tuple[int, int]:
-    """How many GPUs there are, and the bytes of memory of the first. Asks CUDA's driver, but opens no device."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        raise NoCudaError(missing=f"CUDA's driver ({error})", advice="Install NVIDIA's driver") from None
-    count, memory = ctypes.c_int(0), ctypes.c_size_t(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
-        raise NoCudaError(missing="a GPU that CUDA can use", advice="Look at nvidia-smi and CUDA_VISIBLE_DEVICES")
-    device = ctypes.c_int(0)
-    driver.cuDeviceGet(ctypes.byref(device), 0)
-    driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
-    return count.value, memory.value
+    gpus = chips.find()
+    return {
+        "target": target.name,
+        "devices": min(gpus.count, _MOST_DEVICES),
+        "memory_bytes": gpus.memory_bytes,
+        "vector_cores": target.vector_cores,
+        "max_grid": target.max_grid,
+        "more_devices": "CUDA_VISIBLE_DEVICES says which GPUs of the machine are shown",
+    }
 
 
 def toolkit() -> Path:

@@ -1,8 +1,8 @@
 """Builds and loads the device npu in C++: csrc, and the sources of the provider's runtime (runtime.py).
 
 There are two libraries: the runtime, which knows no Python, so that C++ programs can link it, and runs packages
-(docs/export.md), and the extension module `_C` over it, made of the folders `python`. They are built once for each combination
-of sources, torch, Python and compiler, under a lock, into the user's cache directory (support/user_cache.py;
+(docs/export.md), and the extension module `_C` over it, made of the folders `python`. They are built once for each
+combination of sources, torch, Python and compiler, under a lock, into the user's cache directory (support/user_cache.py;
 `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading existing libraries imports nothing but torch. Building needs only
 a C++ compiler: no ninja, no setuptools.
 
@@ -21,9 +21,9 @@ from types import ModuleType
 from typing import Any
 
 from inductor_npu import package_runtime, providers
-from inductor_npu.errors import DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.device import allocator_settings
 from inductor_npu.device.runtime import Runtime
+from inductor_npu.errors import DeviceBuildError, NoCompilerError, NpuWarning
 from inductor_npu.support import cpp_objects, host_compiler
 from inductor_npu.support.user_cache import cache_directory
 
@@ -181,7 +181,9 @@ def _build_library(compiler: Path, library: Path) -> None:
         _link(compiler, objects[: len(of_runtime)], objects[len(of_runtime) :], library)
     except host_compiler.CompilerError as error:
         command = " ".join(error.command)
-        raise DeviceBuildError(device=_runtime().name, step=_step(error.command), command=command, output=error.output) from error
+        raise DeviceBuildError(
+            device=_runtime().name, step=_step(error.command), command=command, output=error.output
+        ) from error
     _say(f"built in {time.monotonic() - began:.0f} s: {library}")
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from inductor_npu import providers
-from inductor_npu.errors import NoCppProgramsError
 from inductor_npu.device import build
+from inductor_npu.errors import NoCppProgramsError
 
 
 def cmake_arguments() -> list[str]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inductor_npu.device import build
 from inductor_npu.errors import DeviceBuildError, NoCompilerError, UnpackableError
 from inductor_npu.simulator import host_processor
-from inductor_npu.device import build
 from inductor_npu.simulator.triton_backend.kernel_file import KernelFile
 from inductor_npu.support import host_compiler
 from inductor_npu.triton_npu.launcher import letters_of

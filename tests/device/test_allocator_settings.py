@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from inductor_npu.errors import DeviceSettingError, NpuWarning
 from inductor_npu.device import allocator_settings
+from inductor_npu.errors import DeviceSettingError, NpuWarning
 from tests.device.npu_process import run_on_npu
 
 # Settings are a process's: each of these runs in one of its own.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
 from inductor_npu.device import build
+from inductor_npu.errors import CacheDirectoryError, DeviceBuildError, NoCompilerError
 from inductor_npu.support import cpp_objects
 from tests.device.npu_process import run_on_npu
 

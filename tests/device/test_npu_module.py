@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 import torch
 
-from tests.processes import run_forked
 from tests.device.native_kernels import sleep
+from tests.processes import run_forked
 
 
 def test_devices() -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.multiprocessing import reductions
 
-from tests.processes import run_python
 from tests.device.npu_process import run_on_npu
+from tests.processes import run_python
 
 # A child is forked before its parent opens the device, which takes no time. Both have one end of a pipe.
 pytestmark = pytest.mark.slow  # each starts processes

@@ -8,7 +8,6 @@ from typing import Any
 from ...errors import UnsupportedLaunchError
 from ...target import NpuTarget
 from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads
-from .image import unpacked
 
 PROVIDER = "cuda"
 # Of compute capability 9.0 (CUDA C++ Programming Guide): what one program may have, and the registers of a
@@ -25,14 +24,12 @@ class CudaUtils:
         self._target = target
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, ...]:
-        """Load `kernel` (what image.py packs) on the current device, for launches with `shared` bytes of shared memory.
+        """Load `kernel`, a cubin, on the current device, for launches with `shared` bytes of shared memory.
 
         Returns the handles of module and function, registers and spills of a thread and, where this Triton asks for it,
-        the largest number of threads. Raises ValueError for another file, and what the C++ runtime raises where CUDA's
-        driver refuses the image.
+        the threads of a program. Raises what the C++ runtime raises where CUDA's driver refuses the image.
         """
-        cubin, threads = unpacked(kernel, name)
-        return self.loaded(_runtime().load_kernel(name, cubin, name, shared, threads))
+        return self.loaded(_runtime().load_kernel(name, kernel, shared))
 
     @staticmethod
     def loaded(handles: tuple[int, ...]) -> tuple[int, ...]:

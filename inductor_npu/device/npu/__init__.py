@@ -11,7 +11,6 @@ import sys
 
 import torch
 
-from inductor_npu.errors import PrivateUse1TakenError
 from inductor_npu.device import build
 from inductor_npu.device.npu import (
     absent,
@@ -112,6 +111,7 @@ from inductor_npu.device.npu.streams import (
     stream,
 )
 from inductor_npu.device.npu.sync_debug import get_sync_debug_mode, set_sync_debug_mode
+from inductor_npu.errors import PrivateUse1TakenError
 
 __all__ = [
     "Event",

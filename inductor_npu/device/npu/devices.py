@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import torch
 
-from inductor_npu.providers import current_target
 from inductor_npu.device import build
 from inductor_npu.device.npu.runtime import _is_in_bad_fork, extension
+from inductor_npu.providers import current_target
 
 DeviceLike: TypeAlias = int | str | torch.device | None
 

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import torch._utils
 
-from inductor_npu.errors import MemoryLeakError
 from inductor_npu.device.npu.devices import DeviceLike, device_index
 from inductor_npu.device.npu.runtime import extension
+from inductor_npu.errors import MemoryLeakError
 
 _CONTEXTS = {None: "Nothing", "state": "Blocks", "alloc": "Allocations", "all": "Everything"}
 _LISTED_LEAKS = 10

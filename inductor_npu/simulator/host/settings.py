@@ -26,15 +26,15 @@ def device_settings() -> dict[str, Any]:
     """
     target = current_target()
     devices = _integer("INDUCTOR_NPU_SIM_DEVICES", default=_ranks_on_this_host(), low=1, high=_MOST_DEVICES)
-    return dict(
-        target=target.name,
-        devices=devices,
-        memory_bytes=_memory(target, devices),
-        vector_cores=target.vector_cores,
-        max_grid=target.max_grid,
-        threads=_integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
-        more_devices=f"Set INDUCTOR_NPU_SIM_DEVICES (1 to {_MOST_DEVICES}) before the first use to simulate more",
-    )
+    return {
+        "target": target.name,
+        "devices": devices,
+        "memory_bytes": _memory(target, devices),
+        "vector_cores": target.vector_cores,
+        "max_grid": target.max_grid,
+        "threads": _integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
+        "more_devices": f"Set INDUCTOR_NPU_SIM_DEVICES (1 to {_MOST_DEVICES}) before the first use to simulate more",
+    }
 
 
 def _ranks_on_this_host() -> int:
