@@ -13,6 +13,7 @@ from triton.compiler import CompilationError
 from triton.language.extra import libdevice
 
 from inductor_npu.cuda.triton_backend.compiler import CudaNpuBackend, largest_tile, warps_of
+from inductor_npu.cuda.triton_backend.image import unpacked
 from inductor_npu.target import get_target
 from inductor_npu.triton_npu.ascend_options import AscendOptions
 from inductor_npu.triton_npu.launcher import letters_of
@@ -49,7 +50,8 @@ def copy_described(x, y, BLOCK: tl.constexpr):
 def test_a_kernel_becomes_code_for_the_gpu() -> None:
     kernel = compiled(double, {**POINTERS, "n": "i32"}, {"BLOCK": 1024})
     assert kernel.kernel.startswith(b"\x7fELF") and ".target sm_90a" in kernel.asm["ptx"]
-    assert ".reqntid 256" in kernel.asm["ptx"]  # by which the runtime knows how many threads a program has
+    cubin, threads = unpacked(kernel.kernel, "double")
+    assert threads == 256 and kernel.kernel.startswith(cubin)
     assert kernel.metadata.target == H100 and kernel.metadata.name == "double"
 
 

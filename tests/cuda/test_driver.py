@@ -10,6 +10,7 @@ import pytest
 from inductor_npu.cuda.triton_backend import driver as module
 from inductor_npu.cuda.triton_backend.compile_only import CompileOnlyDriver
 from inductor_npu.cuda.triton_backend.driver import CudaNpuDriver
+from inductor_npu.cuda.triton_backend.image import packed
 from inductor_npu.errors import UnsupportedLaunchError
 from inductor_npu.simulator.triton_backend.driver import NpuDriver
 from tests.processes import run_python
@@ -54,10 +55,18 @@ def metadata(**changed: Any) -> SimpleNamespace:
 
 
 @pytest.mark.usefixtures("for_h100")
-def test_a_kernel_is_loaded_with_its_shared_memory(calls: list[Any]) -> None:
-    loaded = CudaNpuDriver().utils.load_binary("kernel", b"cubin", 4096, 0)
-    assert calls == [("load_kernel", "kernel", b"cubin", 4096)]
+def test_a_kernel_is_loaded_with_its_threads_and_shared_memory(calls: list[Any]) -> None:
+    loaded = CudaNpuDriver().utils.load_binary("kernel", packed(b"cubin", 256), 4096, 0)
+    assert calls == [("load_kernel", "kernel", b"cubin", 4096, 256)]
     assert loaded == (1, 2, 40, 0, 1024)
+
+
+@pytest.mark.usefixtures("for_h100")
+@pytest.mark.parametrize("image", [b"", packed(b"cubin", 256)[:-1]])
+def test_a_damaged_kernel_is_not_loaded(calls: list[Any], image: bytes) -> None:
+    with pytest.raises(ValueError, match="kernel kernel cannot be loaded"):
+        CudaNpuDriver().utils.load_binary("kernel", image, 0, 0)
+    assert calls == []
 
 
 @pytest.mark.usefixtures("for_h100")

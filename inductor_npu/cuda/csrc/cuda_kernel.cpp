@@ -18,7 +18,7 @@ int attribute(CUfunction_attribute which, CUkernel kernel, CUdevice device) {
 
 }  // namespace
 
-LoadedKernel load_kernel(std::string name, const std::string& image, unsigned shared_bytes) {
+LoadedKernel load_kernel(std::string name, const std::string& image, unsigned shared_bytes, unsigned threads) {
   const int index = current_device();
   const OnGpu here(index);
   CUdevice device{};
@@ -35,9 +35,8 @@ LoadedKernel load_kernel(std::string name, const std::string& image, unsigned sh
   }
   const int registers = attribute(CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, device);
   const int spilled = attribute(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, kernel, device) / 4;
-  const int threads = attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device);
-  return {new CudaKernel(std::move(name), kernel, static_cast<unsigned>(threads), shared_bytes), library, registers,
-          spilled};
+  const int most = attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device);
+  return {new CudaKernel(std::move(name), kernel, threads, shared_bytes), library, registers, spilled, most};
 }
 
 }  // namespace inductor_npu

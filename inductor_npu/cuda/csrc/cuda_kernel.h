@@ -22,11 +22,10 @@ struct CudaKernel : Kernel {
 struct LoadedKernel {
   const CudaKernel* kernel;
   CUlibrary library;
-  int registers, spilled_words;  // of one thread
+  int registers, spilled_words, most_threads;  // of one thread; in one program
 };
 
-// Loads the kernel `name` of `image`, a cubin that says how many threads a program has (.reqntid). Raises c10::Error if
-// the current device cannot run it.
-LoadedKernel load_kernel(std::string name, const std::string& image, unsigned shared_bytes);
+// Loads the kernel `name` of `image`, a cubin. Raises c10::Error if the current device cannot run it.
+LoadedKernel load_kernel(std::string name, const std::string& image, unsigned shared_bytes, unsigned threads);
 
 }  // namespace inductor_npu

@@ -15,6 +15,7 @@ from triton.backends.nvidia.compiler import CUDABackend, CUDAOptions
 
 from ...target import NpuTarget, get_target
 from ...triton_npu.ascend_options import AscendOptions
+from .image import packed
 
 BACKEND = "npu"
 WARP_SIZE = 32
@@ -70,8 +71,13 @@ class CudaNpuBackend(CUDABackend):
         return CudaNpuOptions(**{field.name: getattr(stock, field.name) for field in fields(stock)}, **given)
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
-        """NVIDIA's stages, with plain pointers for descriptors, and warps for the tile where `options` leave them."""
+        """NVIDIA's stages, with plain pointers for descriptors, warps for the tile where `options` leave them, and the
+        threads behind the code.
+        """
         super().add_stages(stages, options, language)
+        assemble = stages["cubin"]
+        # From `metadata`, for NVIDIA's stages may add warps.
+        stages["cubin"] = lambda ptx, metadata: packed(assemble(ptx, metadata), WARP_SIZE * metadata["num_warps"])
         if language != Language.TRITON:
             return
         stages["ttir"] = lambda mod, metadata: self.make_ttir(mod, metadata, options, _WITHOUT_DESCRIPTORS)

@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import UnsupportedLaunchError
 from ...target import NpuTarget
 from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads
+from .image import unpacked
 
 PROVIDER = "cuda"
 # Of compute capability 9.0 (CUDA C++ Programming Guide): what one program may have, and the registers of a
@@ -24,12 +25,14 @@ class CudaUtils:
         self._target = target
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, ...]:
-        """Load `kernel`, a cubin, on the current device, for launches with `shared` bytes of shared memory.
+        """Load `kernel` (what image.py packs) on the current device, for launches with `shared` bytes of shared memory.
 
         Returns the handles of module and function, registers and spills of a thread and, where this Triton asks for it,
-        the threads of a program. Raises what the C++ runtime raises where CUDA's driver refuses the image.
+        the largest number of threads. Raises ValueError for another file, and what the C++ runtime raises where CUDA's
+        driver refuses the image.
         """
-        return self.loaded(_runtime().load_kernel(name, kernel, shared))
+        cubin, threads = unpacked(kernel, name)
+        return self.loaded(_runtime().load_kernel(name, cubin, shared, threads))
 
     @staticmethod
     def loaded(handles: tuple[int, ...]) -> tuple[int, ...]:
