@@ -137,7 +137,11 @@ def _register_benchmarker() -> None:
 
 def _register_codegen() -> None:
     """Which classes generate code for the device, and the knobs that belong into Inductor's cache key."""
-    from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
+    from torch._inductor.codegen.common import (
+        get_device_op_overrides,
+        register_backend_for_device,
+        register_device_op_overrides,
+    )
 
     from inductor_npu import config
     from inductor_npu.codegen.scheduling.npu_scheduling import NpuScheduling
@@ -157,6 +161,9 @@ def _register_codegen() -> None:
     from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
+    # Asked for the first time, torch loads what it has for its own devices, but only if nobody has registered anything:
+    # without this, generated code for a GPU beside ours would get the CPU's, and not be Python.
+    get_device_op_overrides("cpu")
     register_device_op_overrides(DEVICE, NpuDeviceOpOverrides())
     register_backend_for_device(
         DEVICE,
