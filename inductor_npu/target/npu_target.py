@@ -37,6 +37,9 @@ class NpuTarget:
     chips: an assumption). `few_comparisons` single comparisons cost no more than reading a kernel's argument.
     `smallest_tile`, in elements, is the least that is worth a program of its own.
 
+    `programs_per_core` is how many programs a launch has at most for each vector core: more than one where the chip
+    itself starts a program as another ends, so that they balance each other and one computes while another waits.
+
     `threads_by_tile` is for a chip whose programs are groups of threads: pairs of elements and threads, both growing. A
     program whose largest tile has at most so many elements runs on so many threads; the last pair is also for larger
     ones. Empty where a program has one thread, or its compiler chooses.
@@ -70,6 +73,7 @@ class NpuTarget:
     few_comparisons: int = 8
     smallest_tile: int = 1024
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")
+    programs_per_core: int = 1
     threads_by_tile: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -78,6 +82,11 @@ class NpuTarget:
             value = getattr(self, field)
             if value is not None and value <= 0:
                 raise ValueError(f"NpuTarget {self.name!r}: {field} must be positive, got {value}")
+
+    @property
+    def most_programs(self) -> int:
+        """Programs of a launch on the vector cores."""
+        return self.vector_cores * self.programs_per_core
 
     @property
     def device_bytes_per_cycle(self) -> float:

@@ -10,7 +10,7 @@ import pytest
 from inductor_npu.cuda.triton_backend import driver as module
 from inductor_npu.cuda.triton_backend.compile_only import CompileOnlyDriver
 from inductor_npu.cuda.triton_backend.driver import CudaNpuDriver
-from inductor_npu.cuda.triton_backend.image import packed
+from inductor_npu.cuda.triton_backend.image import packed, unpacked
 from inductor_npu.errors import UnsupportedLaunchError
 from inductor_npu.simulator.triton_backend.driver import NpuDriver
 from tests.processes import run_python
@@ -24,6 +24,7 @@ PLAIN = {
     "launch_cooperative_grid": False,
     "num_ctas": 1,
     "tensordesc_meta": [],
+    "target": SimpleNamespace(backend="npu"),
 }
 
 
@@ -61,11 +62,21 @@ def test_a_kernel_is_loaded_with_its_threads_and_shared_memory(calls: list[Any])
     assert loaded == (1, 2, 40, 0, 1024)
 
 
+def test_a_damaged_kernel_is_not_unpacked() -> None:
+    with pytest.raises(ValueError, match="kernel softmax cannot be loaded"):
+        unpacked(packed(b"cubin", 256)[:-1], "softmax")
+
+
 @pytest.mark.usefixtures("for_h100")
-@pytest.mark.parametrize("image", [b"", packed(b"cubin", 256)[:-1]])
-def test_a_damaged_kernel_is_not_loaded(calls: list[Any], image: bytes) -> None:
-    with pytest.raises(ValueError, match="kernel kernel cannot be loaded"):
-        CudaNpuDriver().utils.load_binary("kernel", image, 0, 0)
+def test_kernels_of_torch_cuda_are_left_to_its_driver(monkeypatch: pytest.MonkeyPatch, calls: list[Any]) -> None:
+    cuda = SimpleNamespace(
+        utils=SimpleNamespace(load_binary=lambda *arguments: ("loaded", *arguments)),
+        launcher_cls=lambda src, metadata: "launcher",
+    )
+    monkeypatch.setattr(module, "cuda_driver", lambda: cuda)
+    driver = CudaNpuDriver()
+    assert driver.utils.load_binary("kernel", b"cubin", 4096, 0) == ("loaded", "kernel", b"cubin", 4096, 0)
+    assert driver.launcher_cls(None, SimpleNamespace(target=SimpleNamespace(backend="cuda"))) == "launcher"
     assert calls == []
 
 

@@ -60,9 +60,9 @@ class KernelPlan:
 
     @property
     def cores(self) -> int:
-        """How many of the chip's cores can run programs of the kernel."""
+        """Most programs of a launch: on a chip that does not schedule them, the cores that can run them."""
         chip = providers.current_target()
-        return chip.cube_cores if self.contraction else chip.vector_cores
+        return chip.cube_cores if self.contraction else chip.most_programs
 
     @property
     def cycles(self) -> float:

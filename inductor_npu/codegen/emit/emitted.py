@@ -58,8 +58,8 @@ class EmittedKernel(TritonKernel):
 
     @property
     def cores(self) -> int:
-        """How many of the chip's cores can run programs of the kernel."""
-        return providers.current_target().vector_cores
+        """Most programs of a launch: on a chip that does not schedule them, the cores that can run them."""
+        return providers.current_target().most_programs
 
     @property
     def arguments_for_blocks(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from triton.backends.compiler import GPUTarget, Language
@@ -69,6 +70,11 @@ class CudaNpuBackend(CUDABackend):
         given = {name: value for name, value in opts.items() if name in ours and value is not None}
         given["warps_by_tile"] = opts.get("num_warps") is None and bool(self._npu.threads_by_tile)
         return CudaNpuOptions(**{field.name: getattr(stock, field.name) for field in fields(stock)}, **given)
+
+    def get_module_map(self) -> dict[str, ModuleType]:
+        from . import device_functions
+
+        return {**super().get_module_map(), "inductor_npu.runtime.device_functions": device_functions}
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
         """NVIDIA's stages, with plain pointers for descriptors, warps for the tile where `options` leave them, and the

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any
 
 from ...errors import UnsupportedLaunchError
 from ...target import NpuTarget
 from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads
-from .image import unpacked
+from .image import is_packed, unpacked
 
 PROVIDER = "cuda"
 # Of compute capability 9.0 (CUDA C++ Programming Guide): what one program may have, and the registers of a
@@ -31,6 +32,8 @@ class CudaUtils:
         the largest number of threads. Raises ValueError for another file, and what the C++ runtime raises where CUDA's
         driver refuses the image.
         """
+        if not is_packed(kernel):  # of torch.cuda beside us: Triton has one driver in a process
+            return cuda_driver().utils.load_binary(name, kernel, shared, device)
         cubin, threads = unpacked(kernel, name)
         return self.loaded(_runtime().load_kernel(name, cubin, shared, threads))
 
@@ -78,8 +81,18 @@ class CudaNpuDriver(DriverOfTarget):
         """The launcher of a kernel. Raises UnsupportedLaunchError for a kernel that a plain launch does not serve."""
         from ...triton_npu.launcher import make_launcher
 
+        if metadata.target.backend == PROVIDER:
+            return cuda_driver().launcher_cls(src, metadata)
         check_launch(metadata)
         return make_launcher(_runtime().KernelLauncher, src)
+
+
+@functools.cache
+def cuda_driver() -> Any:
+    """Triton's own driver, for kernels that were compiled for torch.cuda."""
+    from triton.backends.nvidia.driver import CudaDriver
+
+    return CudaDriver()
 
 
 def check_launch(metadata: Any) -> None:

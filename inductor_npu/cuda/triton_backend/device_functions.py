@@ -1,0 +1,103 @@
+"""`inductor_npu.runtime.device_functions` where the device is a GPU: functions that are written in vector instructions
+of an NPU, and that a GPU has instructions for, are those instructions. All others are the same.
+
+The names, arguments and results are those of the functions that they stand for.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers
+from triton.language.extra.cuda import libdevice
+
+from ...runtime import device_functions as _portable
+from ...runtime.device_functions import *  # noqa: F403 - what a GPU has nothing better for
+
+_sort_any = _portable.sort_with_index
+
+
+@triton.jit
+def uniform(seed: tl.tensor, offset: tl.tensor) -> tl.tensor:
+    return tl.rand(seed, offset.to(tl.uint32))
+
+
+@triton.jit
+def normal(seed: tl.tensor, offset: tl.tensor) -> tl.tensor:
+    return tl.randn(seed, offset.to(tl.uint32))
+
+
+@triton.jit
+def random_integers(seed: tl.tensor, offset: tl.tensor, low: tl.tensor, high: tl.tensor) -> tl.tensor:
+    first, second, _, _ = tl.randint4x(seed, offset.to(tl.uint32))
+    bits = (second.to(tl.uint64) << 32) | first.to(tl.uint32, bitcast=True).to(tl.uint64)
+    return (bits % (high - low).to(tl.uint64)).to(tl.int64) + low
+
+
+@triton.jit
+def random_integers_below(seed: tl.tensor, offset: tl.tensor, size: tl.constexpr) -> tl.tensor:
+    return random_integers(seed, offset, 0, tl.full([], size, tl.int64)).to(tl.int32)
+
+
+@triton.jit
+def sort_with_index(
+    x: tl.tensor, index: tl.tensor, length: tl.tensor, dim: tl.constexpr, descending: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor]:
+    if dim + 1 == len(x.shape):
+        return triton_helpers.sort_with_index(x, index, length, dim, stable=True, descending=descending)
+    return _sort_any(x, index, length, dim, descending)
+
+
+@triton.jit
+def tanh(x: tl.tensor) -> tl.tensor:
+    return libdevice.tanh(x)
+
+
+@triton.jit
+def log1p(x: tl.tensor) -> tl.tensor:
+    return libdevice.log1p(x)
+
+
+@triton.jit
+def expm1(x: tl.tensor) -> tl.tensor:
+    return libdevice.expm1(x)
+
+
+@triton.jit
+def add_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x + y
+
+
+@triton.jit
+def subtract_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x - y
+
+
+@triton.jit
+def multiply_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x * y
+
+
+@triton.jit
+def where_int64(condition: tl.tensor, x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return tl.where(condition, x, y)
+
+
+@triton.jit
+def equal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x == y
+
+
+@triton.jit
+def unequal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x != y
+
+
+@triton.jit
+def less_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x < y
+
+
+@triton.jit
+def at_most_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
+    return x <= y
