@@ -6,10 +6,11 @@ The choice needs no timing and no compiler. Its rules, in the order in which the
    `%` of it that no split point removes, or it reaches the address through a loaded index that selects a row.
 2. The innermost dimension is the axis along which most bytes are contiguous in memory.
 3. Reduced axes are whole in the tile if they fit the Unified Buffer (one pass over memory), else the tile loops over
-   them. The tile has at least two rows, if they fit.
+   them. The tile has at least `NpuTarget.least_rows` rows, if they fit.
 4. Other axes along which some access is contiguous come next (a transpose on chip needs both sides long), then the rest
    from the innermost outwards, until the tile is full. A tile has at most three dimensions.
-5. No tile is so large that cores stay idle, as long as it has at least `NpuTarget.smallest_tile` elements.
+5. No tile is so large that cores stay idle, or fills more than `NpuTarget.enough_buffer`, as long as it has at least
+   `NpuTarget.smallest_tile` elements.
 6. A tile has at least 128 elements, however short its axes are: Ascend's compiler compares `NpuTarget.vector_bytes` at
    a time, and the remainder element by element.
 7. A predicate over some of the tile's axes must cover at least 64 elements (one vector comparison) or at most 8
@@ -30,11 +31,6 @@ from dataclasses import dataclass, field
 from torch._inductor.runtime.runtime_utils import next_power_of_2
 
 from inductor_npu.target import NpuTarget
-
-# Rows that a reduction takes together, so that row results are vectors rather than scalars. With one row programs of
-# the corpus take 0.9% fewer cycles in the mean, but five of them more; with eight rows 3.4% more
-# (`python -m corpus.thresholds`).
-_LEAST_ROWS = 2
 
 # The share of the Unified Buffer that a tile may fill, as estimated. The compiler's own temporaries need the rest.
 FILLED = 0.8
@@ -169,6 +165,7 @@ class _Planner:
     def __init__(self, work: KernelSummary, chip: NpuTarget, largest_tile: int, share: float) -> None:
         self.work, self.chip, self.largest_tile = work, chip, largest_tile
         self.room = chip.unified_buffer * share
+        self.enough = (chip.enough_buffer or chip.unified_buffer) * share
         self.lengths = {axis.name: axis.length for axis in work.axes}
         self.blocks: dict[str, int] = {}
 
@@ -189,14 +186,16 @@ class _Planner:
 
     def grow(self, axis: str, most: int | None = None, for_cores: bool = False) -> None:
         """Doubles the block of `axis` while it is shorter than the axis (and than `most`) and fits. With `for_cores` it
-        stops before cores stay idle.
+        stops before cores stay idle, and where the tile fills enough of the Unified Buffer.
         """
         self.blocks.setdefault(axis, 1)
         while self.blocks[axis] < min(self.lengths[axis], most or self.lengths[axis]):
             if not self.fits(**{axis: self.blocks[axis] * 2}):
                 return
             is_worth_a_program = math.prod(self.blocks.values()) >= self.chip.smallest_tile
-            if for_cores and is_worth_a_program and self.tiles() < 2 * self.chip.vector_cores:
+            longer = {**self.blocks, axis: self.blocks[axis] * 2}
+            stops = self.tiles() < 2 * self.chip.vector_cores or footprint(longer, self.work) > self.enough
+            if for_cores and is_worth_a_program and stops:
                 return
             self.blocks[axis] *= 2
 
@@ -281,7 +280,7 @@ def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[
     """
     static = {axis.name for axis in planner.work.axes if axis.is_static}
     before = dict(planner.blocks)
-    for most in (_LEAST_ROWS, 1) if rows else (1,):
+    for most in (planner.chip.least_rows, 1) if rows else (1,):
         planner.blocks = dict(before)
         if rows:
             planner.grow(rows, most=most)
