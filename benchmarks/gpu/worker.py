@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import torch
 
 from benchmarks.gpu import kernels, networks, small
-from benchmarks.gpu.case import Case, Prepared, Setup, reason_of
+from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup, reason_of
 from benchmarks.gpu.measuring import moved, release
 
 
@@ -28,6 +28,8 @@ class Answers:
     """Each method answers one question, for the sides of process `worker`; what it is told comes by name."""
 
     def __init__(self, worker: str, setup: Setup) -> None:
+        if worker not in WORKERS:
+            raise KeyError(f"no process is called {worker}: {', '.join(WORKERS)}")
         self._worker, self._setup = worker, setup
         self._cases = {f"{case.group}: {case.name}": case for case in all_cases()}
         self._prepared = Prepared({})

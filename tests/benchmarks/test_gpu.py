@@ -47,7 +47,10 @@ def test_stock_runs_without_the_package_and_ours_with_the_asked_chip() -> None:
 def test_the_reason_of_an_error_has_its_cause() -> None:
     error = RuntimeError("backend='inductor' raised:\nValueError: the cause\n\nSet TORCHDYNAMO_VERBOSE=1 for more")
     assert reason_of(error) == "RuntimeError: backend='inductor' raised:\nValueError: the cause"
-    assert reason_of(ValueError("a" * 5000 + "the end")).endswith("the end") and len(reason_of(ValueError("a" * 5000))) < 800
+    assert (
+        reason_of(ValueError("a" * 5000 + "the end")).endswith("the end")
+        and len(reason_of(ValueError("a" * 5000))) < 800
+    )
 
 
 @pytest.mark.slow
@@ -57,7 +60,7 @@ def test_two_processes_measure_a_case_with_gradients(tmp_path: Path) -> None:
         assert set(pair.machine()["bandwidth"]) == {"ours", "stock"}
         measured = pair.measure("kernels: layer norm, forward + backward", 240)
         assert {"ours", "stock", "eager", "bytes", "error"} <= set(measured) and not measured["differs"]
-        with pytest.raises(WorkerError, match="(?s)ours: no result after.*ended.*stock: no result"):
+        with pytest.raises(WorkerError, match=r"(?s)ours: no result after.*ended.*stock: no result"):
             pair.measure("kernels: argmax", 0.001)
 
 
@@ -76,7 +79,7 @@ def test_what_fails_is_told_with_its_side(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_process_that_crashes_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     worker = Worker(REHEARSAL, "no such side", tmp_path / "log")
-    with pytest.raises(WorkerError, match="(?s)no such side: crashed: exit status 1.*KeyError"):
+    with pytest.raises(WorkerError, match=r"(?s)no such side: crashed: exit status 1.*KeyError"):
         worker.answer(120)
 
 
