@@ -8,13 +8,13 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.case import Case, Setup
+from benchmarks.gpu.case import Setup, shortened
 
 # The device is built and in use, and Triton has built its driver's module for this folder of caches, before time is
 # taken: both are done once on a machine. What the compiler imports counts.
@@ -51,20 +51,24 @@ SECONDS = 280  # a process that takes longer is stopped
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def cases() -> Iterator[Case]:
+class StartError(Exception):
+    """A process that compiles failed, or took too long."""
+
+
+def measures() -> dict[str, Callable[[Setup], dict[str, Any]]]:
     """MiniLM in inference, and forward and backward."""
-    for training in (False, True):
-        suffix = "forward + backward" if training else "inference"
-        yield Case("compile", f"MiniLM, {suffix}", partial(_measure, "MiniLM", training))
+    return {
+        f"compile: MiniLM, {suffix}": partial(_measure, "MiniLM", training)
+        for training, suffix in ((False, "inference"), (True, "forward + backward"))
+    }
 
 
 def _measure(network: str, training: bool, setup: Setup) -> dict[str, Any]:
     """Seconds of the quicker start of each side; the sides take turns."""
     times: dict[str, list[float]] = {"ours": [], "stock": []}
     for _ in range(setup.repeats):
-        times["ours"].append(_start(network, training, setup, setup.ours, {}))
-        # Stock Inductor as it is without this package.
-        times["stock"].append(_start(network, training, setup, setup.stock, {"INDUCTOR_NPU_PROVIDER": "none"}))
+        for side, seconds in times.items():
+            seconds.append(_start(network, training, setup, setup.device(side), setup.environment(side)))
     return {name: min(seconds) for name, seconds in times.items()}
 
 
@@ -79,15 +83,18 @@ def _start(network: str, training: bool, setup: Setup, device: str, settings: di
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
             "INDUCTOR_NPU_CACHE": "on",
         }
-        finished = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(given)],
-            cwd=ROOT,
-            env={**os.environ, **caches, **settings},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS,
-        )
+        try:
+            finished = subprocess.run(
+                [sys.executable, "-c", textwrap.dedent(PROGRAM), json.dumps(given)],
+                cwd=ROOT,
+                env={**os.environ, **caches, **settings},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise StartError(f"compiling {network} for {device} took more than {SECONDS} s") from None
     if finished.returncode != 0:
-        raise RuntimeError(f"compiling {network} for {device} failed: {finished.stderr.strip()[-1500:]}")
+        raise StartError(f"compiling {network} for {device} failed: {shortened(finished.stderr.strip())}")
     return json.loads(finished.stdout.splitlines()[-1])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,10 +13,10 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks import operators
-from benchmarks.gpu.case import Case, Setup
+from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup
 from benchmarks.gpu.measuring import (
     Call,
-    device_seconds,
+    device_turn,
     differs_in_distribution,
     in_more_bits,
     largest_difference,
@@ -22,10 +24,10 @@ from benchmarks.gpu.measuring import (
     release,
     separate,
     tensors_of,
-    wait,
 )
 
 ELEMENTS = 2**26  # of the largest operand: 256 MiB of float32, five times the L2 cache
+MADE = 2**22  # elements made by chance, then repeated: the CPU takes long for more
 F32, BF16 = torch.float32, torch.bfloat16
 TOLERANCE = {F32: 1e-4, BF16: 2e-2}
 KNOWN = {operation.name: operation.function for operation in operators.OPERATIONS}
@@ -33,16 +35,16 @@ KNOWN = {operation.name: operation.function for operation in operators.OPERATION
 
 @dataclass(frozen=True)
 class Operands:
-    """Makes inputs on a device. Rows are fewer in a rehearsal, columns are not."""
+    """Makes inputs on the CPU, the same in both processes. Rows are fewer in a rehearsal, columns are not."""
 
     setup: Setup
     dtype: torch.dtype
 
     def normal(self, *shape: int) -> torch.Tensor:
-        return torch.randn(*shape, device=self.setup.stock, dtype=self.dtype)
+        return _repeated(torch.randn, shape).to(self.dtype)
 
     def ids(self, end: int, *shape: int) -> torch.Tensor:
-        return torch.randint(0, end, shape, device=self.setup.stock)
+        return _repeated(partial(torch.randint, 0, end), shape)
 
     def rows(self, columns: int, share: float = 1) -> int:
         return self.setup.scaled(int(ELEMENTS * share) // columns)
@@ -53,6 +55,13 @@ class Operands:
     def images(self) -> torch.Tensor:
         """[64, 64, 128, 128], or fewer."""
         return self.normal(self.setup.scaled(64), 64, 128, 128)
+
+
+def _repeated(make: Callable[[tuple[int, ...]], torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:
+    count = math.prod(shape)
+    if count <= MADE:
+        return make(shape)
+    return make((MADE,)).repeat(-(-count // MADE))[:count].view(shape)
 
 
 @dataclass(frozen=True)
@@ -124,12 +133,12 @@ def image_inputs(make: Operands) -> list[torch.Tensor]:
 
 def rope_inputs(make: Operands) -> list[torch.Tensor]:
     angle = torch.outer(torch.arange(2048.0), 10000 ** (-torch.arange(32.0) / 32)).repeat(1, 2)[None, :, None, :]
-    tables = [table.to(make.setup.stock, make.dtype) for table in (angle.cos(), angle.sin())]
+    tables = [table.to(make.dtype) for table in (angle.cos(), angle.sin())]
     return [make.normal(make.setup.scaled(16, 1), 2048, make.setup.scaled(32, 2), 64), *tables]
 
 
 def mask_inputs(make: Operands) -> list[torch.Tensor]:
-    mask = torch.ones(1024, 1024, dtype=torch.bool).triu(1).to(make.setup.stock)
+    mask = torch.ones(1024, 1024, dtype=torch.bool).triu(1)
     return [make.normal(make.setup.scaled(4, 1), make.setup.scaled(16, 1), 1024, 1024), mask]
 
 
@@ -202,29 +211,36 @@ def cases() -> Iterator[Case]:
     for kernel in KERNELS:
         for dtype in kernel.dtypes:
             suffix = ", bf16" if dtype is BF16 else ""
-            yield Case("kernels", f"{kernel.name}{suffix}", partial(_measure, kernel, dtype))
+            yield Case("kernels", f"{kernel.name}{suffix}", partial(_prepare, kernel, dtype))
 
 
-def _measure(kernel: Kernel, dtype: torch.dtype, setup: Setup) -> dict[str, Any]:
-    """Device seconds of the three sides, the bytes that a call has to move at least, and the values' differences."""
+def _prepare(kernel: Kernel, dtype: torch.dtype, setup: Setup, worker: str) -> Prepared:
+    """Device seconds; and from both processes the bytes that a call has to move at least, and differences of values."""
     torch.manual_seed(0)
-    inputs = kernel.inputs(Operands(setup, dtype))
-    gradient = torch.randn_like(kernel.function(*inputs)) if kernel.differentiated else None
-    results, sides = {}, {}
-    for name, device in (("ours", setup.ours), ("stock", setup.stock), ("eager", setup.stock)):
-        function = separate(kernel.function, name)
-        compiled = function if name == "eager" else torch.compile(function, dynamic=False)
+    operands = Operands(setup, dtype)
+    inputs = kernel.inputs(operands)
+    gradient = None
+    if kernel.differentiated:
+        gradient = operands.normal(*kernel.function(*(tensor.to("meta") for tensor in inputs)).shape)
+    results, turns = {}, {}
+    for side in WORKERS[worker]:
+        device = setup.device(side)
+        function = separate(kernel.function, side)
+        compiled = function if side == "eager" else torch.compile(function, dynamic=False)
         call = _call(kernel, compiled, moved(inputs, device), gradient)
         # What works in place changes its results with the next call.
-        results[name] = [tensor.detach().clone() for tensor in tensors_of(call())]
-        sides[name] = call, device
-    moves = sum(map(_bytes, inputs)) + sum(map(_bytes, results["ours"])) + (0 if gradient is None else _bytes(gradient))
-    errors = _errors(kernel, inputs, gradient, results)
-    del results
-    wait(setup)
-    seconds = device_seconds(setup, sides)
-    tolerance = max(kernel.tolerance or TOLERANCE[dtype], 3 * errors["error_of_stock"])
-    return {**seconds, "bytes": moves, **errors, "differs": not errors["error"] <= tolerance}
+        results[side] = [tensor.detach().clone() for tensor in tensors_of(call())]
+        turns[side] = device_turn(setup, call, device)
+    if worker == "ours":
+        return Prepared(turns, results=results["ours"])
+
+    def finish(numbers: Mapping[str, Any], ours: list[torch.Tensor]) -> dict[str, Any]:
+        given = inputs if gradient is None else [*inputs, gradient]
+        errors = _errors(kernel, moved(inputs, setup.stock), gradient, {**results, "ours": ours})
+        tolerance = max(kernel.tolerance or TOLERANCE[dtype], 3 * errors["error_of_stock"])
+        return {"bytes": sum(map(_bytes, [*given, *ours])), **errors, "differs": not errors["error"] <= tolerance}
+
+    return Prepared(turns, finish=finish)
 
 
 def _call(
@@ -265,12 +281,12 @@ def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def copy_bandwidths(setup: Setup) -> Iterator[tuple[str, float]]:
-    """Bytes a second, read and written, of a copy of 1 GiB on the device: by eager PyTorch, on each of the two."""
-    for name, device in (("stock", setup.stock), ("ours", setup.ours)):
-        source = torch.ones(setup.scaled(2**28)).to(device)
-        target = torch.empty_like(source)
-        seconds = device_seconds(setup, {name: (partial(target.copy_, source), device)})[name]
-        yield name, 2 * _bytes(source) / seconds
-        del source, target
-        release(setup)
+def copy_bandwidth(setup: Setup, device: str) -> float:
+    """Bytes a second, read and written, of a copy of 1 GiB on the device by eager PyTorch."""
+    source = torch.ones(setup.scaled(2**28)).to(device)
+    target = torch.empty_like(source)
+    turn = device_turn(setup, partial(target.copy_, source), device)
+    rate = 2 * _bytes(source) / statistics.median(turn() for _ in range(setup.rounds))
+    del source, target, turn
+    release(device)
+    return rate

@@ -1,4 +1,4 @@
-"""Times on two device types of one GPU, and how far their values are apart."""
+"""Times on a device of one GPU, and how far values of two are apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import gc
 import statistics
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from benchmarks.gpu.case import Setup
 from benchmarks.timing import synchronize
 
 Call = Callable[[], Any]
-Sides = Mapping[str, tuple[Call, str]]
+Turn = Callable[[], float]
 
 CALLS = 200  # in a round at most: what is queued must not fill the GPU's queue of launches for long
 BLOCK = 2**24  # elements compared at once: the comparison is in float64
@@ -44,61 +45,40 @@ class Stopwatch:
         return self._events[0].elapsed_time(self._events[1]) / 1e3
 
 
-def wait(setup: Setup) -> None:
-    """Until neither device type has work left: both share the GPU, but no queue."""
-    synchronize(setup.ours)
-    synchronize(setup.stock)
+def device_turn(setup: Setup, call: Call, device: str) -> Turn:
+    """A round of calls one after the other without a wait between them: seconds that the device takes for each."""
+    watch, calls = Stopwatch(device), 0
 
-
-def in_turns(setup: Setup, sides: Sides, time_one: Callable[[str, Call, str], float]) -> dict[str, float]:
-    """The median of `time_one(name, call, device)` for each side. The sides take turns; who begins changes."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    order = list(sides)
-    for _ in range(setup.rounds):
-        for name in order:
-            wait(setup)
-            times[name].append(time_one(name, *sides[name]))
-        order.append(order.pop(0))
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
-def device_seconds(setup: Setup, sides: Sides) -> dict[str, float]:
-    """Seconds that the device takes for a call of each side, one call after the other without a wait between them."""
-    watches = {name: Stopwatch(device) for name, (_, device) in sides.items()}
-
-    def seconds(name: str, call: Call, calls: int) -> float:
-        watches[name].start()
+    def seconds(calls: int) -> float:
+        call()  # the caches hold what the other side used
+        watch.start()
         for _ in range(calls):
             call()
-        return watches[name].stop() / calls
+        return watch.stop() / calls
 
-    calls = {}
-    for name, (call, _) in sides.items():
-        wait(setup)
-        seconds(name, call, 2)  # warms up
-        calls[name] = min(CALLS, max(3, round(setup.seconds / max(seconds(name, call, 3), 1e-9))))
-    return in_turns(setup, sides, lambda name, call, device: seconds(name, call, calls[name]))
+    def turn() -> float:
+        nonlocal calls
+        if not calls:
+            seconds(1)  # warms up
+            calls = min(CALLS, max(3, round(setup.seconds / max(seconds(3), 1e-9))))
+        return seconds(calls)
 
-
-def host_seconds(setup: Setup, sides: Sides, calls: int = 20) -> dict[str, float]:
-    """Seconds until a call returns, when the device has nothing else to do: the median of `calls` calls of a round."""
-
-    def one(name: str, call: Call, device: str) -> float:
-        return _median_of(calls, call, device, until_done=False)
-
-    return in_turns(setup, sides, one)
+    return turn
 
 
-def done_seconds(setup: Setup, sides: Sides, calls: int = 20) -> dict[str, float]:
+def host_turn(call: Call, device: str) -> Turn:
+    """The median of 20 calls: seconds until a call returns, when the device has nothing else to do."""
+    return partial(_median_of, 20, call, device, until_done=False)
+
+
+def done_turn(call: Call, device: str) -> Turn:
     """Seconds until a call's work is done, likewise."""
-
-    def one(name: str, call: Call, device: str) -> float:
-        return _median_of(calls, call, device, until_done=True)
-
-    return in_turns(setup, sides, one)
+    return partial(_median_of, 20, call, device, until_done=True)
 
 
 def _median_of(calls: int, call: Call, device: str, until_done: bool) -> float:
+    call()
+    synchronize(device)
     times = []
     for _ in range(calls):
         start = time.perf_counter()
@@ -120,7 +100,7 @@ def separate(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def moved(tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """Copies on `device`, by way of the CPU: the two device types know nothing of each other."""
+    """Copies on `device`, by way of the CPU."""
     return [tensor.detach().clone() if tensor.device.type == device else tensor.cpu().to(device) for tensor in tensors]
 
 
@@ -183,10 +163,10 @@ def differs_in_distribution(actual: Any, expected: Any) -> float:
     return (torch.maximum((left.mean() - right.mean()).abs(), (left.std() - deviation).abs()) / deviation).item()
 
 
-def release(setup: Setup) -> None:
-    """Gives back what a case has taken: compiled graphs, and memory of both devices, which share the GPU's."""
+def release(device: str) -> None:
+    """Gives back what a case has taken: compiled graphs, and memory of the device, whose GPU the other side shares."""
     torch._dynamo.reset()
     gc.collect()
-    wait(setup)
-    for device in {setup.ours, setup.stock} - {"cpu"}:
+    synchronize(device)
+    if device != "cpu":
         torch.get_device_module(device).empty_cache()

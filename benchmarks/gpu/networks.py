@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 import transformers
 
-from benchmarks.gpu.case import Case, Setup
-from benchmarks.gpu.measuring import Call, device_seconds, distance, moved, tensors_of, wait
+from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup
+from benchmarks.gpu.measuring import Call, device_turn, distance, moved, tensors_of
 from models.zoo import MODELS, TINY, Built, Size
 
 Loss = Callable[..., torch.Tensor]
@@ -105,7 +105,7 @@ def cases() -> Iterator[Case]:
     for network in NETWORKS:
         for training in (False, True):
             suffix = "training step" if training else "inference"
-            yield Case("models", f"{network.name}, {suffix}", partial(_measure, network, training))
+            yield Case("models", f"{network.name}, {suffix}", partial(_prepare, network, training))
 
 
 def built(network: Network, setup: Setup, training: bool) -> Built:
@@ -119,26 +119,28 @@ def _shorter(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
 
 
-def _measure(network: Network, training: bool, setup: Setup) -> dict[str, Any]:
-    """Device seconds of the three sides, and how far outputs, or loss and gradients, are from those in float32."""
+def _prepare(network: Network, training: bool, setup: Setup, worker: str) -> Prepared:
+    """Device seconds; and from both processes how far outputs, or gradients, are from those in float32."""
     model, inputs, call = built(network, setup, training)
-    reference = copy.deepcopy(model).float()
-    expected = _step(
-        reference, [_longer(tensor) for tensor in inputs], call, network.loss, training, setup.stock, False
-    )
-    wanted = [tensor.detach() for tensor in tensors_of(expected[0]())]
-    del reference, expected
-    errors, sides = {}, {}
-    for name, device in (("ours", setup.ours), ("stock", setup.stock), ("eager", setup.stock)):
-        values, run = _step(copy.deepcopy(model), list(inputs), call, network.loss, training, device, name != "eager")
-        errors[name] = distance([tensor.detach() for tensor in tensors_of(values())], wanted)
-        sides[name] = run, device
-    del wanted
-    wait(setup)
-    seconds = device_seconds(setup, sides)
-    errors_told = {"error": errors["ours"], "error_of_stock": errors["stock"], "error_of_eager": errors["eager"]}
-    usual = max(TOLERANCE, 2 * errors["stock"], 2 * errors["eager"])
-    return {**seconds, **errors_told, "differs": not errors["ours"] <= usual}
+    results, turns = {}, {}
+    for side in WORKERS[worker]:
+        device = setup.device(side)
+        values, run = _step(copy.deepcopy(model), list(inputs), call, network.loss, training, device, side != "eager")
+        results[side] = [tensor.detach() for tensor in tensors_of(values())]
+        turns[side] = device_turn(setup, run, device)
+    if worker == "ours":
+        return Prepared(turns, results=results["ours"])
+
+    def finish(numbers: Mapping[str, Any], ours: list[torch.Tensor]) -> dict[str, Any]:
+        given = [_longer(tensor) for tensor in inputs]
+        values, _ = _step(model.float(), given, call, network.loss, training, setup.stock, False)
+        wanted = [tensor.detach() for tensor in tensors_of(values())]
+        errors = {side: distance(actual, wanted) for side, actual in {**results, "ours": ours}.items()}
+        usual = max(TOLERANCE, 2 * errors["stock"], 2 * errors["eager"])
+        told = {"error": errors["ours"], "error_of_stock": errors["stock"], "error_of_eager": errors["eager"]}
+        return {**told, "differs": not errors["ours"] <= usual}
+
+    return Prepared(turns, finish=finish)
 
 
 def _longer(tensor: torch.Tensor) -> torch.Tensor:

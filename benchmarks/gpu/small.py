@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 
-from benchmarks.gpu.case import Case, Setup
+from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup
 from benchmarks.gpu.measuring import (
     Call,
-    Sides,
-    device_seconds,
-    done_seconds,
-    host_seconds,
+    device_turn,
+    done_turn,
+    host_turn,
     largest_difference,
     moved,
     separate,
@@ -42,9 +41,9 @@ def cases() -> Iterator[Case]:
         "MiniLM, 1 x 16 tokens": (_minilm, {}),
     }
     for name, (make_for, options) in made.items():
-        yield Case("small", name, partial(_measure, make_for, options))
+        yield Case("small", name, partial(_prepare, make_for, options))
         # What mode="reduce-overhead" sets; a mode and options are not taken together.
-        yield Case("small", f"{name}, captured", partial(_measure, make_for, {**options, "triton.cudagraphs": True}))
+        yield Case("small", f"{name}, captured", partial(_prepare, make_for, {**options, "triton.cudagraphs": True}))
     yield Case("launches", f"chains of {CHAINS[0]} and {CHAINS[1]} kernels", _launches)
 
 
@@ -74,25 +73,30 @@ def _minilm(setup: Setup) -> Callable[[str], Made]:
     return make
 
 
-def _measure(
-    make_for: Callable[[Setup], Callable[[str], Made]], options: dict[str, Any], setup: Setup
-) -> dict[str, Any]:
+def _prepare(
+    make_for: Callable[[Setup], Callable[[str], Made]], options: dict[str, Any], setup: Setup, worker: str
+) -> Prepared:
     """Of each side: seconds until a call returns, until its work is done, and of one of many calls in a row."""
-    make, sides = make_for(setup), {}
-    for name, device in (("ours", setup.ours), ("stock", setup.stock), ("eager", setup.stock)):
+    make, turns, results = make_for(setup), {}, {}
+    for side in WORKERS[worker]:
+        device = setup.device(side)
         function, inputs = make(device)
-        function = separate(function, name)
-        compiled = function if name == "eager" else torch.compile(function, dynamic=False, options=options)
-        sides[name] = _without_gradients(compiled, inputs), device
-    error = _error(sides, setup.stock)
-    host, done, row = host_seconds(setup, sides), done_seconds(setup, sides), device_seconds(setup, sides)
-    return {
-        **{f"{name}_host": seconds for name, seconds in host.items()},
-        **{f"{name}_done": seconds for name, seconds in done.items()},
-        **{f"{name}_in_a_row": seconds for name, seconds in row.items()},
-        "error": error,
-        "differs": not error <= TOLERANCE,
-    }
+        function = separate(function, side)
+        compiled = function if side == "eager" else torch.compile(function, dynamic=False, options=options)
+        call = _without_gradients(compiled, inputs)
+        for _ in range(3):  # the third is captured where calls are
+            results[side] = [tensor.clone() for tensor in tensors_of(call())]
+        turns[f"{side}_host"] = host_turn(call, device)
+        turns[f"{side}_done"] = done_turn(call, device)
+        turns[f"{side}_in_a_row"] = device_turn(setup, call, device)
+    if worker == "ours":
+        return Prepared(turns, results=results["ours"])
+
+    def finish(numbers: Mapping[str, Any], ours: list[torch.Tensor]) -> dict[str, Any]:
+        error = largest_difference(ours, results["eager"])
+        return {"error": error, "differs": not error <= TOLERANCE}
+
+    return Prepared(turns, finish=finish)
 
 
 def _without_gradients(function: Callable[..., Any], inputs: list[torch.Tensor]) -> Call:
@@ -103,32 +107,25 @@ def _without_gradients(function: Callable[..., Any], inputs: list[torch.Tensor])
     return call
 
 
-def _error(sides: Sides, stock: str) -> float:
-    """Of the third call of ours, which is captured where calls are, against eager on the same GPU."""
-    results = {}
-    for name, (call, _) in sides.items():
-        for _ in range(3):
-            result = call()
-        results[name] = moved(tensors_of(result), stock)
-    return largest_difference(results["ours"], results["eager"])
-
-
-def _launches(setup: Setup) -> dict[str, Any]:
-    """Seconds until a call returns, by the number of kernels; `_each`: what each further kernel adds."""
-    told: dict[str, Any] = {}
+def _launches(setup: Setup, worker: str) -> Prepared:
+    """Seconds until a call returns, by the number of kernels; and what each further kernel adds."""
+    turns, known = {}, {}
     for kernels in CHAINS:
-        sides = {}
-        for name, device in (("ours", setup.ours), ("stock", setup.stock)):
+        for side in set(WORKERS[worker]) - {"eager"}:
+            device = setup.device(side)
             function, inputs = _chain(kernels, device)
-            compiled = torch.compile(separate(function, f"{name}_{kernels}"), dynamic=False, options=APART)
+            compiled = torch.compile(separate(function, f"{side}_{kernels}"), dynamic=False, options=APART)
             call = _without_gradients(compiled, inputs)
-            told[f"{name}_{kernels}_launches"] = _launches_of(call)
-            sides[name] = call, device
-        told |= {f"{name}_{kernels}": seconds for name, seconds in host_seconds(setup, sides).items()}
-    few, many = CHAINS
-    for name in ("ours", "stock"):
-        told[name] = (told[f"{name}_{many}"] - told[f"{name}_{few}"]) / (many - few)
-    return told
+            known[f"{side}_{kernels}_launches"] = _launches_of(call)
+            turns[f"{side}_{kernels}"] = host_turn(call, device)
+
+    def finish(numbers: Mapping[str, Any], ours: list[torch.Tensor]) -> dict[str, Any]:
+        few, many = CHAINS
+        return {
+            side: (numbers[f"{side}_{many}"] - numbers[f"{side}_{few}"]) / (many - few) for side in ("ours", "stock")
+        }
+
+    return Prepared(turns, known, finish=finish)
 
 
 def _launches_of(call: Call) -> int:

@@ -3,47 +3,84 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from benchmarks.gpu import report
-from benchmarks.gpu.__main__ import MACHINE, Worker, WorkerError
-from benchmarks.gpu.case import GROUPS, Setup
+from benchmarks.gpu import cold, report
+from benchmarks.gpu.case import GROUPS, Setup, reason_of
+from benchmarks.gpu.kernels import Operands
 from benchmarks.gpu.measuring import differs_in_distribution, distance, largest_difference, separate
+from benchmarks.gpu.process import Pair, Worker, WorkerError
 from benchmarks.gpu.worker import all_cases
 
 REHEARSAL = Setup(ours="npu", stock="cpu", scale=0.0001, rounds=1, seconds=0.001)
 
 
 def test_each_case_has_a_name_of_its_own_and_a_known_group() -> None:
-    cases = list(all_cases())
-    assert len({(case.group, case.name) for case in cases}) == len(cases)
-    assert {case.group for case in cases} == set(GROUPS)
+    names = [*(f"{case.group}: {case.name}" for case in all_cases()), *cold.measures()]
+    assert len(set(names)) == len(names)
+    assert {name.partition(":")[0] for name in names} == set(GROUPS)
+
+
+def test_inputs_are_the_same_in_each_process_and_of_the_asked_shape() -> None:
+    made = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        operands = Operands(Setup(), torch.bfloat16)
+        made.append([operands.normal(3, 2**21), operands.ids(7, 5)])
+    (left, ids), (right, _) = made
+    assert left.shape == (3, 2**21) and left.dtype is torch.bfloat16 and torch.equal(left, right)
+    assert torch.equal(left[0], left[2]) and not torch.equal(left[0], left[1])
+    assert ids.shape == (5,) and ids.max() < 7
+
+
+def test_stock_runs_without_the_package_and_ours_with_the_asked_chip() -> None:
+    setup = Setup(target="X")
+    assert setup.environment("ours") == {"INDUCTOR_NPU_TARGET": "X"}
+    assert setup.environment("stock") == {"INDUCTOR_NPU_PROVIDER": "none"}
+    assert Setup(stock="npu").environment("stock") == {}
+
+
+def test_the_reason_of_an_error_has_its_cause() -> None:
+    error = RuntimeError("backend='inductor' raised:\nValueError: the cause\n\nSet TORCHDYNAMO_VERBOSE=1 for more")
+    assert reason_of(error) == "RuntimeError: backend='inductor' raised:\nValueError: the cause"
+    assert (
+        reason_of(ValueError("a" * 5000 + "the end")).endswith("the end")
+        and len(reason_of(ValueError("a" * 5000))) < 800
+    )
 
 
 @pytest.mark.slow
-def test_a_worker_measures_and_tells_of_what_fails() -> None:
-    worker = Worker(REHEARSAL)
+def test_two_processes_measure_a_case_with_gradients(tmp_path: Path) -> None:
+    with Pair(REHEARSAL, tmp_path / "run") as pair:
+        pair.start()
+        assert set(pair.machine()["bandwidth"]) == {"ours", "stock"}
+        measured = pair.measure("kernels: layer norm, forward + backward", 240)
+        assert {"ours", "stock", "eager", "bytes", "error"} <= set(measured) and not measured["differs"]
+        with pytest.raises(WorkerError, match=r"(?s)ours: no result after.*ended.*stock: no result"):
+            pair.measure("kernels: argmax", 0.001)
+
+
+@pytest.mark.slow
+def test_what_fails_is_told_with_its_side(tmp_path: Path) -> None:
+    worker = Worker(REHEARSAL, "stock", tmp_path / "stock.log")
     try:
-        assert "ours" in worker.ask(MACHINE, 60)["bandwidth"]
-        name = next(name for name in worker.cases if name.startswith("kernels: argmax"))
-        measured = worker.ask(name, 120)
-        assert measured["status"] == "measured" and not measured["differs"] and "broken" not in measured
-        with pytest.raises(WorkerError, match="ended"):
-            worker.ask(name, 0.001)
-        with pytest.raises(WorkerError, match="ended"):
-            worker.ask(name, 60)
+        assert worker.answer(120)["cases"]
+        with pytest.raises(WorkerError, match="stock: KeyError: 'no such case'"):
+            worker.ask("prepare", 60, case="no such case", results="")
+        worker.ask("release", 60)  # it goes on
     finally:
         worker.end()
 
 
 @pytest.mark.slow
-def test_a_worker_that_crashes_is_told_by_its_exit_status() -> None:
-    worker = Worker(REHEARSAL)
-    with pytest.raises(WorkerError, match="crashed: exit status 1"):
-        worker.ask("no such case", 60)
+def test_a_process_that_crashes_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+    worker = Worker(REHEARSAL, "no such side", tmp_path / "log")
+    with pytest.raises(WorkerError, match=r"(?s)no such side: crashed: exit status 1.*KeyError"):
+        worker.answer(120)
 
 
 def test_what_differs_is_seen() -> None:
