@@ -18,12 +18,15 @@ os.environ.setdefault("INDUCTOR_NPU_STRICT", "1")
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+from inductor_npu import providers  # noqa: E402
 from inductor_npu.ascend.environment import find_environment  # noqa: E402
 from inductor_npu.device import build  # noqa: E402
 from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "failing_kernel: an assert in a kernel fails on purpose")
+    config.addinivalue_line("markers", "embedded: holds for the embedded NPU, or an Ascend chip's limits, only")
     config.addinivalue_line("markers", "compiled: needs the compiler; does not run on Triton's interpreter")
 
 
@@ -31,11 +34,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _check_that_no_device_is_open()
     if INTERPRETED:
         _skip(items, "compiled", "Triton's interpreter does not do this as compiled code does")
+    _skip_what_the_chip_has_not(items)
     if any(item.get_closest_marker("ascend") for item in items):
         try:
             find_environment()
         except (NoAscendEnvironmentError, AscendPlatformError) as error:
             _skip(items, "ascend", str(error))
+
+
+# Tests of kernels of the cube cores: with them, or as what they are written.
+_OF_THE_CUBE = ("compile/products/", "compile/attention/", "compile/convolutions/test_kernels.py")
+
+
+def _skip_what_the_chip_has_not(items: list[pytest.Item]) -> None:
+    """Of tests that ask for a device, those whose subject the device under test does not have. What they are is in
+    docs/new-chip.md.
+    """
+    if providers.current_target().cube_cores == 0:
+        of_cube = [item for item in items if any(name in item.path.as_posix() for name in _OF_THE_CUBE)]
+        for item in of_cube:
+            item.add_marker(pytest.mark.skip(reason=f"{providers.current_target().name} has no cube cores"))
+    if providers.current_provider() is providers.CUDA:
+        _skip(items, "failing_kernel", "an assert in a kernel of CUDA ends the process's use of the device")
+        _skip(items, "embedded", "it is about the embedded NPU, or the limits of an Ascend chip")
 
 
 def _check_that_no_device_is_open() -> None:

@@ -21,6 +21,7 @@ def test_a_kernel_with_many_live_tiles_gets_blocks_that_fit() -> None:
         check(_many_values_alive, torch.randn(40_000), torch.randn(40_000))
 
 
+@pytest.mark.embedded
 def test_a_kernel_that_does_not_fit_is_planned_again_with_smaller_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: list[int] = []
     original = NpuAutotuner._precompile_config
@@ -53,6 +54,7 @@ def test_static_size_is_spread_over_at_most_the_grid_limit() -> None:
     check(lambda x: x.amax(-1), torch.randn(200_000, 3))
 
 
+@pytest.mark.embedded
 def test_dynamic_sizes_start_no_more_programs_than_there_are_cores() -> None:
     compiled = torch.compile(lambda x: x * 3 - 1, dynamic=True)
     (source,) = code_of(lambda x: x * 3 - 1, torch.randn(5000).to("npu"), dynamic=True)

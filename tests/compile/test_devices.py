@@ -57,6 +57,7 @@ def test_copies_between_devices_inside_the_graph() -> None:
     torch.testing.assert_close(torch.compile(there_and_back, fullgraph=True)(x), (x * 2 + 1) * 3)
 
 
+@pytest.mark.embedded
 def test_several_devices_in_one_process() -> None:
     """Every device runs the compiled code on its own memory, and the current device stays what it was."""
     finished = run_forked(

@@ -120,6 +120,7 @@ def test_compile_debug_writes_its_files(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("output_code.py"))
 
 
+@pytest.mark.embedded
 def test_a_changed_knob_changes_the_tile() -> None:
     x = torch.randn(100_000).to("npu")
     with inductor_npu.config.patch(pointwise_tile=2048):

@@ -77,6 +77,7 @@ def test_user_kernel_that_mutates_its_input() -> None:
     torch.testing.assert_close(moved.cpu(), x * 2)
 
 
+@pytest.mark.embedded
 def test_user_kernel_over_the_unified_buffer_is_an_error_with_numbers() -> None:
     def too_large(x: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(x)
