@@ -2,7 +2,7 @@
 
 There are two libraries: the runtime, which knows no Python, so that C++ programs can link it, and runs packages
 (docs/export.md), and the extension module `_C` over it, made of the folders `python`. They are built once for each
-combination of sources, torch, Python and compiler, under a lock, into the user's cache directory (support/user_cache.py;
+combination of sources, torch, Python and compiler, under a lock, into the user's cache (support/user_cache.py;
 `INDUCTOR_NPU_CACHE_DIR` chooses another one). Loading existing libraries imports nothing but torch. Building needs only
 a C++ compiler: no ninja, no setuptools.
 

@@ -128,6 +128,7 @@ def test_conditions_on_products_with_sizes(dynamic: bool) -> None:
     check(fn, torch.arange(9) + 1.0, dynamic=dynamic)
 
 
+@pytest.mark.failing_kernel
 def test_an_index_out_of_bounds_that_is_within_them_in_32_bits() -> None:
     compiled = torch.compile(lambda x: (x[torch.arange(x.shape[0], device=x.device) * 2**32] + 1).cpu())
     with pytest.raises(RuntimeError, match="index out of bounds"):

@@ -1,5 +1,5 @@
-"""A compiled kernel as Triton caches it: the cubin, and behind it how many threads a program has. CUDA's driver does not
-tell: what it calls the most threads of a kernel is 1024 in spite of .reqntid.
+"""A compiled kernel as Triton caches it: the cubin, and behind it how many threads a program has. CUDA's driver does
+not tell: what it calls the most threads of a kernel is 1024 in spite of .reqntid.
 """
 
 from __future__ import annotations
