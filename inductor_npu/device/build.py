@@ -59,21 +59,30 @@ def load() -> ModuleType:
     DeviceSettingError if the environment asks for what cannot be.
     """
     with _load_lock:
-        if _MODULE in sys.modules:
-            return sys.modules[_MODULE]
-        path = build()
-        try:
-            module = host_compiler.import_library(_MODULE, path)
-        except ImportError as error:
-            warnings.warn(f"{path} is damaged and built again ({error})", NpuWarning, stacklevel=2)
-            for library in (path, path.with_name(_RUNTIME)):
-                library.unlink(missing_ok=True)
-            module = host_compiler.import_library(_MODULE, build())
-        module.configure(**settings())
-        _runtime().loaded(module)
-        allocator_settings.apply()
-        sys.modules[_MODULE] = module
-        return module
+        return loaded() or _load(build())
+
+
+def load_if_built() -> None:
+    """`load`, unless the libraries must be built first. Sources are hashed once to find that out and to load them."""
+    with _load_lock:
+        path = None if loaded() else _find_library(host_compiler.find())
+        if path is not None:
+            _load(path)
+
+
+def _load(path: Path) -> ModuleType:
+    try:
+        module = host_compiler.import_library(_MODULE, path)
+    except ImportError as error:
+        warnings.warn(f"{path} is damaged and built again ({error})", NpuWarning, stacklevel=3)
+        for library in (path, path.with_name(_RUNTIME)):
+            library.unlink(missing_ok=True)
+        module = host_compiler.import_library(_MODULE, build())
+    module.configure(**settings())
+    _runtime().loaded(module)
+    allocator_settings.apply()
+    sys.modules[_MODULE] = module
+    return module
 
 
 def settings() -> dict[str, Any]:

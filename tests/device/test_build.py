@@ -33,7 +33,7 @@ def sources(tmp_path, monkeypatch) -> Path:
     (directory / "python").mkdir(parents=True)
     (directory / "python" / "module.cpp").write_text(SMALL_SOURCE)
     (directory / "runtime.cpp").write_text("int answer() { return 42; }")
-    monkeypatch.setattr(build, "_FOLDERS", (directory,))
+    monkeypatch.setattr(build, "_folders", lambda: (directory,))
     monkeypatch.setenv("INDUCTOR_NPU_CACHE_DIR", str(tmp_path / "cache"))
     return directory
 
@@ -96,7 +96,7 @@ def test_several_processes_build_once(sources):
         f"""
         import os, pathlib
         from inductor_npu.device import build
-        build._FOLDERS = (pathlib.Path({str(sources)!r}),)
+        build._folders = lambda: (pathlib.Path({str(sources)!r}),)
         for _ in range(4):
             if os.fork() == 0:
                 build.build()
@@ -186,7 +186,7 @@ def test_a_library_that_was_damaged_is_built_again(tmp_path):
         f"""
         import pathlib, torch
         from inductor_npu.device import build
-        build._FOLDERS = (pathlib.Path({str(tmp_path / "csrc")!r}),)
+        build._folders = lambda: (pathlib.Path({str(tmp_path / "csrc")!r}),)
         build.build().write_bytes(b"half a library")
         print(build.load().answer)
         """,

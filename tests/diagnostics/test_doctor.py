@@ -88,7 +88,7 @@ def test_no_provider_is_wanted(looked: Callable[..., dict[str, Finding]], monkey
 
 def test_an_unknown_provider(looked: Callable[..., dict[str, Finding]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDUCTOR_NPU_PROVIDER", "ascned")
-    assert "ascend, simulator, none" in looked()["provider of npu"].advice
+    assert "ascend, simulator, cuda, none" in looked()["provider of npu"].advice
 
 
 def test_backends_are_not_loaded(looked: Callable[..., dict[str, Finding]], monkeypatch: pytest.MonkeyPatch) -> None:

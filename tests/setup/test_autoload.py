@@ -78,7 +78,9 @@ def test_the_first_use_of_the_device_may_be_any(use: str) -> None:
 
 
 @pytest.mark.budget
-def test_import_torch_takes_at_most_150_ms_more() -> None:
+def test_import_torch_takes_at_most_150_ms_more(tmp_path: Path) -> None:
+    # With the bytecode that an installed package has: where Python writes none, it parses 70 files each time, for 80 ms.
+    bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     added = [
         float(
             run_python(
@@ -89,9 +91,10 @@ def test_import_torch_takes_at_most_150_ms_more() -> None:
                 print(time.perf_counter() - start)
                 """,
                 **WITHOUT_AUTOLOAD,
+                **bytecode,
             ).lines()[-1]
         )
-        for _ in range(3)
+        for _ in range(4)  # the first one writes it
     ]
     assert min(added) <= 0.150, f"seconds added to `import torch`: {added}"
 
@@ -133,7 +136,7 @@ def test_unknown_provider_warns_and_names_the_known_ones() -> None:
     finished = run_forked(STATE, INDUCTOR_NPU_PROVIDER="simlator")
     assert finished.lines() == [untouched()]
     assert finished.stderr.count("NpuWarning") == 1
-    for part in ("'simlator'", "ascend, simulator, none", "INDUCTOR_NPU_PROVIDER"):
+    for part in ("'simlator'", "ascend, simulator, cuda, none", "INDUCTOR_NPU_PROVIDER"):
         assert part in finished.stderr
 
 
@@ -280,7 +283,7 @@ def test_enable_refuses_a_second_provider_and_an_unknown_one() -> None:
         """
         import torch, inductor_npu
         from inductor_npu.errors import ProviderChangeError, UnknownProviderError
-        for name, error in (("ascend", ProviderChangeError), ("cuda", UnknownProviderError)):
+        for name, error in (("ascend", ProviderChangeError), ("quantum", UnknownProviderError)):
             try:
                 inductor_npu.enable(name)
             except error as raised:
@@ -290,7 +293,7 @@ def test_enable_refuses_a_second_provider_and_an_unknown_one() -> None:
     lines = finished.lines()
     assert "'simulator'" in lines[0]
     assert "'ascend'" in lines[0]
-    assert "ascend, simulator" in lines[1]
+    assert "ascend, simulator, cuda" in lines[1]
 
 
 def test_a_version_of_torch_that_is_too_old_leaves_the_device_absent() -> None:

@@ -237,8 +237,7 @@ def install() -> None:
     owner = torch._C._get_privateuse1_backend_name()
     if owner not in _FREE_NAMES or any(hasattr(torch, name) for name in _FREE_NAMES):
         raise PrivateUse1TakenError(owner=owner)
-    if build.is_built():
-        build.load()
+    build.load_if_built()
     if owner != "npu":
         torch.utils.rename_privateuse1_backend("npu")
     torch._register_device_module("npu", module)
