@@ -45,6 +45,28 @@ def test_classes_are_ours() -> None:
     assert custom_backend_codegen_configs["npu"] is inductor_npu.config
 
 
+def test_torch_keeps_its_own_overrides_for_its_own_devices() -> None:
+    """Inductor loads its own all at once, and only while nobody has registered any: before ours are registered."""
+    finished = run_forked(
+        """
+        import torch
+        import torch._inductor.compile_fx  # after it our step runs
+        from torch._inductor.codegen import common
+        print("npu" in common.device_op_overrides_dict)
+        for device in ("cpu", "cuda", "xpu", "npu"):
+            overrides = type(common.get_device_op_overrides(device))
+            print(device, overrides.__module__, overrides.__name__)
+        """
+    )
+    assert finished.lines() == [
+        "True",
+        "cpu torch._inductor.codegen.cpu_device_op_overrides CpuDeviceOpOverrides",
+        "cuda torch._inductor.codegen.cuda.device_op_overrides CUDADeviceOpOverrides",
+        "xpu torch._inductor.codegen.xpu.device_op_overrides XPUDeviceOpOverrides",
+        "npu inductor_npu.device_interface.op_overrides NpuDeviceOpOverrides",
+    ]
+
+
 def test_registering_again_changes_nothing() -> None:
     before = get_interface_for_device("npu")
     registration.register()
