@@ -1,7 +1,8 @@
 """The backend of torch.distributed for device npu: gloo moves and reduces the memory of npu, which is the host's.
 
 It has the name of Ascend's, "hccl", by which programs for Ascend ask for it. `init_process_group()` without a name
-finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. csrc/collectives has the rest.
+finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. simulator/host/csrc/collectives has the
+rest.
 """
 
 from __future__ import annotations
