@@ -79,7 +79,7 @@ def test_the_first_use_of_the_device_may_be_any(use: str) -> None:
 
 @pytest.mark.budget
 def test_import_torch_takes_at_most_150_ms_more(tmp_path: Path) -> None:
-    # With the bytecode that an installed package has: where Python writes none, it parses 70 files each time, for 80 ms.
+    # With the bytecode that an installed package has: where Python writes none, it parses 70 files each time (80 ms).
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     added = [
         float(
