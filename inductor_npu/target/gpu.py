@@ -20,8 +20,8 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
 
     What a program holds is registers: 64 KiB, a quarter of the multiprocessor's, in which a value of the tile is while
     it is read. The planner counts in its own way, each access twice, for double buffering, and all that is alive
-    beside. In that count the following numbers were the best of 26 combinations on an H200 (benchmarks/gpu, 18 kernels that
-    fill the chip, against stock Inductor's speed in the geometric mean):
+    beside. In that count the following numbers were the best of 26 combinations on an H200 (benchmarks/gpu, 18 kernels
+    that fill the chip, against stock Inductor's speed in the geometric mean):
 
     - `programs_per_core` 32: a grid of 528 programs, each with its loop, waits for memory in step (0.86); with 4, 8, 16
       and 64 times as many the multiprocessors always have others to run (0.91 with 8).
