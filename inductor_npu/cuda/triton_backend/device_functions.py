@@ -46,9 +46,12 @@ def random_integers_below(seed: tl.tensor, offset: tl.tensor, size: tl.constexpr
 def sort_with_index(
     x: tl.tensor, index: tl.tensor, length: tl.tensor, dim: tl.constexpr, descending: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    if dim + 1 == len(x.shape):
-        return triton_helpers.sort_with_index(x, index, length, dim, stable=True, descending=descending)
-    return _sort_any(x, index, length, dim, descending)
+    is_last: tl.constexpr = dim + 1 == len(x.shape)
+    if is_last:
+        values, places = triton_helpers.sort_with_index(x, index, length, dim, stable=True, descending=descending)
+    else:
+        values, places = _sort_any(x, index, length, dim, descending)
+    return values, places
 
 
 @triton.jit
