@@ -145,6 +145,15 @@ class DeviceBuildError(NpuError):
     )
 
 
+class NoCollectivesError(NpuError):
+    """torch.distributed was asked for where the provider has no collectives."""
+
+    template = (
+        "provider {provider} has no collectives for tensors of npu yet: torch.distributed works with the embedded NPU "
+        "(INDUCTOR_NPU_PROVIDER=simulator) and with torch_npu"
+    )
+
+
 class NoCudaError(NpuError):
     """Provider `cuda` was asked for, and something of CUDA is missing."""
 

@@ -14,6 +14,7 @@ from inductor_npu.providers import current_target
 
 _MOST_DEVICES = 8
 _HEADER = "include/cuda.h"
+_USUAL = Path("/usr/local")
 
 
 def device_settings() -> dict[str, Any]:
@@ -42,7 +43,7 @@ def toolkit() -> Path:
     candidates = [
         os.environ.get("CUDA_HOME", ""),
         str(Path(compiler).resolve().parent.parent) if compiler else "",
-        *map(str, sorted(Path("/usr/local").glob("cuda*"))),
+        *map(str, sorted(_USUAL.glob("cuda*"))),
     ]
     for candidate in filter(None, candidates):
         if (Path(candidate) / _HEADER).exists():

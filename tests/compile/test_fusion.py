@@ -43,6 +43,7 @@ def chain(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize(("tensors", "count"), [(12, 1), (20, 1), (45, 2)])
+@pytest.mark.embedded
 def test_no_kernel_has_so_many_tensors_that_its_tiles_are_tiny(tensors: int, count: int) -> None:
     texts = kernels(chain, *[torch.randn(64, 512) for _ in range(tensors)])
     assert len(texts) == count

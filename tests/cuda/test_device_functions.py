@@ -35,7 +35,11 @@ def sort(x, y, ROWS: tl.constexpr, LENGTH: tl.constexpr, DIM: tl.constexpr):
 def compute(x, y, z, BLOCK: tl.constexpr):
     index = tl.arange(0, BLOCK)
     value, count = tl.load(x + index), tl.load(z + index)
+    sum_of_narrow = tl.zeros([BLOCK], tl.int64)
+    for _ in range(2):
+        sum_of_narrow = device_functions.add_int64(index, index)  # of int32, and int64 all the same
     tl.store(x + index, device_functions.tanh(value) + device_functions.log1p(device_functions.expm1(value)))
+    count = device_functions.add_int64(count, sum_of_narrow)
     total = device_functions.subtract_int64(device_functions.multiply_int64(count, count), count)
     total = device_functions.where_int64(device_functions.less_int64(count, total), total, count)
     tl.store(z + index, device_functions.add_int64(total, count))

@@ -78,6 +78,7 @@ def test_streams_that_know_no_device_are_part_of_the_graph() -> None:
     assert first == third != second and "mul" in multiplies
 
 
+@pytest.mark.embedded
 def test_two_npus_in_one_graph() -> None:
     finished = run_forked(
         """

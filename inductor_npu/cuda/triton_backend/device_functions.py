@@ -71,39 +71,39 @@ def expm1(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def add_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x + y
+    return x.to(tl.int64) + y.to(tl.int64)
 
 
 @triton.jit
 def subtract_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x - y
+    return x.to(tl.int64) - y.to(tl.int64)
 
 
 @triton.jit
 def multiply_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x * y
+    return x.to(tl.int64) * y.to(tl.int64)
 
 
 @triton.jit
 def where_int64(condition: tl.tensor, x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return tl.where(condition, x, y)
+    return tl.where(condition, x.to(tl.int64), y.to(tl.int64))
 
 
 @triton.jit
 def equal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x == y
+    return x.to(tl.int64) == y.to(tl.int64)
 
 
 @triton.jit
 def unequal_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x != y
+    return x.to(tl.int64) != y.to(tl.int64)
 
 
 @triton.jit
 def less_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x < y
+    return x.to(tl.int64) < y.to(tl.int64)
 
 
 @triton.jit
 def at_most_int64(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    return x <= y
+    return x.to(tl.int64) <= y.to(tl.int64)

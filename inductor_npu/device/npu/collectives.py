@@ -15,6 +15,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from inductor_npu.device import build
 from inductor_npu.device.npu.rendezvous import fresh_store
+from inductor_npu.errors import NoCollectivesError
+from inductor_npu.providers import current_provider
 from inductor_npu.support.import_hooks import after_import
 
 NAME = "hccl"
@@ -41,8 +43,11 @@ def _serve_bf16() -> None:
 
 
 def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distributed.Backend:
-    """The backend of a group, on each of its ranks. Raises as `_make_gloo`."""
-    return build.load().Collectives(
+    """The backend of a group, on each of its ranks. Raises NoCollectivesError, and as `_make_gloo`."""
+    loaded = build.load()
+    if not hasattr(loaded, "Collectives"):
+        raise NoCollectivesError(provider=current_provider().name)
+    return loaded.Collectives(
         make_gloo=_make_gloo,
         store=options.store,
         rank=options.group_rank,
