@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from torch._inductor.runtime.hints import DeviceProperties
 
 from inductor_npu.device_interface.properties import device_properties
 from tests.cuda.cubins import for_gpu
@@ -19,8 +20,10 @@ def cuda_backend() -> Iterator[None]:
 
 @pytest.fixture
 def for_h100(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Code is generated for an H100."""
+    """Code is generated for an H100. What Inductor, and we, keep of the device is that of another chip."""
     monkeypatch.setenv("INDUCTOR_NPU_TARGET", "H100")
-    device_properties.cache_clear()
+    for kept in (device_properties, DeviceProperties.create):
+        kept.cache_clear()
     yield
-    device_properties.cache_clear()
+    for kept in (device_properties, DeviceProperties.create):
+        kept.cache_clear()

@@ -60,4 +60,4 @@ def test_threads_of_a_program_follow_from_its_tile() -> None:
 def test_a_gpu_is_528_cores_without_a_matrix_unit(name: str, memory: int) -> None:
     chip = get_target(name)
     assert (chip.vector_cores, chip.cube_cores, chip.memory) == (528, 0, memory * GIB)
-    assert [chip.threads_of(1 << power) for power in range(7, 14)] == [32, 64, 128, 256, 256, 256, 512]
+    assert [chip.threads_of(1 << power) for power in range(7, 14)] == [32, 64, 128, 128, 128, 128, 256]
