@@ -41,7 +41,7 @@ class NpuTarget:
     smaller tiles hide each other's waits where a core runs several. Only what rule 3 keeps whole and transposes take
     more. `least_rows` is how many rows a reduction takes together, if they fit: results of rows are vectors then (with
     one row, programs of the corpus take 0.9% fewer cycles on Ascend910B3 in the mean, but five of them more; with eight
-    3.4% more: `python -m corpus.thresholds`). `enough_buffer` None is all of it.
+    3.4% more: docs/tiling.md). `enough_buffer` None is all of it.
 
     `programs_per_core` is how many programs a launch has at most for each vector core: more than one where the chip
     itself starts a program as another ends, so that they balance each other and one computes while another waits.
