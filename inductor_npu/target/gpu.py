@@ -20,7 +20,7 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
 
     What a program holds is registers: 64 KiB, a quarter of the multiprocessor's, in which a value of the tile is while
     it is read. The planner counts in its own way, each access twice, for double buffering, and all that is alive
-    beside. In that count the following numbers were the best of 26 combinations on an H200 (benchmarks/gpu, 18 kernels
+    beside. In that count the following numbers were the best of 24 combinations on an H200 (benchmarks/gpu, 18 kernels
     that fill the chip, against stock Inductor's speed in the geometric mean):
 
     - `programs_per_core` 32: a grid of 528 programs, each with its loop, waits for memory in step (0.86); with 4, 8, 16
