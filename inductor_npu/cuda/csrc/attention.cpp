@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "attention_heads.h"
 #include "library_call.h"
 
 namespace inductor_npu {
@@ -65,23 +66,6 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
               "No available kernel for scaled_dot_product_attention on device npu: the fused ones do not take these "
               "inputs (or are switched off) and the math one is switched off");
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
-}
-
-// In the strides that PyTorch's shape inference (torch/_meta_registrations.py) promises to compiled code.
-at::Tensor with_layout_of(const at::Tensor& tensor, const at::Tensor& like) {
-  at::Tensor empty = at::empty_like(like);
-  return tensor.strides() == empty.strides() ? tensor : empty.copy_(tensor);
-}
-
-// Keys or values with a head for each head of queries: grouped queries share one.
-at::Tensor for_all_heads(const at::Tensor& tensor, const at::Tensor& query) {
-  const int64_t heads = query.size(1), shared = tensor.size(1);
-  return heads == shared ? tensor : tensor.repeat_interleave(heads / shared, 1);
-}
-
-// The gradient of keys or values, of that of `for_all_heads`.
-at::Tensor of_shared_heads(const at::Tensor& gradient, const at::Tensor& like) {
-  return gradient.size(1) == like.size(1) ? gradient : gradient.unflatten(1, {like.size(1), -1}).sum(2);
 }
 
 // A mask as the memory-efficient kernel takes it: for every score, each row beginning at a multiple of 16 bytes.

@@ -12,6 +12,7 @@
 
 #include <cmath>
 
+#include "attention_heads.h"
 #include "fallback.h"
 #include "library_call.h"
 #include "runtime.h"
@@ -55,23 +56,6 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
               "No available kernel for scaled_dot_product_attention on device npu: the fused one does not take these "
               "inputs (or is switched off) and the math one is switched off");
   return static_cast<int64_t>(flash ? at::SDPBackend::overrideable : at::SDPBackend::math);
-}
-
-// In the strides that PyTorch's shape inference (torch/_meta_registrations.py) promises to compiled code.
-at::Tensor with_layout_of(const at::Tensor& tensor, const at::Tensor& like) {
-  at::Tensor empty = at::empty_like(like);
-  return tensor.strides() == empty.strides() ? tensor : empty.copy_(tensor);
-}
-
-// Keys or values with a head for each head of queries: grouped queries share one. The CPU's flash kernel wants all.
-at::Tensor for_all_heads(const at::Tensor& tensor, const at::Tensor& query) {
-  const int64_t heads = query.size(1), shared = tensor.size(1);
-  return heads == shared ? tensor : tensor.repeat_interleave(heads / shared, 1);
-}
-
-// The gradient of keys or values, of that of `for_all_heads`.
-at::Tensor of_shared_heads(const at::Tensor& gradient, const at::Tensor& like) {
-  return gradient.size(1) == like.size(1) ? gradient : gradient.unflatten(1, {like.size(1), -1}).sum(2);
 }
 
 // A mask of the CPU's flash kernel, which takes two axes or four.
