@@ -34,7 +34,7 @@ PY := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check -qq
 READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
-CSRC := inductor_npu/device/csrc inductor_npu/package_runtime/csrc
+CSRC := $(addprefix inductor_npu/,device/csrc simulator/host/csrc package_runtime/csrc)
 DEVICE_SOURCES := $(foreach folder,$(CSRC),$(wildcard $(folder)/*.* $(folder)/*/*.*)) inductor_npu/device/build.py
 STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
 # TIMES=FILE keeps what each test takes; `python -m tests.processor_time FILE` prints the slowest.
@@ -106,7 +106,7 @@ $(SEAT_READY): requirements-ascend-seat.txt requirements-ascend.txt requirements
 	$(call make_environment,$(SEAT_VENV),requirements-ascend-seat.txt)
 	@$(SEAT_PY) $(PIP) install --no-deps liger-kernel==0.8.5
 	@$(SEAT_PY) tools/ascend_env.py ready
-	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SEAT_PY) -m inductor_npu.device
+	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 INDUCTOR_NPU_PROVIDER=simulator $(SEAT_PY) -m inductor_npu.device
 
 SEAT_TEST = $(STRICT) $(SEAT_PY) -m tests.ascend_seat $(abspath $(SEAT_PY)) $(PYTEST) $(PARALLEL)
 # The interface's tests choose devices that they do not use, after which torch_npu ends a process with a backward pass.

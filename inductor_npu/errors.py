@@ -126,6 +126,15 @@ class UnsupportedLaunchError(NpuError):
     template = "kernel {kernel} needs {reason}, which launches on npu do not have. {advice}, or run it on cuda"
 
 
+class DeviceIsBuiltError(NpuError):
+    """The device npu was to be built where its provider brings one that is built already."""
+
+    template = (
+        "provider {provider} brings device npu built already, so there is nothing to build; {variable}={other} builds "
+        "the embedded NPU"
+    )
+
+
 class NoCompilerError(NpuError):
     """The device npu must be built, and there is no C++ compiler."""
 

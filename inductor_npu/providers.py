@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inductor_npu.errors import (
+    DeviceIsBuiltError,
     NoPackagesError,
     ProviderMissingError,
     UnknownChipError,
@@ -227,10 +228,13 @@ def known_error(error: Exception, kernel: str) -> Exception | None:
 
 
 def device_runtime() -> Any:
-    """The `Runtime` (device/runtime.py) of the provider, which must be one whose device is built here."""
-    name = current_provider().runtime
-    assert name is not None, f"provider {current_provider().name} brings a device that is built already"
-    return pkgutil.resolve_name(name)
+    """The `Runtime` (device/runtime.py) of the provider. Raises DeviceIsBuiltError if the provider brings its device
+    built.
+    """
+    provider = current_provider()
+    if provider.runtime is None:
+        raise DeviceIsBuiltError(provider=provider.name, variable=PROVIDER_VARIABLE, other=SIMULATOR.name)
+    return pkgutil.resolve_name(provider.runtime)
 
 
 def captured_calls() -> Any:

@@ -10,6 +10,7 @@ import torch
 
 from inductor_npu import providers
 from inductor_npu.errors import (
+    DeviceIsBuiltError,
     NoPackagesError,
     NpuWarning,
     ProviderMissingError,
@@ -91,6 +92,12 @@ def test_modes_that_change_kernels_are_the_embedded_npus(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("on_ascend")
 def test_on_ascend_no_mode_changes_kernels_and_nobody_observes() -> None:
     assert providers.compile_modes() == {} and not providers.is_observed()
+
+
+@pytest.mark.usefixtures("on_ascend")
+def test_a_device_that_its_provider_brings_is_not_built() -> None:
+    with pytest.raises(DeviceIsBuiltError, match=r"ascend.*INDUCTOR_NPU_PROVIDER=simulator"):
+        providers.device_runtime()
 
 
 def test_launches_are_observed_while_somebody_does() -> None:

@@ -1,4 +1,4 @@
-"""Builds the embedded NPU's device, if it is not built yet, and prints where it is."""
+"""Builds the device of this process's provider, if it is not built yet, and prints where it is."""
 
 from inductor_npu.device import build
 
