@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 # Before torch and Triton are imported: both read these when they load.
 INTERPRETED = os.environ.get("INDUCTOR_NPU_TEST_DEVICE", "npu") == "interpret"
@@ -81,3 +82,18 @@ def _seed() -> None:
 def device() -> str:
     """The device under test, as torch spells it."""
     return "cpu" if INTERPRETED else "npu"
+
+
+@pytest.fixture
+def for_h100(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Code is generated for an H100. What Inductor, and we, keep of the device is that of another chip."""
+    from torch._inductor.runtime.hints import DeviceProperties
+
+    from inductor_npu.device_interface.properties import device_properties
+
+    monkeypatch.setenv("INDUCTOR_NPU_TARGET", "H100")
+    for kept in (device_properties, DeviceProperties.create):
+        kept.cache_clear()
+    yield
+    for kept in (device_properties, DeviceProperties.create):
+        kept.cache_clear()

@@ -33,7 +33,8 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
     Loops whose loads are a tile ahead (`num_stages` of tl.range) were slower: 0.82 instead of 0.86.
 
     There is no matrix unit in the sense of `cube_cores`: products, attention and convolutions are the library's. The
-    sizes of its buffers (L1, L0) are nobody's.
+    sizes of its buffers (L1, L0) are nobody's. `product_alignment` is what the bulk copies of Hopper's kernels take:
+    rows that begin at multiples of 16 bytes (cuBLAS, "Tensor Core Usage").
 
     `burst_bytes` is a sector, the least that L2 and memory exchange. `clock` is the H100 SXM's. `vector_bytes`,
     `scalar_access_cycles`, `transfer_cycles`, `instruction_cycles` and `l2_to_memory` are chosen, near what Ascend's
@@ -64,6 +65,7 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
         launch_cycles=4400,
         l2_to_memory=2.0,
         threads_by_tile=((128, 32), (256, 64), (4096, 128), (8192, 256), (16384, 512), (32768, 1024)),
+        product_alignment=16,
     )
 
 

@@ -49,6 +49,9 @@ class NpuTarget:
     `threads_by_tile` is for a chip whose programs are groups of threads: pairs of elements and threads, both growing. A
     program whose largest tile has at most so many elements runs on so many threads; the last pair is also for larger
     ones. Empty where a program has one thread, or its compiler chooses.
+
+    `product_alignment` is at multiples of how many bytes the rows of matrices begin that the library's quick kernels
+    take (lowering/graph_passes/products/padded_products.py); 0 where it makes no difference.
     """
 
     name: str
@@ -83,6 +86,7 @@ class NpuTarget:
     least_rows: int = 2
     programs_per_core: int = 1
     threads_by_tile: tuple[tuple[int, int], ...] = ()
+    product_alignment: int = 0
 
     def __post_init__(self) -> None:
         positive = ("vector_cores", "unified_buffer", "memory", "burst_bytes", "max_grid", "vector_bytes", "clock")

@@ -1,5 +1,5 @@
-// Attention, for which PyTorch asks a device from outside to bring kernels of its own: CUDA's flash kernels, and its
-// memory-efficient ones for what those do not take.
+// Attention, for which PyTorch asks a device from outside to bring kernels of its own: those that PyTorch takes for tensors
+// of CUDA.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/native/DispatchStub.h>
@@ -51,11 +51,6 @@ bool fused_takes(const at::Tensor& query, const at::Tensor& key, const at::Tenso
          causal_fits && !(masked && mask->requires_grad());
 }
 
-// The flash kernels take neither masks nor float32.
-bool is_for_flash(const at::Tensor& query, bool masked) {
-  return query.scalar_type() != at::kFloat && !masked;
-}
-
 int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
                          std::optional<double> /*scale*/, bool enable_gqa) {
@@ -68,16 +63,31 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
-// A mask as the memory-efficient kernel takes it: for every score, each row beginning at a multiple of 16 bytes.
-std::optional<at::Tensor> mask_for_scores(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
-  if (!mask.defined()) {
+// Which kernel runs, by PyTorch's own rules for tensors of CUDA: cuDNN's or the flash kernel, which both take heads that
+// queries share, else the memory-efficient one. It is asked again in the backward pass, where the answer may be another one:
+// all three mean the same by their results.
+at::SDPBackend kernel_for(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& added,
+                          bool is_causal, std::optional<double> scale) {
+  const std::optional<at::Tensor> mask = added.defined() ? std::optional(added) : std::nullopt;
+  const auto choice = static_cast<at::SDPBackend>(
+      at::_fused_sdp_choice(q, k, v, mask, 0.0, is_causal, scale, /*enable_gqa=*/q.size(1) != k.size(1)));
+  const bool shares = choice == at::SDPBackend::cudnn_attention || choice == at::SDPBackend::flash_attention;
+  return shares ? choice : at::SDPBackend::efficient_attention;
+}
+
+// What a mask adds to scores.
+at::Tensor added_to_scores(const at::Tensor& mask, const at::Tensor& query) {
+  if (!mask.defined() || mask.scalar_type() != at::kBool) {
+    return mask.defined() ? mask.to(query.scalar_type()) : mask;
+  }
+  return at::zeros_like(mask, query.options()).masked_fill_(mask.logical_not(), -INFINITY);
+}
+
+// As the memory-efficient kernel takes it: for every score, each row beginning at a multiple of 16 bytes.
+std::optional<at::Tensor> for_every_score(at::Tensor added, const at::Tensor& query, const at::Tensor& key) {
+  if (!added.defined()) {
     return std::nullopt;
   }
-  at::Tensor added = mask;
-  if (mask.scalar_type() == at::kBool) {
-    added = at::zeros_like(mask, query.options()).masked_fill_(mask.logical_not(), -INFINITY);
-  }
-  added = added.to(query.scalar_type());
   const int64_t keys = key.size(2), padded = (keys + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
   if (added.size(-1) == keys && (added.stride(-1) != 1 || padded != keys)) {
     added = at::constant_pad_nd(added, {0, padded - keys}).slice(-1, 0, keys);
@@ -94,19 +104,32 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
       "_scaled_dot_product_fused_attention_overrideable on device npu has neither dropout nor a debug mask; use "
       "the math backend of scaled_dot_product_attention");
   LibraryCall call("aten::_scaled_dot_product_fused_attention_overrideable", query);
-  const at::Tensor q = call.library(query);
-  const at::Tensor k = for_all_heads(call.library(key), q), v = for_all_heads(call.library(value), q);
-  const at::Tensor mask = call.library(bias);
+  const at::Tensor q = call.library(query), k = call.library(key), v = call.library(value);
+  const at::Tensor added = added_to_scores(call.library(bias), q);
   at::Tensor output, logsumexp;
-  if (is_for_flash(query, mask.defined())) {
-    auto results = at::_scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, false, scale);
-    output = std::get<0>(results);
-    logsumexp = std::get<1>(results);
-  } else {
-    auto results = at::_scaled_dot_product_efficient_attention(q, k, v, mask_for_scores(mask, q, k),
-                                                               /*compute_log_sumexp=*/true, dropout_p, is_causal, scale);
-    output = std::get<0>(results);
-    logsumexp = std::get<1>(results).slice(2, 0, query.size(2));
+  switch (kernel_for(q, k, v, added, is_causal, scale)) {
+    case at::SDPBackend::cudnn_attention: {
+      const std::optional<at::Tensor> mask = added.defined() ? std::optional(added) : std::nullopt;
+      auto results = at::_scaled_dot_product_cudnn_attention(q, k, v, mask, /*compute_log_sumexp=*/true, dropout_p,
+                                                             is_causal, return_debug_mask, scale);
+      output = std::get<0>(results);
+      logsumexp = std::get<1>(results).view({q.size(0), q.size(1), q.size(2)});
+      break;
+    }
+    case at::SDPBackend::flash_attention: {
+      auto results =
+          at::_scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, return_debug_mask, scale);
+      output = std::get<0>(results);
+      logsumexp = std::get<1>(results);
+      break;
+    }
+    default: {
+      auto results = at::_scaled_dot_product_efficient_attention(
+          q, for_all_heads(k, q), for_all_heads(v, q), for_every_score(added, q, k), /*compute_log_sumexp=*/true,
+          dropout_p, is_causal, scale);
+      output = std::get<0>(results);
+      logsumexp = std::get<1>(results).slice(2, 0, query.size(2));
+    }
   }
   const auto counter = at::TensorOptions().dtype(at::kLong).device(q.device());
   return {call.npu(with_layout_of(output, q)),
@@ -123,34 +146,44 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& bias, std::array<bool, 4> mask, const at::Tensor& out, const at::Tensor& logsumexp,
-    const at::Tensor& cum_seq_q, const at::Tensor& cum_seq_k, c10::SymInt max_q, c10::SymInt max_k, double dropout_p,
-    bool is_causal, const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale) {
+    const at::Tensor& /*cum_seq_q*/, const at::Tensor& /*cum_seq_k*/, c10::SymInt /*max_q*/, c10::SymInt /*max_k*/,
+    double dropout_p, bool is_causal, const at::Tensor& /*seed*/, const at::Tensor& /*offset*/,
+    std::optional<double> scale) {
   TORCH_CHECK(!(mask[3] && bias.defined()), "the fused attention of device npu gives no gradient of a mask");
   LibraryCall call("aten::_scaled_dot_product_fused_attention_overrideable_backward", query);
   const at::Tensor q = call.library(query), k = call.library(key), v = call.library(value);
-  const at::Tensor all_k = for_all_heads(k, q), all_v = for_all_heads(v, q);
-  const at::Tensor grad = call.library(grad_out), result = call.library(out), added = call.library(bias);
-  at::Tensor sums = call.library(logsumexp);
+  const at::Tensor grad = call.library(grad_out), result = call.library(out), sums = call.library(logsumexp);
+  const at::Tensor added = added_to_scores(call.library(bias), q);
+  const int64_t rows = query.size(2), keys = key.size(2);
+  // Of random numbers, which no dropout draws.
   const auto counter = at::TensorOptions().dtype(at::kLong).device(q.device());
-  const at::Tensor unused = at::zeros({2}, counter);
+  const at::Tensor unused = at::empty({}, counter);
   at::Tensor grad_q, grad_k, grad_v;
-  if (is_for_flash(query, added.defined())) {
-    std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_flash_attention_backward(
-        grad, q, all_k, all_v, result, sums, at::Tensor(), at::Tensor(), query.size(2), key.size(2), dropout_p,
-        is_causal, unused, at::empty({}, counter), scale);
-  } else {
-    const int64_t rows = query.size(2), padded = (rows + kRowsOfSums - 1) / kRowsOfSums * kRowsOfSums;
-    sums = at::constant_pad_nd(sums, {0, padded - rows}, INFINITY);
-    const std::optional<at::Tensor> scores = mask_for_scores(added, q, all_k);
-    auto results = at::_scaled_dot_product_efficient_attention_backward(
-        grad, q, all_k, all_v, scores.value_or(at::Tensor()), result, sums, at::zeros({}, counter),
-        at::zeros({}, counter), dropout_p, {true, true, true, false}, is_causal, scale);
-    grad_q = std::get<0>(results);
-    grad_k = std::get<1>(results);
-    grad_v = std::get<2>(results);
+  // Some of cuDNN's kernels have no backward pass: PyTorch's rules ask whether there is one.
+  switch (kernel_for(q.detach().requires_grad_(), k, v, added, is_causal, scale)) {
+    case at::SDPBackend::cudnn_attention:
+      std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_cudnn_attention_backward(
+          grad, q, k, v, result, sums.unsqueeze(3), unused, unused, added, at::Tensor(), at::Tensor(), rows, keys,
+          dropout_p, is_causal, scale);
+      break;
+    case at::SDPBackend::flash_attention:
+      std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_flash_attention_backward(
+          grad, q, k, v, result, sums, at::Tensor(), at::Tensor(), rows, keys, dropout_p, is_causal,
+          at::zeros({2}, counter), unused, scale);
+      break;
+    default: {
+      const int64_t padded = (rows + kRowsOfSums - 1) / kRowsOfSums * kRowsOfSums;
+      auto results = at::_scaled_dot_product_efficient_attention_backward(
+          grad, q, for_all_heads(k, q), for_all_heads(v, q), for_every_score(added, q, k).value_or(at::Tensor()), result,
+          at::constant_pad_nd(sums, {0, padded - rows}, INFINITY), at::zeros({}, counter), at::zeros({}, counter),
+          dropout_p, {true, true, true, false}, is_causal, scale);
+      grad_q = std::get<0>(results);
+      grad_k = of_shared_heads(std::get<1>(results), k);
+      grad_v = of_shared_heads(std::get<2>(results), v);
+    }
   }
-  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(of_shared_heads(grad_k, k), k)),
-          call.npu(with_layout_of(of_shared_heads(grad_v, v), v)), at::Tensor()};
+  return {call.npu(with_layout_of(grad_q, q)), call.npu(with_layout_of(grad_k, k)), call.npu(with_layout_of(grad_v, v)),
+          at::Tensor()};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

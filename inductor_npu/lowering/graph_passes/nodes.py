@@ -113,6 +113,22 @@ def named_axes(reduction: torch.fx.Node) -> set[int]:
     return {axis % rank for axis in named} if rank and named else set()
 
 
+def returned_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """What the user gets, and what that is a view of: a result of ours has memory of its own, as in eager."""
+    output = graph.output_node()
+    results = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
+    visible = output.meta.get("user_visible_output_idxs") or range(len(results))
+    waiting = [results[index] for index in visible if isinstance(results[index], torch.fx.Node)]
+    returned: set[torch.fx.Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in returned:
+            returned.add(node)
+            if node.target is _aten.reshape.default or is_view(node):
+                waiting.extend(node.all_input_nodes)
+    return returned
+
+
 def memory_of(node: torch.fx.Node) -> frozenset[torch.fx.Node]:
     """The nodes in whose memory that which `node` computes may lie, by the operators alone."""
     if node.target is operator.getitem and is_view(node.args[0]):

@@ -21,7 +21,7 @@ from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
 from inductor_npu.lowering.graph_passes.indexing import diagonals, short_gathers, short_scatters
 from inductor_npu.lowering.graph_passes.materialisation import materialise
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
-from inductor_npu.lowering.graph_passes.products import batch_products, operand_copies, vector_products
+from inductor_npu.lowering.graph_passes.products import batch_products, operand_copies, padded_products, vector_products
 from inductor_npu.lowering.graph_passes.required import (
     donated_results,
     narrow_accumulation,
@@ -69,6 +69,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="operand_copies",
         reason="matrices that are multiplied are read where they are, instead of copied in the order of a batch first",
         apply=operand_copies.apply,
+    ),
+    # After vector_products, which leaves the library fewer.
+    GraphPass(
+        name="padded_products",
+        reason="matrices get rows that begin where the library's quick kernels want them, with zeros that are cut off",
+        apply=padded_products.apply,
     ),
     GraphPass(
         name="diagonals",

@@ -15,7 +15,7 @@ import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 
 from inductor_npu import providers
-from inductor_npu.lowering.graph_passes.nodes import called, in_place_of, is_on_npu, is_view, writes
+from inductor_npu.lowering.graph_passes.nodes import called, in_place_of, is_on_npu, returned_nodes, writes
 from inductor_npu.tiling import cube
 
 _aten = torch.ops.aten
@@ -55,7 +55,7 @@ def _groups(graph: torch.fx.Graph) -> list[list[torch.fx.Node]]:
     groups: list[_Group] = []
     open_groups: dict[Any, int] = {}
     needs: dict[torch.fx.Node, frozenset[int]] = {}
-    returned = _returned(graph)
+    returned = returned_nodes(graph)
     for node in graph.nodes:
         if writes(node):
             break  # what comes after may read something else in the same memory
@@ -84,22 +84,6 @@ def _all_before(groups: list[_Group], needed: frozenset[int]) -> set[int]:
             found.add(index)
             waiting.extend(groups[index].before)
     return found
-
-
-def _returned(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """What the user gets, and what that is a view of: a result of ours has memory of its own, as in eager."""
-    output = graph.output_node()
-    results = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
-    visible = output.meta.get("user_visible_output_idxs") or range(len(results))
-    waiting = [results[index] for index in visible if isinstance(results[index], torch.fx.Node)]
-    returned: set[torch.fx.Node] = set()
-    while waiting:
-        node = waiting.pop()
-        if node not in returned:
-            returned.add(node)
-            if node.target is _aten.reshape.default or is_view(node):
-                waiting.extend(node.all_input_nodes)
-    return returned
 
 
 def _is_candidate(node: torch.fx.Node) -> bool:
