@@ -4,6 +4,7 @@ python -m benchmarks.gpu                            everything: kernels, models,
 python -m benchmarks.gpu --seconds 500              what fits into so many seconds, in this order
 python -m benchmarks.gpu --groups models compile    these groups only
 python -m benchmarks.gpu --only softmax "rms norm"  cases with one of these in their name
+python -m benchmarks.gpu --profile --only MiniLM    and what the device ran, by kernel, in a file of its own
 python -m benchmarks.gpu --target NAME              ours with the facts of this chip (INDUCTOR_NPU_TARGET)
 python -m benchmarks.gpu --document FILE            puts what FILE holds into docs/benchmarks.md, and measures nothing
 python -m benchmarks.gpu --stock cpu --scale 0.001  a rehearsal without a GPU: the embedded NPU beside the CPU
@@ -20,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu import cold, report
+from benchmarks.gpu import cold, profiles, report
 from benchmarks.gpu.case import GROUPS, Setup
 from benchmarks.gpu.process import ROOT, Pair, WorkerError
 
@@ -63,6 +64,7 @@ class Run:
             if result["group"] != group:
                 group = result["group"]
                 _say(f"{'':5}    {report.header_line(group)}")
+            self._keep_profiles(result)
             self._content["results"].append(result)
             self._save()
             _say(f"{time.monotonic() - self._began:5.0f} s  {report.line(result, self._content)}")
@@ -101,6 +103,18 @@ class Run:
         pair.end()  # the processes that start now have the machine for themselves
         return cold.measures()[name](self._setup)
 
+    def _keep_profiles(self, result: dict[str, Any]) -> None:
+        """Moves what the device ran from the result to a file beside the tables."""
+        found = [number for number in result if number.endswith("_profile")]
+        tables = [
+            profiles.table(f"{result['name']}, {number.removesuffix('_profile')}", map(profiles.Row._make, rows))
+            for number in found
+            if (rows := result.pop(number))
+        ]
+        if tables:
+            with self._arguments.out.with_suffix(".profiles.md").open("a") as file:
+                file.write("\n".join([*tables, ""]))
+
     def _save(self) -> None:
         out = self._arguments.out
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +142,7 @@ def main() -> int:
     parser.add_argument("--stock", default="cuda")
     parser.add_argument("--target", default="", help="the chip of ours, in place of the one that is found")
     parser.add_argument("--scale", type=float, default=1.0, help="sizes, as a part of those that fill a GPU")
+    parser.add_argument("--profile", dest="profiled", action="store_true", help="also what the device runs, by kernel")
     parser.add_argument("--document", type=Path, help="a file of an earlier run, for docs/benchmarks.md")
     arguments = parser.parse_args()
     if arguments.document:
@@ -135,7 +150,7 @@ def main() -> int:
         return 0
     if arguments.stock == "cuda":
         os.environ.setdefault("INDUCTOR_NPU_PROVIDER", "cuda")
-    named = ("ours", "stock", "target", "scale", "rounds", "repeats", "workers")
+    named = ("ours", "stock", "target", "scale", "rounds", "repeats", "workers", "profiled")
     run = Run(arguments, Setup(**{name: getattr(arguments, name) for name in named}))
     return run()
 

@@ -24,7 +24,8 @@ HINTS = ("Set TORCH", "For even more", "You can suppress", "import torch._dynamo
 class Setup:
     """The run. ours, stock: device types. target: the chip of ours, where it is not what the provider finds. scale: 1
     for sizes that fill a GPU, less for a rehearsal. rounds: turns of each side. seconds: of a side in a round.
-    repeats: cold starts of each side. workers: processes that compile.
+    repeats: cold starts of each side. workers: processes that compile. profiled: whether it is told what the device
+    ran, too.
     """
 
     ours: str = "npu"
@@ -35,6 +36,7 @@ class Setup:
     seconds: float = 0.02
     repeats: int = 1
     workers: int = 1
+    profiled: bool = False
 
     @property
     def is_rehearsal(self) -> bool:

@@ -183,6 +183,8 @@ class Pair:
                 kinds.setdefault(turn.partition("_")[2], {})[turn] = worker_name
         for turns in kinds.values():
             numbers |= self._in_turns(turns, until)
+            if self._setup.profiled:
+                numbers |= self._profiles(turns, until)
         return numbers | self._workers["stock"].ask(
             "finish", until - time.monotonic(), numbers=numbers, results=results
         )
@@ -197,6 +199,14 @@ class Pair:
                 times[turn].append(answer["seconds"])
             order.append(order.pop(0))
         return {turn: statistics.median(values) for turn, values in times.items()}
+
+    def _profiles(self, turns: dict[str, str], until: float) -> Answer:
+        """What the device runs in a turn, by the name of the number and `_profile`."""
+        asked = {turn: self._workers[name] for turn, name in turns.items()}
+        return {
+            f"{turn}_profile": worker.ask("profile", until - time.monotonic(), turn=turn)["rows"]
+            for turn, worker in asked.items()
+        }
 
     def _release(self) -> None:
         """Has both give back what the case took; ends one that cannot, as after an error of the GPU."""

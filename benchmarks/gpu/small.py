@@ -29,6 +29,7 @@ Made = tuple[Callable[..., Any], list[torch.Tensor]]
 
 APART: dict[str, Any] = {"max_fusion_size": 1}  # no two steps become one kernel
 CHAINS = (10, 100)
+PRODUCTS = 20
 TOLERANCE = 5e-2
 LAUNCH = re.compile(r"^\s+\w+\.run\(", re.MULTILINE)  # in a generated module
 
@@ -38,6 +39,7 @@ def cases() -> Iterator[Case]:
     made: dict[str, tuple[Callable[[Setup], Callable[[str], Made]], dict[str, Any]]] = {
         f"one kernel of {ELEMENTS} elements": (lambda setup: _one_kernel, {}),
         "ten kernels, one after the other": (lambda setup: partial(_chain, 10), APART),
+        f"{PRODUCTS} products of 64 x 64, one after the other": (lambda setup: _products, {}),
         "MiniLM, 1 x 16 tokens": (_minilm, {}),
     }
     for name, (make_for, options) in made.items():
@@ -54,6 +56,18 @@ def _one_kernel(device: str) -> Made:
 
 def _chain(kernels: int, device: str) -> Made:
     return chain_of(kernels), moved([torch.linspace(0.5, 1, ELEMENTS)], device)
+
+
+def _products(device: str) -> Made:
+    """Calls of the library alone."""
+
+    def multiply(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        for _ in range(PRODUCTS):
+            x = x @ weight
+        return x
+
+    torch.manual_seed(0)
+    return multiply, moved([torch.randn(64, 64).bfloat16(), torch.eye(64).bfloat16()], device)
 
 
 def _minilm(setup: Setup) -> Callable[[str], Made]:

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import torch
 
-from benchmarks.gpu import kernels, networks, small
+from benchmarks.gpu import kernels, networks, profiles, small
 from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup, reason_of
 from benchmarks.gpu.measuring import moved, release
 
@@ -55,6 +55,10 @@ class Answers:
     def turn(self, turn: str) -> dict[str, Any]:
         """Seconds of one round."""
         return {"seconds": self._prepared.turns[turn]()}
+
+    def profile(self, turn: str) -> dict[str, Any]:
+        """What the device runs in one round (`profiles.Row`)."""
+        return {"rows": profiles.taken(self._prepared.turns[turn])}
 
     def finish(self, numbers: dict[str, Any], results: str) -> dict[str, Any]:
         """What follows from the times, and from the results of ours."""

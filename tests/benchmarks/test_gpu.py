@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gpu import cold, report
+from benchmarks.gpu import cold, profiles, report
 from benchmarks.gpu.case import GROUPS, Setup, reason_of
 from benchmarks.gpu.kernels import Operands
 from benchmarks.gpu.measuring import differs_in_distribution, distance, largest_difference, separate
@@ -62,6 +63,16 @@ def test_two_processes_measure_a_case_with_gradients(tmp_path: Path) -> None:
         assert {"ours", "stock", "eager", "bytes", "error"} <= set(measured) and not measured["differs"]
         with pytest.raises(WorkerError, match=r"(?s)ours: no result after.*ended.*stock: no result"):
             pair.measure("kernels: argmax", 0.001)
+
+
+@pytest.mark.slow
+def test_it_is_told_what_each_side_runs(tmp_path: Path) -> None:
+    with Pair(dataclasses.replace(REHEARSAL, profiled=True), tmp_path / "run") as pair:
+        measured = pair.measure("kernels: softmax, rows of 1k", 240)
+    assert any("softmax" in name and "triton" in name for name, _, _ in measured["ours_profile"])
+    assert any("softmax" in name for name, _, _ in measured["eager_profile"])
+    shown = profiles.table("softmax", map(profiles.Row._make, measured["ours_profile"]))
+    assert "triton" in shown and shown.startswith("### softmax: ")
 
 
 @pytest.mark.slow
