@@ -1,4 +1,6 @@
-"""Tiny kernels in the embedded NPU's kernel ABI, for tests that need no Triton compiler."""
+"""Tiny kernels in the embedded NPU's kernel ABI, for tests that need no Triton compiler; on a GPU, those of
+`gpu_kernels`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 import llvmlite.binding as llvm
 import torch
 
+from inductor_npu import providers
 from inductor_npu.device import build
+from tests.device import gpu_kernels
 
 # Each body runs once a program, whose number is %p; %args, %scratch and %context are the parameters of the ABI. It ends
 # by branching to %next, or by returning the number of a device_assert.
@@ -117,7 +121,9 @@ def register(
     messages: tuple[str, ...] = (),
     copied_slots: int = 0,
 ) -> int:
-    """A function handle of the kernel with that body."""
+    """A function handle of the kernel with that body; on a GPU, the test is skipped where there is none."""
+    if providers.current_provider() is providers.CUDA:
+        return gpu_kernels.load(body, name or body)
     return build.load().register_kernel(
         name or body, _compile(body, copied_slots), scratch_bytes, work_per_program, list(messages)
     )
