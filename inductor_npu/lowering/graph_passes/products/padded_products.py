@@ -66,7 +66,7 @@ class _Product:
     """One product, and by how much its rows, inner elements and columns grow."""
 
     def __init__(self, node: torch.fx.Node, alignment: int, is_returned: bool) -> None:
-        self._node, self._is_returned = node, is_returned
+        self._node = node
         *self._biases, left, right = node.args
         self._operands = ((left, _LEFT), (right, _RIGHT))
         *self._batch, rows, inner = left.meta["val"].shape
@@ -77,11 +77,13 @@ class _Product:
             if (axis := _axis_between(operand.meta["val"], multiple)) is not None:
                 grown.add(axes[axis])
         self.growth = [-size % multiple if axis in grown else 0 for axis, size in enumerate(self._sizes)]
+        # The user gets the strides of eager: what is cut from between elements is a copy.
+        self._is_copied = is_returned and bool(self.growth[_COLUMNS] or (self._batch and self.growth[_ROWS]))
 
     def pays(self) -> bool:
         """Whether it is much work beside the copies of its operands, and of a result that the user gets."""
         copied = [operand for operand, growths in self._grown_operands() if any(growths)]
-        if self.growth[_COLUMNS] and self._is_returned:
+        if self._is_copied:
             copied.append(self._node)
         moved = sum(2 * value.numel() * value.element_size() for value in (node.meta["val"] for node in copied))
         return 2 * math.prod([*self._batch, *self._sizes]) >= _LEAST_WORK * moved
@@ -94,7 +96,7 @@ class _Product:
             for dim, axis in enumerate(_RESULT, len(self._batch)):
                 if self.growth[axis]:
                     result = called(graph, _aten.slice.Tensor, result, dim, 0, self._sizes[axis])
-            if self.growth[_COLUMNS] and self._is_returned:  # the user gets the strides of eager
+            if self._is_copied:
                 result = called(graph, _aten.clone.default, result, memory_format=torch.contiguous_format)
         self._node.replace_all_uses_with(result)
         graph.erase_node(self._node)

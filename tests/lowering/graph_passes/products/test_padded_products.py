@@ -116,9 +116,20 @@ def test_training() -> None:
     check(greatest, random(16, 24).requires_grad_(), random(13, 24).requires_grad_(), backward=True)
 
 
-def test_a_result_of_the_user_is_contiguous() -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_the_user_gets_the_strides_of_eager(name: str) -> None:
+    function, inputs, _ = CASES[name]
     with torch.no_grad():
-        result = torch.compile(with_weight, fullgraph=True)(*map(to_npu, CASES["rows of a weight"][1]))
+        result = torch.compile(function, fullgraph=True)(*map(to_npu, inputs))
+    assert result.stride() == function(*inputs).stride()
+
+
+def test_the_user_gets_the_strides_of_eager_from_a_batch_of_turned_matrices() -> None:
+    def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(left.mT, right)
+
+    with torch.no_grad():
+        result = torch.compile(multiply, fullgraph=True)(*map(to_npu, (random(3, 24, 13), random(3, 24, 16))))
     assert result.is_contiguous()
 
 
