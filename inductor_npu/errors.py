@@ -158,8 +158,8 @@ class NoCollectivesError(NpuError):
     """torch.distributed was asked for where the provider has no collectives."""
 
     template = (
-        "provider {provider} has no collectives for tensors of npu yet: torch.distributed works with the embedded NPU "
-        "(INDUCTOR_NPU_PROVIDER=simulator) and with torch_npu"
+        "there are no collectives for tensors of npu: {reason}. torch.distributed works with the embedded NPU "
+        "(INDUCTOR_NPU_PROVIDER=simulator), with torch_npu, and on GPUs with NCCL"
     )
 
 

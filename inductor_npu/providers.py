@@ -63,6 +63,8 @@ class Provider:
         of two, before the provider's library is faster in training.
     convolves_windows: whether kernels of convolutions are as fast as the provider's library also where windows of more
         than one element overlap.
+    convolves_like_cuda: whether the provider's library is quicker with operands channels last, as PyTorch's CUDA
+        operators are, and lays out its results as they do (cuda/convolution_layouts.py).
     asserts: whether kernels are compiled with their asserts of indices.
     float64: whether kernels may compute in that type.
     """
@@ -89,6 +91,7 @@ class Provider:
     module_lines: str | None = None
     most_padding: float = math.inf
     convolves_windows: bool = True
+    convolves_like_cuda: bool = False
     asserts: bool = True
     float64: bool = True
 
@@ -152,7 +155,7 @@ CUDA = Provider(
     "inductor_npu.device_interface.interface:NpuInterface",
     chip="inductor_npu.cuda.chips:name_of_the_chip",
     runtime="inductor_npu.cuda.runtime:RUNTIME",
-    install="inductor_npu.cuda.triton_backend.selection:install",
+    install="inductor_npu.cuda.installation:install",
     empty_strided="inductor_npu.device:empty_strided",
     device_guard="torch.npu._DeviceGuard",
     set_device="torch.npu._set_device",
@@ -160,6 +163,7 @@ CUDA = Provider(
     most_children=2,
     captured_calls="inductor_npu.device.captured_calls",
     convolves_windows=False,
+    convolves_like_cuda=True,
 )
 PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR, CUDA)}
 NO_PROVIDER = "none"

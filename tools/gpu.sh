@@ -3,6 +3,7 @@
 #
 #   tools/gpu.sh                                     build, tests, sanitizer, bench, in this order
 #   tools/gpu.sh build bench                         these parts
+#   tools/gpu.sh build distributed                   with two GPUs: collectives, DDP and FSDP2 over NCCL
 #   tools/gpu.sh tests -- -x -q tests/compile        with these arguments for pytest, after --
 #   BENCH="--groups kernels" tools/gpu.sh bench      with these for python -m benchmarks.gpu
 #
@@ -22,8 +23,8 @@ PARTS=()
 while [ $# -gt 0 ]; do
   case $1 in
     --) shift; break ;;
-    build | tests | sanitizer | bench) PARTS+=("$1"); shift ;;
-    *) echo "tools/gpu.sh: no part $1: build, tests, sanitizer or bench, then -- and arguments for pytest" >&2; exit 2 ;;
+    build | tests | sanitizer | bench | distributed) PARTS+=("$1"); shift ;;
+    *) echo "tools/gpu.sh: no part $1: build, tests, sanitizer, bench or distributed, then -- and arguments for pytest" >&2; exit 2 ;;
   esac
 done
 [ ${#PARTS[@]} -gt 0 ] || PARTS=(build tests sanitizer bench)
@@ -38,6 +39,12 @@ build() {
 
 tests() {
   OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1 timeout "${TESTS_SECONDS:-300}" "$PYTHON" -m pytest "${PYTEST[@]}"
+}
+
+distributed() {
+  OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1 timeout "${TESTS_SECONDS:-300}" "$PYTHON" -m pytest -q --quick \
+    tests/distributed/test_collectives.py tests/distributed/test_streams.py tests/distributed/test_training.py \
+    tests/distributed/test_compiled.py tests/distributed/test_random_programs.py
 }
 
 golden() {  # without caching allocators, whose blocks hide what is out of bounds or was never written

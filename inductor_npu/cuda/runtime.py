@@ -31,6 +31,8 @@ def device_settings() -> dict[str, Any]:
         "vector_cores": target.vector_cores,
         "max_grid": target.max_grid,
         "more_devices": "CUDA_VISIBLE_DEVICES says which GPUs of the machine are shown",
+        "more_memory": "torch.npu.set_per_process_memory_fraction says how much of the GPU's memory this process takes",
+        "no_more_memory": "The GPU itself has no more memory: other processes, or PyTorch's tensors on cuda, have it",
     }
 
 
@@ -66,4 +68,5 @@ RUNTIME = Runtime(
     includes=lambda: (toolkit() / "include",),
     libraries=("c10_cuda", "torch_cuda"),
     link_flags=_libraries,
+    collectives="inductor_npu.cuda.collectives:make_nccl",
 )

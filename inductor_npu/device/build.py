@@ -78,8 +78,8 @@ def _load(path: Path) -> ModuleType:
         for library in (path, path.with_name(_RUNTIME)):
             library.unlink(missing_ok=True)
         module = host_compiler.import_library(_MODULE, build())
-    module.configure(**settings())
     _runtime().loaded(module)
+    module.configure(**settings())
     allocator_settings.apply()
     sys.modules[_MODULE] = module
     return module

@@ -19,7 +19,9 @@ class Runtime:
     settings: the arguments of `_C.configure`. Raises what it finds wrong in the environment.
     includes: `() -> Sequence[Path]`, further folders of others' headers. Raises NpuError if they are not there.
     libraries, link_flags: further libraries of torch, and options, that the runtime is linked with.
-    loaded: called with `_C` when it is configured.
+    collectives: "module:function", which makes the backend of torch.distributed that class Collectives of `_C` is over:
+        `(store, rank, size, timeout) -> Backend`. None where the runtime has no such class.
+    loaded: called with `_C` before it is configured. Raises what it finds wrong in the environment.
     """
 
     name: str
@@ -28,4 +30,5 @@ class Runtime:
     includes: Callable[[], Sequence[Path]] = field(default=lambda: ())
     libraries: tuple[str, ...] = ()
     link_flags: Callable[[], Sequence[str]] = field(default=lambda: ())
+    collectives: str | None = None
     loaded: Callable[[ModuleType], None] = field(default=lambda module: None)

@@ -147,6 +147,7 @@ def _leave_layouts_of_convolutions() -> None:
     from torch._inductor import config
     from torch._inductor.graph import GraphLowering
 
+    from inductor_npu import providers
     from inductor_npu.tiling.convolution import is_better_channels_last
 
     decide = GraphLowering.decide_layout_opt
@@ -154,7 +155,7 @@ def _leave_layouts_of_convolutions() -> None:
     def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
         convolutions = gm.graph.find_nodes(op="call_function", target=ops.aten.convolution.default)
         ours = [node for node in convolutions if node.meta["val"].device.type == "npu"]
-        if ours:
+        if ours and not providers.current_provider().convolves_like_cuda:
             return config.force_layout_optimization or any(map(is_better_channels_last, ours))
         return decide(gm, is_inference=is_inference)
 
@@ -276,8 +277,8 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         symbol="torch._inductor.graph.GraphLowering.decide_layout_opt",
         reason="convolutions get their operands channels last by what was measured on GPUs. Here they do where kernels "
-        "of ours convolve. The library of an NPU has formats of its own, and each turn is a kernel more: a ResNet's "
-        "training step moved three times the bytes. config.force_layout_optimization still asks for it.",
+        "of ours convolve, or a GPU's. The library of an NPU has formats of its own, and each turn is a kernel more: "
+        "a ResNet's training step moved three times the bytes. config.force_layout_optimization still asks for it.",
         when="torch._inductor.graph",
         apply=_leave_layouts_of_convolutions,
     ),

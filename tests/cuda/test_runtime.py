@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pkgutil
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-from inductor_npu.cuda import chips, runtime
-from inductor_npu.device import build
+from inductor_npu.cuda import chips, installation, runtime
 from inductor_npu.device.npu import collectives
-from inductor_npu.errors import NoCollectivesError, NoCudaError
+from inductor_npu.errors import NoCollectivesError, NoCudaError, NpuWarning
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,23 @@ def test_without_a_toolkit_the_error_says_where_it_was_looked_for(
         runtime.toolkit()
 
 
+@pytest.mark.parametrize("variable", ["INDUCTOR_NPU_CHECKED", "INDUCTOR_NPU_RECORD"])
+def test_modes_of_the_embedded_npu_are_said_to_be_ignored(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setattr(installation.selection, "install", lambda: None)
+    monkeypatch.setattr(installation, "after_import", lambda *_: None)
+    monkeypatch.setenv(variable, "1")
+    with pytest.warns(NpuWarning, match=f"{variable} is ignored: on a GPU, "):
+        installation.install()
+
+
 def test_a_runtime_without_collectives_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "load", lambda: SimpleNamespace())
-    with pytest.raises(NoCollectivesError, match="has no collectives for tensors of npu yet"):
+    monkeypatch.setattr(collectives, "device_runtime", lambda: dataclasses.replace(runtime.RUNTIME, collectives=None))
+    with pytest.raises(NoCollectivesError, match="the runtime of provider simulator has none"):
         collectives._create(SimpleNamespace(), None)
+
+
+def test_a_torch_without_nccl_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    make = pkgutil.resolve_name(runtime.RUNTIME.collectives)
+    with pytest.raises(NoCollectivesError, match="built without NCCL"):
+        make(torch.distributed.HashStore(), 0, 1, timedelta(seconds=1))

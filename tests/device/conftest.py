@@ -7,11 +7,10 @@ import os
 import pytest
 
 from inductor_npu.device import build
-from inductor_npu.simulator.host.settings import device_settings
 
 os.environ["INDUCTOR_NPU_SIM_DEVICES"] = "2"
 if (loaded := build.loaded()) is not None and not loaded.is_open():
-    loaded.configure(**device_settings())  # `import torch` has loaded it, with one device
+    loaded.configure(**build.settings())  # `import torch` has loaded it, with one device
 
 
 @pytest.fixture(scope="session", autouse=True)

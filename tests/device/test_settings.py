@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inductor_npu.errors import DeviceSettingError, UnknownTargetError
-from inductor_npu.simulator.host.settings import device_settings, parse_size
+from inductor_npu.simulator.host.settings import device_settings, host_threads, parse_size
 from inductor_npu.target import get_target
 
 
@@ -20,7 +20,8 @@ def _plain_environment(monkeypatch):
 def test_defaults_are_one_ascend910b3_that_leaves_half_the_host_s_memory():
     settings = device_settings()
     target = get_target("Ascend910B3")
-    assert settings["target"] == target.name and settings["devices"] == 1 and settings["threads"] == 0
+    assert settings["target"] == target.name and settings["devices"] == 1
+    assert host_threads() == 0
     assert settings["vector_cores"] == target.vector_cores and settings["max_grid"] == target.max_grid
     assert 0 < settings["memory_bytes"] <= target.memory
 
@@ -69,7 +70,7 @@ def test_what_is_no_size(text):
 def test_a_bad_value_names_the_variable_and_what_it_may_be(monkeypatch, variable, text, expected):
     monkeypatch.setenv(variable, text)
     with pytest.raises(DeviceSettingError, match=f"{variable}='{text}' is not valid: it must be {expected}"):
-        device_settings()
+        host_threads() if variable.endswith("THREADS") else device_settings()
 
 
 def test_an_unknown_target_names_the_known_ones(monkeypatch):

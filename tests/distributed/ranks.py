@@ -105,6 +105,7 @@ def _serve(rank: int, size: int, store: str, group_seconds: float, connection: C
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests end us
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     torch.set_num_threads(1)
+    torch.npu.set_device(rank % torch.npu.device_count())  # where there are several, NCCL wants one for each rank
     dist.init_process_group(
         "cpu:gloo,npu:hccl",
         init_method=f"file://{store}",

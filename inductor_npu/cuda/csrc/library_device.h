@@ -12,6 +12,7 @@ inline constexpr c10::DispatchKey kSparse = c10::DispatchKey::SparseCUDA;
 inline constexpr c10::DispatchKey kCompressed = c10::DispatchKey::SparseCsrCUDA;
 inline constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCUDA;
 inline constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCUDA;
+inline constexpr bool kKeepsLayouts = true;
 inline constexpr bool kQueues = true;
 
 }  // namespace inductor_npu::library

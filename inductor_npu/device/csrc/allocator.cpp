@@ -455,17 +455,15 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const size_t room = memory.room();
     lock.unlock();
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, c10::Device(kNpu, device));
-    const bool host_is_full = requested <= room;
+    const bool is_full = requested <= room;
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, "npu out of memory. Tried to allocate ", format_size(requested),
         ". npu:", static_cast<int>(device), " has a capacity of ", format_size(limit), ", of which ",
         format_size(room), " is free; ", format_size(reserved),
         " is reserved by PyTorch, ", format_size(allocated), " of that allocated and ",
         format_size(reserved - allocated), " reserved but unallocated. ",
-        host_is_full ? "The host itself has no more memory: device memory of the embedded NPU is host memory. "
-                     : "The capacity is set by INDUCTOR_NPU_SIM_MEMORY (such as 8GiB) and "
-                       "torch.npu.set_per_process_memory_fraction. ",
-        "Free tensors that are not needed, or use a smaller batch; the program can go on after this error");
+        is_full ? configuration().no_more_memory : configuration().more_memory,
+        ". Free tensors that are not needed, or use a smaller batch; the program can go on after this error");
   }
 
   // Tells the profiler, without the lock: it may call anything.

@@ -1,10 +1,8 @@
 // Devices: configuration, the opening of the device in this process, fork, the current device.
 #include <pthread.h>
 
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -54,12 +52,11 @@ void open_device() {
 void configure(const Configuration& configuration) {
   TORCH_CHECK(!is_open(), "Device npu is already in use: it can be configured only before its first use");
   TORCH_CHECK(configuration.device_count >= 1 && configuration.device_count <= kMaxDevices,
-              "INDUCTOR_NPU_SIM_DEVICES must be 1 to ", kMaxDevices, ", got ", configuration.device_count);
-  TORCH_CHECK(configuration.memory_bytes > 0,
-              "The memory of device npu must be positive; check INDUCTOR_NPU_SIM_MEMORY");
+              "There must be 1 to ", kMaxDevices, " devices npu, got ", configuration.device_count, ". ",
+              configuration.more_devices);
+  TORCH_CHECK(configuration.memory_bytes > 0, "The memory of device npu must be positive. ", configuration.more_memory);
   TORCH_CHECK(configuration.vector_cores > 0 && configuration.max_grid > 0, "The NPU target ", configuration.target,
               " must have at least one vector core and a positive grid limit");
-  TORCH_CHECK(configuration.threads >= 0, "INDUCTOR_NPU_SIM_THREADS must not be negative, got ", configuration.threads);
   mutable_configuration() = configuration;
 }
 
@@ -79,11 +76,6 @@ bool is_open() noexcept {
 
 bool is_in_bad_fork() noexcept {
   return state.load(std::memory_order_acquire) == State::BadFork;
-}
-
-int host_threads() {
-  const Configuration& chip = configuration();
-  return std::min(chip.threads > 0 ? chip.threads : at::get_num_threads(), chip.vector_cores);
 }
 
 c10::DeviceIndex device_count() noexcept {

@@ -17,6 +17,9 @@
 // Of library_device.h, in this namespace:
 //   kDevice                                            the type of the library's tensors
 //   kDense, kSparse, kCompressed, kQuantised, kNested  what they dispatch to
+//   kKeepsLayouts                                      whether compiled code knows how the library lays out results
+//                                                      of convolutions; else they are contiguous, as PyTorch says of
+//                                                      devices from outside
 //   kQueues                                            whether operators are queued on the current stream, as kernels
 //                                                      are; else they run on the calling thread, after the stream
 namespace inductor_npu::library {

@@ -2,21 +2,26 @@
 #include <ATen/Functions.h>
 #include <torch/library.h>
 
+#include <utility>
+
 #include "library_call.h"
 
 namespace inductor_npu {
 namespace {
 
-// Results are contiguous, whatever the layout of the inputs: PyTorch's shape inference
-// (_conv_determine_backend_memory_format for an overriding backend) promises that to compiled code. The CPU's kernel
-// answers channels-last inputs with channels-last outputs.
+// Contiguous, whatever the layout of the inputs, unless compiled code knows better: PyTorch's shape inference
+// (_conv_determine_backend_memory_format for an overriding backend) promises that. The CPU's kernel answers channels-last
+// inputs with channels-last outputs.
+at::Tensor as_promised(at::Tensor result) {
+  return library::kKeepsLayouts || !result.defined() ? std::move(result) : result.contiguous();
+}
+
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                        c10::IntArrayRef output_padding, int64_t groups) {
   LibraryCall call("aten::convolution_overrideable", input);
-  const at::Tensor output = at::convolution(call.library(input), call.library(weight), call.library(bias), stride, padding,
-                                            dilation, transposed, output_padding, groups);
-  return call.npu(output.contiguous());
+  return call.npu(as_promised(at::convolution(call.library(input), call.library(weight), call.library(bias), stride,
+                                              padding, dilation, transposed, output_padding, groups)));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad, const at::Tensor& input,
@@ -29,10 +34,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   auto [grad_input, grad_weight, grad_bias] =
       at::convolution_backward(call.library(grad), call.library(input), call.library(weight), at::OptionalIntArrayRef({channels}),
                                stride, padding, dilation, transposed, output_padding, groups, mask);
-  const auto result = [&](const at::Tensor& tensor) {
-    return call.npu(tensor.defined() ? tensor.contiguous() : tensor);
-  };
-  return {result(grad_input), result(grad_weight), result(grad_bias)};
+  return {call.npu(as_promised(std::move(grad_input))), call.npu(as_promised(std::move(grad_weight))),
+          call.npu(as_promised(std::move(grad_bias)))};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

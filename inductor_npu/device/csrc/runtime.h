@@ -27,8 +27,9 @@ struct Configuration {
   size_t memory_bytes = 0;  // capacity of each device
   int vector_cores = 0;     // most programs at a time
   int64_t max_grid = 0;     // most programs of a launch
-  int threads = 0;          // host threads for a launch, asked for by the user; 0: as many as torch.get_num_threads()
-  std::string more_devices;  // what the user does to have more devices
+  // For messages: what the user does to have more devices, or more memory; and why, though the capacity is not used up,
+  // there is none.
+  std::string more_devices, more_memory, no_more_memory;
 };
 void configure(const Configuration& configuration);
 const Configuration& configuration() noexcept;
@@ -47,10 +48,6 @@ void check_device(int device);
 c10::DeviceIndex resolve_device(c10::DeviceIndex device);
 void set_device(c10::DeviceIndex device);
 c10::DeviceIndex exchange_device(c10::DeviceIndex device);
-
-// The host threads that work queued now may use: what the user asked for (INDUCTOR_NPU_SIM_THREADS, else
-// torch.set_num_threads), but no more than the chip has vector cores.
-int host_threads();
 
 // --- Streams (streams.cpp) -------------------------------------------------------------------------------------------
 

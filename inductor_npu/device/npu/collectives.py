@@ -1,22 +1,21 @@
-"""The backend of torch.distributed for device npu: gloo moves and reduces the memory of npu, which is the host's.
+"""The backend of torch.distributed for device npu, over the one that its runtime names (`Runtime.collectives`).
 
 It has the name of Ascend's, "hccl", by which programs for Ascend ask for it. `init_process_group()` without a name
-finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. simulator/host/csrc/collectives has the
+finds it, too; `"cpu:gloo,npu:hccl"` makes a group for tensors of both devices. csrc/collectives of each runtime has the
 rest.
 """
 
 from __future__ import annotations
 
+import pkgutil
 import sys
-from datetime import timedelta
 
 import torch
 from torch.distributed import distributed_c10d as c10d
 
 from inductor_npu.device import build
-from inductor_npu.device.npu.rendezvous import fresh_store
 from inductor_npu.errors import NoCollectivesError
-from inductor_npu.providers import current_provider
+from inductor_npu.providers import current_provider, device_runtime
 from inductor_npu.support.import_hooks import after_import
 
 NAME = "hccl"
@@ -43,21 +42,15 @@ def _serve_bf16() -> None:
 
 
 def _create(options: c10d._DistributedBackendOptions, _: object) -> torch.distributed.Backend:
-    """The backend of a group, on each of its ranks. Raises NoCollectivesError, and as `_make_gloo`."""
-    loaded = build.load()
-    if not hasattr(loaded, "Collectives"):
-        raise NoCollectivesError(provider=current_provider().name)
-    return loaded.Collectives(
-        make_gloo=_make_gloo,
+    """The backend of a group, on each of its ranks. Raises NoCollectivesError, and what making the runtime's raises."""
+    make = device_runtime().collectives
+    if make is None:
+        raise NoCollectivesError(reason=f"the runtime of provider {current_provider().name} has none")
+    return build.load().Collectives(
+        make=pkgutil.resolve_name(make),
         store=options.store,
         rank=options.group_rank,
         size=options.group_size,
         name=options.group_id,
         timeout=options.timeout,
     )
-
-
-def _make_gloo(store: torch.distributed.Store, rank: int, size: int, timeout: timedelta) -> torch.distributed.Backend:
-    """Raises what gloo raises where ranks do not find each other within `timeout`."""
-    fresh = fresh_store(store, rank, size, timeout)
-    return torch.distributed.ProcessGroupGloo(c10d.PrefixStore("gloo/", fresh), rank, size, timeout=timeout)

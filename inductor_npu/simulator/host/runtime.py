@@ -7,11 +7,12 @@ from types import ModuleType
 
 from inductor_npu import package_runtime
 from inductor_npu.device.runtime import Runtime
-from inductor_npu.simulator.host.settings import device_settings
+from inductor_npu.simulator.host.settings import device_settings, host_threads
 from inductor_npu.simulator.memory_check import is_checked
 
 
-def _turn_on_checks(module: ModuleType) -> None:
+def _set_up(module: ModuleType) -> None:
+    module.ask_for_host_threads(host_threads())
     if is_checked():
         module.turn_on_checks()
 
@@ -22,5 +23,6 @@ RUNTIME = Runtime(
     settings=device_settings,
     includes=lambda: (package_runtime.INCLUDES,),
     link_flags=lambda: ("-ldl",),
-    loaded=_turn_on_checks,
+    collectives="inductor_npu.simulator.host.collectives:make_gloo",
+    loaded=_set_up,
 )

@@ -16,8 +16,8 @@ _MOST_DEVICES = 8
 
 
 def device_settings() -> dict[str, Any]:
-    """The arguments of `_C.configure`, from INDUCTOR_NPU_TARGET and INDUCTOR_NPU_SIM_DEVICES, _MEMORY and _THREADS.
-    Memory is in bytes, for each device; threads 0 means as many as torch uses.
+    """The arguments of `_C.configure`, from INDUCTOR_NPU_TARGET and INDUCTOR_NPU_SIM_DEVICES and _MEMORY. Memory is in
+    bytes, for each device.
 
     In a job (torchrun, or another launcher that sets LOCAL_RANK) there are as many devices as ranks on the host, since
     each rank chooses the one of its number (`torch.npu.set_device(local_rank)`); at most 8.
@@ -32,9 +32,19 @@ def device_settings() -> dict[str, Any]:
         "memory_bytes": _memory(target, devices),
         "vector_cores": target.vector_cores,
         "max_grid": target.max_grid,
-        "threads": _integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096),
         "more_devices": f"Set INDUCTOR_NPU_SIM_DEVICES (1 to {_MOST_DEVICES}) before the first use to simulate more",
+        "more_memory": "The capacity is set by INDUCTOR_NPU_SIM_MEMORY (such as 8GiB) and "
+        "torch.npu.set_per_process_memory_fraction",
+        "no_more_memory": "The host itself has no more memory: device memory of the embedded NPU is host memory",
     }
+
+
+def host_threads() -> int:
+    """How many threads of the host INDUCTOR_NPU_SIM_THREADS asks for; 0: as many as torch uses.
+
+    Raises DeviceSettingError, which names the variable and what it may be.
+    """
+    return _integer("INDUCTOR_NPU_SIM_THREADS", default=0, low=0, high=4096)
 
 
 def _ranks_on_this_host() -> int:

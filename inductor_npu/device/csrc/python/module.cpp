@@ -51,14 +51,14 @@ c10::DeviceIndex index_of(int device) {
 void add_device_functions(py::module_& m) {
   m.def(
       "configure",
-      [](const std::string& target, int devices, size_t memory_bytes, int vector_cores, int64_t max_grid, int threads,
-         const std::string& more_devices) {
-        configure({target, devices, memory_bytes, vector_cores, max_grid, threads, more_devices});
+      [](const std::string& target, int devices, size_t memory_bytes, int vector_cores, int64_t max_grid,
+         const std::string& more_devices, const std::string& more_memory, const std::string& no_more_memory) {
+        configure({target, devices, memory_bytes, vector_cores, max_grid, more_devices, more_memory, no_more_memory});
       },
       py::kw_only(), py::arg("target"), py::arg("devices"), py::arg("memory_bytes"), py::arg("vector_cores"),
-      py::arg("max_grid"), py::arg("threads") = 0, py::arg("more_devices") = "",
-      "Tells the facts of the chip, before its first use. `threads`: of the host, for a launch; 0: as many as "
-      "torch.get_num_threads(). `more_devices`: what the user does to have more of them.");
+      py::arg("max_grid"), py::arg("more_devices"), py::arg("more_memory"), py::arg("no_more_memory"),
+      "Tells the facts of the chip, before its first use. The last three are for messages: what the user does to have "
+      "more of them, and why there may be no memory though the capacity is not used up.");
   m.def("init", &ensure_open,
         "Opens the device in this process. Raises RuntimeError in a child forked after the parent opened it.");
   m.def("is_open", &is_open);

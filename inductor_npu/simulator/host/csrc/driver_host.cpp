@@ -15,6 +15,7 @@
 #include "driver.h"
 #include "host_calls.h"
 #include "host_operators.h"
+#include "host_threads.h"
 #include "launch_work.h"
 #include "memory_check.h"
 #include "program_pool.h"

@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "host_threads.h"
 #include "memory_check.h"
 #include "program_pool.h"
 #include "runtime.h"

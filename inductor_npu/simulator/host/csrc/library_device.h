@@ -12,6 +12,7 @@ inline constexpr c10::DispatchKey kSparse = c10::DispatchKey::SparseCPU;
 inline constexpr c10::DispatchKey kCompressed = c10::DispatchKey::SparseCsrCPU;
 inline constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCPU;
 inline constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCPU;
+inline constexpr bool kKeepsLayouts = false;
 inline constexpr bool kQueues = false;
 
 }  // namespace inductor_npu::library

@@ -164,7 +164,7 @@ Options with_operator(Options options, const Reduction& reduction) {
 
 }  // namespace
 
-NpuBackend::NpuBackend(GlooMaker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+NpuBackend::NpuBackend(Maker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                        const std::string& name, std::chrono::milliseconds timeout)
     : Backend(rank, size),
       make_gloo_(std::move(make_gloo)),

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,15 +12,12 @@
 #include <vector>
 
 #include "collectives/group.h"
+#include "collectives/maker.h"
 #include "collectives/work.h"
 
 namespace inductor_npu::collectives {
 
 class RequestBuilder;
-
-// Makes a backend of gloo for a group of `size` ranks, of which this process is `rank`.
-using GlooMaker = std::function<c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
 
 // Tensors are dense, contiguous and on one device of this process, whichever; else an error says so at the call. What
 // goes wrong later, as another rank that ends, fails the stream that waits. gloo moves types that it knows as they are
@@ -29,7 +25,7 @@ using GlooMaker = std::function<c10::intrusive_ptr<c10d::Backend>(
 class NpuBackend final : public c10d::Backend {
  public:
   // `name`: the group's, for messages. Raises what `make_gloo` raises, as where ranks do not come within `timeout`.
-  NpuBackend(GlooMaker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+  NpuBackend(Maker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
              const std::string& name, std::chrono::milliseconds timeout);
 
   const std::string getBackendName() const override { return kName; }
@@ -108,7 +104,7 @@ class NpuBackend final : public c10d::Backend {
 
   static constexpr const char* kName = "hccl";
 
-  const GlooMaker make_gloo_;
+  const Maker make_gloo_;
   const c10::intrusive_ptr<c10d::Store> store_;
   std::atomic<int> splits_{0};
   const std::shared_ptr<Group> group_;

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "host_threads.h"
 #include "package/platform.h"
 #include "runtime.h"
 
@@ -124,7 +125,10 @@ void configure_if_needed(const Json& manifest) {
   settings.memory_bytes = memory_of_a_device(target, settings.device_count);
   settings.vector_cores = static_cast<int>(target.at("vector_cores").integer());
   settings.max_grid = target.at("max_grid").integer();
-  settings.threads = static_cast<int>(integer_variable("INDUCTOR_NPU_SIM_THREADS", 0, 0, 4096));
+  settings.more_devices = "INDUCTOR_NPU_SIM_DEVICES says how many devices are simulated";
+  settings.more_memory = "INDUCTOR_NPU_SIM_MEMORY (such as 8GiB) sets the capacity";
+  settings.no_more_memory = "The host itself has no more memory: device memory of the embedded NPU is host memory";
+  ask_for_host_threads(static_cast<int>(integer_variable("INDUCTOR_NPU_SIM_THREADS", 0, 0, 4096)));
   configure(settings);
 }
 

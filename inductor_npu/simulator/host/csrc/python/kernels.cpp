@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "host_threads.h"
 #include "kernel_symbols.h"
 #include "python/bindings.h"
 
@@ -26,6 +27,8 @@ const Bindings bindings([](void* module) {
       },
       py::arg("name"), py::arg("entry"), py::arg("scratch_bytes"), py::arg("work_per_program"), py::arg("messages"),
       "Makes a kernel in this process launchable; returns its handle, valid until the process ends.");
+  m.def("ask_for_host_threads", &ask_for_host_threads, py::arg("count"),
+        "How many threads of the host a launch takes at most; 0: as many as torch.get_num_threads().");
   m.def(
       "runtime_symbols",
       [] {
