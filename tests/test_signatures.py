@@ -11,9 +11,11 @@ from torch._inductor.ops_handler import OpsHandler
 from inductor_npu.setup import compat
 from tests import signatures
 
-# Names of some versions only: asked for before they are used, or called by versions that have them.
+# Names of some versions, or builds, only: asked for before they are used, or called by versions that have them.
 OF_SOME_VERSIONS = {
     "torch._inductor.runtime:benchmarking.register_benchmarker": "from torch 2.12 on",
+    "torch.distributed:.ProcessGroupNCCL": "in builds with NCCL",
+    "torch.distributed:.ProcessGroupNCCL.Options": "in builds with NCCL",
     "NpuAutotuner.release_benchmark_artifacts": "from torch 2.13 on; it is their call that is overridden",
 }
 
