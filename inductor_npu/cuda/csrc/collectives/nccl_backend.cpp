@@ -16,6 +16,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
+using Factor = c10d::NCCLPreMulSumSupplement;
+
 Tensors together(const Tensors& some, const Tensors& others) {
   Tensors all = some;
   all.insert(all.end(), others.begin(), others.end());
@@ -53,8 +55,12 @@ c10d::ReduceOp to_library(LibraryView& view, const c10d::ReduceOp& op) {
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) {
     return op;
   }
-  const auto& given = static_cast<const c10d::NCCLPreMulSumSupplement&>(*op.supplement_);
-  return on_npu(given.tensor_factor) ? c10d::makeNCCLPreMulSum(view.to_library(given.tensor_factor)) : op;
+  const at::Tensor& factor = static_cast<const Factor&>(*op.supplement_).tensor_factor;
+  c10d::ReduceOp seen = op;
+  if (on_npu(factor)) {
+    seen.supplement_ = c10::make_intrusive<Factor>(view.to_library(factor));
+  }
+  return seen;
 }
 
 template <class Options>
