@@ -193,8 +193,8 @@ NcclBackend::Started NcclBackend::submit(c10d::OpType op, const Tensors& tensors
 void NcclBackend::startCoalescing() {
   std::lock_guard<std::mutex> lock(mutex_);
   TORCH_CHECK(!coalesced_.has_value(), "a coalesced block of collectives on npu has begun already");
-  coalesced_.emplace();
   nccl_->startCoalescing();
+  coalesced_.emplace();
 }
 
 NcclBackend::Started NcclBackend::endCoalescing() {
