@@ -41,6 +41,7 @@ class Run:
 
     def __call__(self) -> int:
         """The exit status: 1 where a case failed or has wrong values."""
+        self._profiles.unlink(missing_ok=True)
         with Pair(self._setup, self._arguments.out.with_suffix("")) as pair:
             self._measure_all(pair)
         self._save()
@@ -112,8 +113,12 @@ class Run:
             if (rows := result.pop(number))
         ]
         if tables:
-            with self._arguments.out.with_suffix(".profiles.md").open("a") as file:
+            with self._profiles.open("a") as file:
                 file.write("\n".join([*tables, ""]))
+
+    @property
+    def _profiles(self) -> Path:
+        return self._arguments.out.with_suffix(".profiles.md")
 
     def _save(self) -> None:
         out = self._arguments.out

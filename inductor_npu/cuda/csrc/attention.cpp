@@ -1,5 +1,5 @@
-// Attention, for which PyTorch asks a device from outside to bring kernels of its own: those that PyTorch takes for tensors
-// of CUDA.
+// Attention, for which PyTorch asks a device from outside to bring kernels of its own: those that PyTorch takes for
+// tensors of CUDA.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/native/DispatchStub.h>
@@ -63,9 +63,9 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
-// Which kernel runs, by PyTorch's own rules for tensors of CUDA: cuDNN's or the flash kernel, which both take heads that
-// queries share, else the memory-efficient one. It is asked again in the backward pass, where the answer may be another one:
-// all three mean the same by their results.
+// Which kernel runs, by PyTorch's own rules for tensors of CUDA: cuDNN's or the flash kernel, which both take heads
+// that queries share, else the memory-efficient one. It is asked again in the backward pass, where the answer may be
+// another one: all three mean the same by their results.
 at::SDPBackend kernel_for(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& added,
                           bool is_causal, std::optional<double> scale) {
   const std::optional<at::Tensor> mask = added.defined() ? std::optional(added) : std::nullopt;
@@ -174,9 +174,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
     default: {
       const int64_t padded = (rows + kRowsOfSums - 1) / kRowsOfSums * kRowsOfSums;
       auto results = at::_scaled_dot_product_efficient_attention_backward(
-          grad, q, for_all_heads(k, q), for_all_heads(v, q), for_every_score(added, q, k).value_or(at::Tensor()), result,
-          at::constant_pad_nd(sums, {0, padded - rows}, INFINITY), at::zeros({}, counter), at::zeros({}, counter),
-          dropout_p, {true, true, true, false}, is_causal, scale);
+          grad, q, for_all_heads(k, q), for_all_heads(v, q), for_every_score(added, q, k).value_or(at::Tensor()),
+          result, at::constant_pad_nd(sums, {0, padded - rows}, INFINITY), at::zeros({}, counter),
+          at::zeros({}, counter), dropout_p, {true, true, true, false}, is_causal, scale);
       grad_q = std::get<0>(results);
       grad_k = of_shared_heads(std::get<1>(results), k);
       grad_v = of_shared_heads(std::get<2>(results), v);

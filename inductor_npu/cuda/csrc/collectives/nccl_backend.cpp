@@ -165,7 +165,8 @@ void NcclBackend::run(Queue& queue, c10::DeviceIndex index, const Tensors& tenso
 }
 
 template <class Start>
-NcclBackend::Started NcclBackend::submit(c10d::OpType op, const Tensors& tensors, const Tensors& outputs, Start start) {
+NcclBackend::Started NcclBackend::submit(c10d::OpType op, const Tensors& tensors, const Tensors& outputs,
+                                         Start start) {
   const c10::DeviceIndex device = device_of(op, tensors);
   const bool between_two = op == c10d::OpType::SEND || op == c10d::OpType::RECV;
   const auto work = c10::make_intrusive<CollectiveWork>(getRank(), op, ++calls_, device);
@@ -348,7 +349,8 @@ NcclBackend::Started NcclBackend::recv(Tensors& tensors, int rank, int tag) {
 
 // --- The group -------------------------------------------------------------------------------------------------------
 
-// The sum of one number of each rank: NCCL's own barrier has the caller wait here, instead of where it waits for the work.
+// The sum of one number of each rank: NCCL's own barrier has the caller wait here, instead of where it waits for the
+// work.
 NcclBackend::Started NcclBackend::barrier(const c10d::BarrierOptions& options) {
   c10::DeviceIndex device = current_device();
   if (options.device.has_value() && options.device->has_index()) {

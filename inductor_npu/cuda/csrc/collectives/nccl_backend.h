@@ -1,5 +1,5 @@
-// The backend of torch.distributed for device npu on GPUs: PyTorch's own of NCCL, on the memory of npu, in order with its
-// streams.
+// The backend of torch.distributed for device npu on GPUs: PyTorch's own of NCCL, on the memory of npu, in order with
+// its streams.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -19,8 +19,8 @@
 namespace inductor_npu::collectives {
 
 // Collectives are queued on a stream of the backend's own, which waits for the caller's, and NCCL's kernels on that of
-// NCCL behind it: what the caller queues next goes on beside them until it waits for their work. Tensors are dense and on
-// one device of this process; what else NCCL does not take, its own checks say.
+// NCCL behind it: what the caller queues next goes on beside them until it waits for their work. Tensors are dense and
+// on one device of this process; what else NCCL does not take, its own checks say.
 class NcclBackend final : public c10d::Backend {
  public:
   // `name`: the group's, for messages. Raises what `make_nccl` raises.
@@ -100,8 +100,8 @@ class NcclBackend final : public c10d::Backend {
   };
 
   Queue& queue_of(c10::DeviceIndex device, bool between_two);
-  // Runs `start(view)`, which calls NCCL with what `view` makes of `tensors`, all of which may be used until it is done.
-  // `outputs`: what the work gives.
+  // Runs `start(view)`, which calls NCCL with what `view` makes of `tensors`, all of which may be used until it is
+  // done. `outputs`: what the work gives.
   template <class Start>
   Started submit(c10d::OpType op, const Tensors& tensors, const Tensors& outputs, Start start);
   template <class Start>

@@ -20,7 +20,7 @@ from inductor_npu.tiling import cube
 
 _aten = torch.ops.aten
 _PRODUCTS = (_aten.mm.default, _aten.addmm.default, _aten.bmm.default)
-_WIDE = (torch.float16, torch.bfloat16)  # what matrix units multiply by default
+_HALF = (torch.float16, torch.bfloat16)  # what matrix units multiply by default
 
 # What a product computes, in floating-point operations, for each byte that padding reads or writes: of less, copies
 # take longer than they save. A chip's matrix units do about 200 while its memory moves a byte (H100, H200).
@@ -57,7 +57,7 @@ def _is_candidate(node: torch.fx.Node) -> bool:
         return False
     *_, left, right = values
     known = all(isinstance(number, int) for value in values for number in (*value.shape, *value.stride()))
-    same = all(value.dtype == left.dtype for value in values) and left.dtype in _WIDE
+    same = all(value.dtype == left.dtype for value in values) and left.dtype in _HALF
     is_library = cube.why_library((left.dtype, right.dtype), providers.current_target()) is not None
     return known and same and is_library and left.numel() > 0 and right.numel() > 0
 
