@@ -153,8 +153,8 @@ void NcclBackend::run(Queue& queue, c10::DeviceIndex index, const Tensors& tenso
     const c10::StreamGuard stream_guard(*queue.stream);
     LibraryView view(device);
     const library::InOrder order(device);
-    // Of NCCL's work, waiting makes the queue wait. There is none where NCCL's kernels are on the queue itself, or where
-    // they are yet to be launched.
+    // Of NCCL's work, waiting makes the queue wait. There is none where NCCL's kernels are on the queue itself, or
+    // where they are yet to be launched.
     if (const Started work = start(view)) {
       work->wait();
     }
