@@ -22,6 +22,13 @@ from typing import Any
 GROUP_SECONDS = 60  # how long a collective waits for the other ranks, unless a test says otherwise
 
 
+def own_device() -> Any:
+    """The torch.device npu of this rank: each has its own embedded NPU, and of GPUs the one of its number."""
+    import torch
+
+    return torch.device("npu", torch.npu.current_device())
+
+
 class RankError(AssertionError):
     """A function failed on a rank; the text has the traceback."""
 
@@ -102,10 +109,13 @@ def _serve(rank: int, size: int, store: str, group_seconds: float, connection: C
     import torch
     import torch.distributed as dist
 
+    from inductor_npu.providers import CUDA, current_provider
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests end us
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     torch.set_num_threads(1)
-    torch.npu.set_device(rank % torch.npu.device_count())  # where there are several, NCCL wants one for each rank
+    if current_provider() is CUDA:
+        torch.npu.set_device(rank)  # processes share GPUs, of which NCCL wants one for each
     dist.init_process_group(
         "cpu:gloo,npu:hccl",
         init_method=f"file://{store}",

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.distributed.ranks import Ranks
+from tests.distributed.ranks import Ranks, own_device
 
 splits_groups_of_any_device = pytest.mark.skipif(
     torch.__version__ < "2.13", reason="split_group of an earlier torch asks for the backend of cuda"
@@ -213,7 +213,7 @@ def uneven_parts() -> None:
 
 def coalesced_blocks() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
-    device = torch.device("npu", 0)
+    device = own_device()
     tensors = [torch.full((n,), float(rank + n), device="npu") for n in (1, 7, 0, 3)]
     with dist._coalescing_manager(device=device, async_ops=True) as block:
         for tensor in tensors:
@@ -295,7 +295,7 @@ def objects_and_groups() -> None:
     dist.all_gather_object(objects, {"rank": rank}, group=npu_only)
     assert objects == [{"rank": r} for r in range(size)]
     boxed = [f"from {rank}"]
-    dist.broadcast_object_list(boxed, src=size - 1, group=npu_only, device=torch.device("npu", 0))
+    dist.broadcast_object_list(boxed, src=size - 1, group=npu_only, device=own_device())
     assert boxed == [f"from {size - 1}"]
     ends = dist.new_group([0, size - 1], backend="hccl")
     if rank in (0, size - 1):
@@ -309,8 +309,8 @@ def objects_and_groups() -> None:
 def groups_that_split() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     dist.new_group([0], backend="hccl")  # so that ranks are in different numbers of groups, which PyTorch names one by
-    bound = dist.new_group(backend="hccl", device_id=torch.device("npu", 0))
-    dist.group.WORLD.bound_device_id = torch.device("npu", 0)  # split_group asks for it
+    bound = dist.new_group(backend="hccl", device_id=own_device())
+    dist.group.WORLD.bound_device_id = own_device()  # split_group asks for it
     half = dist.split_group(bound, split_ranks=[list(range(size // 2)), list(range(size // 2, size))])
     tensor = torch.tensor([float(rank + 1)], device="npu")
     dist.all_reduce(tensor, group=half)

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.distributed.ranks import Ranks
+from tests.distributed.ranks import Ranks, own_device
 
 LATE = 0.5  # seconds by which one rank is late
 
@@ -98,7 +98,7 @@ def a_barrier_holds_the_caller() -> None:
     if dist.get_rank() == 1:
         time.sleep(LATE)
     began = time.monotonic()
-    dist.barrier(dist.group.WORLD, device_ids=[0])
+    dist.barrier(dist.group.WORLD, device_ids=[own_device().index])
     if dist.get_rank() == 0:
         assert time.monotonic() - began > LATE / 2
 

@@ -16,11 +16,14 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.distributed import training
-from tests.distributed.ranks import Ranks
+from tests.distributed.ranks import Ranks, own_device
 
 COMPILED = pytest.mark.parametrize(
     "compiled", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["eager", "compiled"]
 )
+
+
+OWN = "own"  # of the options of DistributedDataParallel, the device of each rank
 
 
 def made_of(module: nn.Module, compiled: bool) -> Any:
@@ -28,6 +31,8 @@ def made_of(module: nn.Module, compiled: bool) -> Any:
 
 
 def data_parallel(compiled: bool, options: dict[str, Any]) -> None:
+    if options.get("device_ids") == OWN:
+        options = {**options, "device_ids": [own_device()]}
     module = DistributedDataParallel(training.model().npu(), **options)
     training.train(made_of(module, compiled), module.parameters(), training.own_part())
     training.check(module)
@@ -39,7 +44,7 @@ def data_parallel(compiled: bool, options: dict[str, Any]) -> None:
     [
         {},
         {"bucket_cap_mb": 1, "gradient_as_bucket_view": True},
-        {"static_graph": True, "device_ids": [0]},
+        {"static_graph": True, "device_ids": OWN},
         {"find_unused_parameters": True},
     ],
     ids=["plain", "gradients as views of buckets", "static graph", "unused parameters"],
@@ -122,7 +127,7 @@ def test_fully_sharded(ranks: Ranks, compiled: bool, name: str) -> None:
 def fully_sharded_of_old(compiled: bool) -> None:
     from torch.distributed.fsdp import FullyShardedDataParallel
 
-    module = FullyShardedDataParallel(training.model().npu(), device_id=torch.device("npu", 0), use_orig_params=True)
+    module = FullyShardedDataParallel(training.model().npu(), device_id=own_device(), use_orig_params=True)
     training.train(made_of(module, compiled), module.parameters(), training.own_part())
     with FullyShardedDataParallel.summon_full_params(module):
         training.check(module, names=lambda name: name.replace("_fsdp_wrapped_module.", ""))
@@ -227,7 +232,7 @@ def pipeline(schedule: str, compiled: bool) -> None:
     layers = list(training.model())
     cuts = {2: [0, 2, 5], 4: [0, 1, 2, 4, 5]}[size]
     stage_layers = nn.Sequential(*layers[cuts[rank] : cuts[rank + 1]]).npu()
-    stage = pipelining.PipelineStage(made_of(stage_layers, compiled), rank, size, torch.device("npu", 0))
+    stage = pipelining.PipelineStage(made_of(stage_layers, compiled), rank, size, own_device())
     make = {"GPipe": pipelining.ScheduleGPipe, "1F1B": pipelining.Schedule1F1B}[schedule]
     steps = make(stage, n_microbatches=4, loss_fn=F.mse_loss)
     x, y = training.batch()
