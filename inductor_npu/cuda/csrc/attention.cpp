@@ -63,14 +63,17 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
+std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
 // Which kernel runs, by PyTorch's own rules for tensors of CUDA: cuDNN's or the flash kernel, which both take heads
 // that queries share, else the memory-efficient one. It is asked again in the backward pass, where the answer may be
 // another one: all three mean the same by their results.
 at::SDPBackend kernel_for(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& added,
                           bool is_causal, std::optional<double> scale) {
-  const std::optional<at::Tensor> mask = added.defined() ? std::optional(added) : std::nullopt;
-  const auto choice = static_cast<at::SDPBackend>(
-      at::_fused_sdp_choice(q, k, v, mask, 0.0, is_causal, scale, /*enable_gqa=*/q.size(1) != k.size(1)));
+  const auto choice = static_cast<at::SDPBackend>(at::_fused_sdp_choice(
+      q, k, v, if_defined(added), 0.0, is_causal, scale, /*enable_gqa=*/q.size(1) != k.size(1)));
   const bool shares = choice == at::SDPBackend::cudnn_attention || choice == at::SDPBackend::flash_attention;
   return shares ? choice : at::SDPBackend::efficient_attention;
 }
@@ -109,9 +112,9 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
   at::Tensor output, logsumexp;
   switch (kernel_for(q, k, v, added, is_causal, scale)) {
     case at::SDPBackend::cudnn_attention: {
-      const std::optional<at::Tensor> mask = added.defined() ? std::optional(added) : std::nullopt;
-      auto results = at::_scaled_dot_product_cudnn_attention(q, k, v, mask, /*compute_log_sumexp=*/true, dropout_p,
-                                                             is_causal, return_debug_mask, scale);
+      auto results =
+          at::_scaled_dot_product_cudnn_attention(q, k, v, if_defined(added), /*compute_log_sumexp=*/true, dropout_p,
+                                                  is_causal, return_debug_mask, scale);
       output = std::get<0>(results);
       logsumexp = std::get<1>(results).view({q.size(0), q.size(1), q.size(2)});
       break;

@@ -2,9 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <c10/core/StreamGuard.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include <algorithm>
 #include <utility>
 
 #include "allocator.h"
@@ -88,11 +86,7 @@ c10::DeviceIndex device_of(c10d::OpType op, const Tensors& tensors) {
 
 NcclBackend::NcclBackend(Maker make_nccl, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                          const std::string& name, std::chrono::milliseconds timeout)
-    : Backend(rank, size),
-      make_nccl_(std::move(make_nccl)),
-      store_(store),
-      nccl_(make_nccl_(store, rank, size, timeout)),
-      timeout_(timeout) {
+    : BackendOfNpu(std::move(make_nccl), store, rank, size), nccl_(make(timeout)), timeout_(timeout) {
   nccl_->setGroupUid(name);
 }
 
@@ -105,13 +99,6 @@ NcclBackend::~NcclBackend() {
       }
     }
   }
-}
-
-c10::intrusive_ptr<c10d::Backend::Options> NcclBackend::getBackendOptions() {
-  auto options = c10::make_intrusive<Options>(kName, timeout_);
-  options->group_name = getGroupUid();
-  options->group_desc = getGroupDesc();
-  return options;
 }
 
 void NcclBackend::setTimeout(std::chrono::milliseconds timeout) {
@@ -352,12 +339,7 @@ NcclBackend::Started NcclBackend::recv(Tensors& tensors, int rank, int tag) {
 // The sum of one number of each rank: NCCL's own barrier has the caller wait here, instead of where it waits for the
 // work.
 NcclBackend::Started NcclBackend::barrier(const c10d::BarrierOptions& options) {
-  c10::DeviceIndex device = current_device();
-  if (options.device.has_value() && options.device->has_index()) {
-    device = options.device->index();
-  } else if (!options.device_ids.empty()) {
-    device = static_cast<c10::DeviceIndex>(options.device_ids.front());
-  }
+  const c10::DeviceIndex device = device_of(options);
   refuse_in_capture(native(current_stream(device)), "a barrier", "the caller waits for it");
   Tensors number{at::zeros({1}, at::TensorOptions().device(c10::Device(kNpu, device)))};
   return submit(c10d::OpType::BARRIER, number, {}, [&](LibraryView& view) {
@@ -366,22 +348,6 @@ NcclBackend::Started NcclBackend::barrier(const c10d::BarrierOptions& options) {
     sum.timeout = options.timeout;
     return nccl_->allreduce(seen, sum);
   });
-}
-
-// PyTorch's store for the new group has its name, in which each rank counts the groups that it is in: ranks meet where
-// they agree, at the number of this group's splits.
-c10::intrusive_ptr<c10d::Backend> NcclBackend::split(const c10::intrusive_ptr<c10d::Store>& /*of_name*/,
-                                                     const std::vector<int>& ranks,
-                                                     const c10::intrusive_ptr<Options>& options) {
-  const int number = splits_.fetch_add(1);
-  const auto own = std::find(ranks.begin(), ranks.end(), getRank());
-  if (own == ranks.end()) {
-    return nullptr;
-  }
-  const auto store =
-      c10::make_intrusive<c10d::PrefixStore>(c10::str("split ", number, " from rank ", ranks.front()), store_);
-  return c10::make_intrusive<NcclBackend>(make_nccl_, store, static_cast<int>(own - ranks.begin()),
-                                          static_cast<int>(ranks.size()), options->group_name, options->timeout);
 }
 
 }  // namespace inductor_npu::collectives

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/backend_of_npu.h"
 #include "collectives/maker.h"
 #include "collectives/work.h"
 #include "runtime.h"
@@ -21,15 +22,13 @@ namespace inductor_npu::collectives {
 // Collectives are queued on a stream of the backend's own, which waits for the caller's, and NCCL's kernels on that of
 // NCCL behind it: what the caller queues next goes on beside them until it waits for their work. Tensors are dense and
 // on one device of this process; what else NCCL does not take, its own checks say.
-class NcclBackend final : public c10d::Backend {
+class NcclBackend final : public BackendOfNpu {
  public:
   // `name`: the group's, for messages. Raises what `make_nccl` raises.
   NcclBackend(Maker make_nccl, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
               const std::string& name, std::chrono::milliseconds timeout);
   ~NcclBackend() override;
 
-  const std::string getBackendName() const override { return kName; }
-  c10::intrusive_ptr<Options> getBackendOptions() override;
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setGroupUid(const std::string& uid) override;
 
@@ -70,13 +69,8 @@ class NcclBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
 
   // Between the two, NCCL only notes collectives; they are one launch at the end.
-  bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
-
-  bool supportsSplitting() const override { return true; }
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& of_name, const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
 
   void setSequenceNumberForGroup() override { nccl_->setSequenceNumberForGroup(); }
   uint64_t getSequenceNumberForGroup() override { return nccl_->getSequenceNumberForGroup(); }
@@ -85,6 +79,13 @@ class NcclBackend final : public c10d::Backend {
   void abort() override { nccl_->abort(); }
 
  private:
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+  c10::intrusive_ptr<Backend> split_off(const Maker& make, const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                        int size, const std::string& name,
+                                        std::chrono::milliseconds timeout) const override {
+    return c10::make_intrusive<NcclBackend>(make, store, rank, size, name, timeout);
+  }
+
   using Tensors = std::vector<at::Tensor>;
   using Started = c10::intrusive_ptr<c10d::Work>;
 
@@ -107,13 +108,8 @@ class NcclBackend final : public c10d::Backend {
   template <class Start>
   void run(Queue& queue, c10::DeviceIndex device, const Tensors& tensors, Start start);
 
-  static constexpr const char* kName = "hccl";  // that of device npu, whatever it is
-
-  const Maker make_nccl_;
-  const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<c10d::Backend> nccl_;
   std::chrono::milliseconds timeout_;
-  std::atomic<int> splits_{0};
   std::atomic<uint64_t> calls_{0};
   std::mutex mutex_;  // of what follows
   std::array<std::array<Queue, 2>, kMaxDevices> queues_{};

@@ -4,7 +4,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <c10/util/accumulate.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -166,17 +165,8 @@ Options with_operator(Options options, const Reduction& reduction) {
 
 NpuBackend::NpuBackend(Maker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                        const std::string& name, std::chrono::milliseconds timeout)
-    : Backend(rank, size),
-      make_gloo_(std::move(make_gloo)),
-      store_(store),
-      group_(std::make_shared<Group>(make_gloo_(store, rank, size, timeout), name, timeout)) {}
-
-c10::intrusive_ptr<c10d::Backend::Options> NpuBackend::getBackendOptions() {
-  auto options = c10::make_intrusive<Options>(kName, group_->timeout());
-  options->group_name = getGroupUid();
-  options->group_desc = getGroupDesc();
-  return options;
-}
+    : BackendOfNpu(std::move(make_gloo), store, rank, size),
+      group_(std::make_shared<Group>(make(timeout), name, timeout)) {}
 
 void NpuBackend::setTimeout(std::chrono::milliseconds timeout) {
   group_->gloo().setTimeout(timeout);
@@ -614,30 +604,10 @@ Started NpuBackend::recvAnysource(Tensors& tensors, int tag) {
 
 Started NpuBackend::barrier(const c10d::BarrierOptions& options) {
   RequestBuilder builder(c10d::OpType::BARRIER, "barrier");
-  if (options.device.has_value() && options.device->has_index()) {
-    builder.set_device(options.device->index());
-  } else if (!options.device_ids.empty()) {
-    builder.set_device(static_cast<c10::DeviceIndex>(options.device_ids.front()));
-  }
+  builder.set_device(device_of(options));
   refuse_in_capture(native(current_stream(builder.device())), "a barrier", "the caller waits for it");
   builder.add({[options](c10d::Backend& gloo) { return gloo.barrier(options); }});
   return submit(std::move(builder));
-}
-
-// PyTorch's store for the new group has its name, in which each rank counts the groups that it is in. Ranks that are in
-// different groups would wait for each other for ever, so they meet where they agree: at the number of this group's splits.
-c10::intrusive_ptr<c10d::Backend> NpuBackend::split(const c10::intrusive_ptr<c10d::Store>& /*of_name*/,
-                                                    const std::vector<int>& ranks,
-                                                    const c10::intrusive_ptr<Options>& options) {
-  const int number = splits_.fetch_add(1);
-  const auto own = std::find(ranks.begin(), ranks.end(), getRank());
-  if (own == ranks.end()) {
-    return nullptr;
-  }
-  const auto store =
-      c10::make_intrusive<c10d::PrefixStore>(c10::str("split ", number, " from rank ", ranks.front()), store_);
-  return c10::make_intrusive<NpuBackend>(make_gloo_, store, static_cast<int>(own - ranks.begin()),
-                                         static_cast<int>(ranks.size()), options->group_name, options->timeout);
 }
 
 void NpuBackend::shutdown() {

@@ -3,7 +3,6 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/backend_of_npu.h"
 #include "collectives/group.h"
 #include "collectives/maker.h"
 #include "collectives/work.h"
@@ -22,14 +22,12 @@ class RequestBuilder;
 // Tensors are dense, contiguous and on one device of this process, whichever; else an error says so at the call. What
 // goes wrong later, as another rank that ends, fails the stream that waits. gloo moves types that it knows as they are
 // and others as bytes; it reduces them in a wider type (host_tensors.h).
-class NpuBackend final : public c10d::Backend {
+class NpuBackend final : public BackendOfNpu {
  public:
   // `name`: the group's, for messages. Raises what `make_gloo` raises, as where ranks do not come within `timeout`.
   NpuBackend(Maker make_gloo, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
              const std::string& name, std::chrono::milliseconds timeout);
 
-  const std::string getBackendName() const override { return kName; }
-  c10::intrusive_ptr<Options> getBackendOptions() override;
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setGroupUid(const std::string& uid) override;
 
@@ -76,13 +74,8 @@ class NpuBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
 
   // Between the two, collectives are only noted; they begin together at the end.
-  bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
-
-  bool supportsSplitting() const override { return true; }
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& of_name, const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
 
   void setSequenceNumberForGroup() override { group_->gloo().setSequenceNumberForGroup(); }
   uint64_t getSequenceNumberForGroup() override { return group_->gloo().getSequenceNumberForGroup(); }
@@ -93,6 +86,13 @@ class NpuBackend final : public c10d::Backend {
   void abort() override;
 
  private:
+  std::chrono::milliseconds timeout() const override { return group_->timeout(); }
+  c10::intrusive_ptr<Backend> split_off(const Maker& make, const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                        int size, const std::string& name,
+                                        std::chrono::milliseconds timeout) const override {
+    return c10::make_intrusive<NpuBackend>(make, store, rank, size, name, timeout);
+  }
+
   c10::intrusive_ptr<c10d::Work> submit(RequestBuilder&& builder);
 
   struct Coalesced {
@@ -102,11 +102,6 @@ class NpuBackend final : public c10d::Backend {
     std::vector<c10d::OpType> kinds;
   };
 
-  static constexpr const char* kName = "hccl";
-
-  const Maker make_gloo_;
-  const c10::intrusive_ptr<c10d::Store> store_;
-  std::atomic<int> splits_{0};
   const std::shared_ptr<Group> group_;
   std::mutex coalescing_mutex_;
   std::optional<Coalesced> coalesced_;
