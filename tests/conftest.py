@@ -27,7 +27,10 @@ from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError  #
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "failing_kernel: an assert in a kernel fails on purpose")
+    config.addinivalue_line("markers", "two_devices: on devices npu:0 and npu:1")
     config.addinivalue_line("markers", "embedded: holds for the embedded NPU, or an Ascend chip's limits, only")
+    if providers.current_provider() is providers.CUDA:
+        torch.backends.cudnn.allow_tf32 = False  # results are compared with those of float32
     config.addinivalue_line("markers", "compiled: needs the compiler; does not run on Triton's interpreter")
 
 
@@ -58,6 +61,8 @@ def _skip_what_the_chip_has_not(items: list[pytest.Item]) -> None:
     if providers.current_provider() is providers.CUDA:
         _skip(items, "failing_kernel", "an assert in a kernel of CUDA ends the process's use of the device")
         _skip(items, "embedded", "it is about the embedded NPU, or the limits of an Ascend chip")
+        if torch.cuda.device_count() < 2:
+            _skip(items, "two_devices", "there is one GPU")
 
 
 def _check_that_no_device_is_open() -> None:

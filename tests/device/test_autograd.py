@@ -77,6 +77,7 @@ def test_a_custom_function_and_functional_transforms() -> None:
     assert torch.func.jvp(torch.sin, (a,), (torch.ones_like(a),))[1].tolist() == a.cos().tolist()
 
 
+@pytest.mark.two_devices
 def test_gradients_across_two_devices() -> None:
     a = leaf(3)
     (a.to("npu:1") * 3).cpu().sum().backward()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-DEVICES = ["cpu", "npu:0", "npu:1"]
+DEVICES = ["cpu", "npu:0", pytest.param("npu:1", marks=pytest.mark.two_devices)]
 
 
 @pytest.mark.parametrize("source", DEVICES)
@@ -68,6 +68,7 @@ def test_lazily_conjugated_and_negated_sources() -> None:
     assert torch.equal(cpu.npu().conj().imag.clone().cpu(), cpu.conj().imag)
 
 
+@pytest.mark.two_devices
 def test_npu_methods_and_flags() -> None:
     a = torch.ones(2)
     assert not a.is_npu and a.npu().is_npu and a.npu(1).device == torch.device("npu:1")

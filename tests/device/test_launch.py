@@ -49,6 +49,7 @@ class TestPrograms:
         assert out.tolist() == [0, 0, 0]
 
     @pytest.mark.parametrize("grid", [(65536, 1, 1), (1, 256, 256), (2**31, 2**31, 2**31)])
+    @pytest.mark.embedded
     def test_a_grid_above_the_limit_is_refused(self, grid):
         message = r"kernel too_many: its grid \(.*\) has more programs than the limit of 65535 of Ascend910B3"
         with pytest.raises(RuntimeError, match=message):

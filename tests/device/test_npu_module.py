@@ -13,6 +13,7 @@ from tests.device.native_kernels import sleep
 from tests.processes import run_forked
 
 
+@pytest.mark.two_devices
 def test_devices() -> None:
     assert torch.npu.is_available() and torch.accelerator.is_available()
     assert torch.npu.device_count() == torch.accelerator.device_count() == 2
@@ -20,6 +21,7 @@ def test_devices() -> None:
     assert torch.get_device_module("npu") is torch.npu
 
 
+@pytest.mark.two_devices
 def test_the_current_device_is_chosen_by_thread() -> None:
     assert torch.npu.current_device() == 0
     with torch.npu.device(1):
@@ -63,6 +65,7 @@ def test_a_bad_device_index_is_refused(use) -> None:
         torch.npu.set_device("cpu")
 
 
+@pytest.mark.embedded
 def test_properties_are_those_of_the_target() -> None:
     properties = torch.npu.get_device_properties("npu:1")
     assert isinstance(properties, torch.npu.NpuDeviceProperties)
@@ -74,6 +77,7 @@ def test_properties_are_those_of_the_target() -> None:
     assert torch.npu.is_bf16_supported() and torch.bfloat16 in torch.npu.get_amp_supported_dtype()
 
 
+@pytest.mark.two_devices
 def test_streams() -> None:
     default = torch.npu.default_stream()
     stream = torch.npu.Stream(priority=-1)
@@ -118,6 +122,7 @@ def test_events() -> None:
         torch.npu.Event(interprocess=True)
 
 
+@pytest.mark.two_devices
 def test_memory_statistics() -> None:
     torch.npu.empty_cache()
     before = torch.npu.memory_allocated()
@@ -147,6 +152,7 @@ def test_old_names_of_functions_are_kept() -> None:
         assert torch.npu.max_memory_allocated() == torch.npu.memory_allocated()
 
 
+@pytest.mark.two_devices
 def test_memory_can_be_limited() -> None:
     torch.npu.empty_cache()
     torch.npu.set_per_process_memory_fraction(0.01, 1)
@@ -159,6 +165,7 @@ def test_memory_can_be_limited() -> None:
         torch.npu.set_per_process_memory_fraction(1.5)
 
 
+@pytest.mark.two_devices
 def test_the_limit_of_memory_can_be_asked_for() -> None:
     torch.npu.set_per_process_memory_fraction(0.25, 1)
     try:
@@ -289,6 +296,7 @@ def test_installing_again_changes_nothing() -> None:
     assert torch.npu is module
 
 
+@pytest.mark.embedded
 def test_asking_about_the_device_does_not_open_it() -> None:
     output = run_forked(
         "import torch\n"

@@ -86,15 +86,14 @@ def test_packed_sequences() -> None:
 
 def attention(device: str, dtype: torch.dtype, **options: Any) -> list[torch.Tensor]:
     torch.manual_seed(0)
-    tensors = [torch.randn(2, 3, 7, 8, dtype=dtype).to(device).requires_grad_() for _ in range(3)]
+    tensors = [torch.randn(2, 3, 7, 8).bfloat16().to(device, dtype).requires_grad_() for _ in range(3)]
     options = {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in options.items()}
     output = scaled_dot_product_attention(*tensors, **options)
-    output.float().square().sum().backward()
+    output.double().square().sum().backward()
     return [output.detach().cpu(), *(tensor.grad.cpu() for tensor in tensors)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize(
+_KINDS_OF_ATTENTION = pytest.mark.parametrize(
     "options",
     [
         {},
@@ -105,10 +104,29 @@ def attention(device: str, dtype: torch.dtype, **options: Any) -> list[torch.Ten
     ],
     ids=["plain", "causal", "scale", "boolean mask", "additive mask"],
 )
-def test_attention(dtype: torch.dtype, options: dict[str, Any]) -> None:
+
+
+@pytest.mark.embedded  # whose kernels are the CPU's
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@_KINDS_OF_ATTENTION
+def test_attention_is_that_of_the_cpu(dtype: torch.dtype, options: dict[str, Any]) -> None:
     if "attn_mask" in options and options["attn_mask"].dtype.is_floating_point:
         options = {"attn_mask": options["attn_mask"].to(dtype)}
     torch.testing.assert_close(attention("npu", dtype, **options), attention("cpu", dtype, **options))
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2), (torch.float64, 1e-14)])
+@_KINDS_OF_ATTENTION
+def test_attention_and_its_gradients(dtype: torch.dtype, bound: float, options: dict[str, Any]) -> None:
+    """Against float64, as a part of the largest value: kernels of a chip sum in an order of their own."""
+    mask = options.get("attn_mask")
+    masks = {d: mask.to(d) if mask is not None and mask.dtype.is_floating_point else mask for d in (dtype, torch.float64)}
+    results, exact = (
+        attention(device, d, **(options if mask is None else {"attn_mask": masks[d]}))
+        for device, d in (("npu", dtype), ("cpu", torch.float64))
+    )
+    for result, reference in zip(results, exact, strict=True):
+        assert (result.double() - reference).abs().max() <= bound * reference.abs().max()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

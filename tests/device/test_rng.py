@@ -19,6 +19,7 @@ def test_a_seed_repeats_the_numbers(seed) -> None:
     assert draw() == first != second
 
 
+@pytest.mark.two_devices
 def test_the_generators_of_devices_and_cpu_are_independent() -> None:
     torch.manual_seed(0)
     expected_cpu, expected_npu = draw("cpu"), draw("npu:1")
@@ -61,6 +62,7 @@ def test_a_cpu_generator_is_refused() -> None:
         torch.randn(3, device="npu", generator=torch.Generator())
 
 
+@pytest.mark.two_devices
 def test_states_of_one_and_all_devices() -> None:
     states = torch.npu.get_rng_state_all()
     assert len(states) == 2 and all(state.device.type == "cpu" for state in states)
@@ -71,6 +73,7 @@ def test_states_of_one_and_all_devices() -> None:
     assert draw("npu:1") == first
 
 
+@pytest.mark.two_devices
 def test_fork_rng_restores_the_state() -> None:
     torch.manual_seed(2)
     with torch.random.fork_rng(devices=[0, 1], device_type="npu"):

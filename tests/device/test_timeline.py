@@ -139,6 +139,7 @@ class TestStreamsAndDevices:
         rows = Trace(profiler, tmp_path).rows()
         assert rows == {(0, 0): "stream 0 (default)", (0, side.stream_id): f"stream {side.stream_id}"}
 
+    @pytest.mark.two_devices
     def test_each_device_has_a_group_of_rows(self, tmp_path):
         with profiled() as profiler:
             for device in range(2):
@@ -226,7 +227,7 @@ class TestCopies:
         [
             ("cpu", "npu", "Memcpy HtoD (Pageable -> Device)"),
             ("npu", "cpu", "Memcpy DtoH (Device -> Pageable)"),
-            ("npu", "npu:1", "Memcpy DtoD (Device -> Device)"),
+            pytest.param("npu", "npu:1", "Memcpy DtoD (Device -> Device)", marks=pytest.mark.two_devices),
         ],
     )
     def test_direction_and_bytes(self, tmp_path, source, target, name):

@@ -95,6 +95,7 @@ class TestReplay:
         torch.npu.synchronize()
         assert graph.kernels() == []
 
+    @pytest.mark.failing_kernel
     def test_a_failure_names_the_work_and_the_next_replay_runs(self):
         indices = torch.tensor([0, 1], device="npu")
         x = torch.arange(4.0, device="npu")
@@ -276,6 +277,7 @@ def test_pinned_memory_is_read_by_each_replay():
         assert y.cpu().tolist() == [value + 1] * 1000
 
 
+@pytest.mark.two_devices
 def test_two_devices_each_replay_their_graph():
     results = []
     for index in range(2):
