@@ -52,6 +52,9 @@ class NpuTarget:
 
     `product_alignment` is at multiples of how many bytes the rows of matrices begin that the library's quick kernels
     take (lowering/graph_passes/products/padded_products.py); 0 where it makes no difference.
+
+    `sums_wide_integers` says whether 64-bit integers are summed by vector instructions; else in limbs (codegen/emit/
+    reductions.py).
     """
 
     name: str
@@ -87,6 +90,7 @@ class NpuTarget:
     programs_per_core: int = 1
     threads_by_tile: tuple[tuple[int, int], ...] = ()
     product_alignment: int = 0
+    sums_wide_integers: bool = False
 
     def __post_init__(self) -> None:
         positive = ("vector_cores", "unified_buffer", "memory", "burst_bytes", "max_grid", "vector_bytes", "clock")

@@ -110,6 +110,7 @@ def test_training_step_with_compiled_optimizer(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.embedded
 def test_optimizer_step_joins_small_tensors_in_one_kernel() -> None:
     """Large tensors share a kernel by themselves, as each keeps every core busy."""
     shapes = [(64, 64), (64,), (10, 128), (1,), (), (33, 65), (3, 3, 3, 3), (600, 1000), (600, 1000)]

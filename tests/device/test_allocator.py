@@ -170,6 +170,7 @@ class TestEmptyCache:
 
 
 class TestCapacity:
+    @pytest.mark.embedded
     def test_out_of_memory_says_requested_capacity_and_advice(self):
         with pytest.raises(torch.OutOfMemoryError) as caught:
             reserve(2**40)

@@ -45,6 +45,7 @@ def answer_of(library: Path) -> int:
     return module.answer
 
 
+@pytest.mark.embedded
 def test_builds_once_into_the_cache_and_says_so(sources, tmp_path, capfd):
     assert not build.is_built()
     library = build.build()
@@ -174,6 +175,7 @@ def test_a_compiler_that_is_none_is_not_taken_for_a_bad_cache(sources, monkeypat
 
 
 @pytest.mark.slow
+@pytest.mark.embedded
 def test_a_library_that_was_damaged_is_built_again(tmp_path):
     (tmp_path / "csrc" / "python").mkdir(parents=True)
     (tmp_path / "csrc" / "runtime.cpp").write_text("int answer() { return 42; }")
@@ -214,6 +216,7 @@ def test_the_cache_directory_follows_the_environment(monkeypatch):
     assert build.cache_directory() == Path.home() / ".cache" / "inductor_npu"
 
 
+@pytest.mark.embedded
 def test_loading_imports_no_build_tools():
     finished = run_on_npu(
         """

@@ -208,11 +208,13 @@ def test_an_error_names_the_operator() -> None:
         torch.index_select(torch.ones(3, device="npu"), 0, torch.tensor([5], device="npu"))
 
 
+@pytest.mark.embedded
 def test_an_operator_without_any_kernel_names_itself() -> None:
     with pytest.raises(NotImplementedError, match="aten::_cudnn_rnn_flatten_weight is not implemented for device npu"):
         torch.ops.aten._cudnn_rnn_flatten_weight([torch.ones(1, device="npu")], 1, 1, 2, 1, 1, 1, True, False)
 
 
+@pytest.mark.embedded
 def test_a_custom_operator_runs_its_cpu_kernel_on_npu_memory() -> None:
     with torch.library._scoped_library("npu_test", "FRAGMENT") as library:
         library.define("double(Tensor x) -> Tensor")

@@ -235,6 +235,7 @@ class TestAsynchrony:
             assert (fresh == 7).all()
 
     @pytest.mark.budget
+    @pytest.mark.embedded
     def test_a_launch_costs_at_most_two_microseconds(self):
         x, y = torch.ones(8, device="npu"), torch.ones(8, device="npu")
         launcher, function = build.load().KernelLauncher("ppii"), register("nothing")
@@ -344,6 +345,7 @@ class TestLaunchRecord:
 
 
 class TestDevicePrint:
+    @pytest.mark.embedded
     def test_prints_a_line_an_element(self, capfd):
         import ctypes
 

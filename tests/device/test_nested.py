@@ -120,6 +120,7 @@ def test_an_operator_that_takes_none_says_so_and_the_process_lives() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.embedded
 def test_the_process_outlives_operators_that_fail_while_gradients_are_recorded() -> None:
     finished = run_python(
         """

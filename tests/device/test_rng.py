@@ -81,6 +81,7 @@ def test_fork_rng_restores_the_state() -> None:
     assert draw() == inside
 
 
+@pytest.mark.two_devices
 def test_seeds_can_be_asked_for() -> None:
     torch.manual_seed(1234)
     assert torch.npu.initial_seed() == 1234
@@ -90,6 +91,7 @@ def test_seeds_can_be_asked_for() -> None:
     assert first == second != 1234
 
 
+@pytest.mark.two_devices
 def test_a_seed_that_torch_chooses_is_the_current_devices_and_can_be_given_again() -> None:
     torch.manual_seed(1234)
     torch.npu.seed()

@@ -17,6 +17,7 @@ def _plain_environment(monkeypatch):
         monkeypatch.delenv(f"INDUCTOR_NPU_{name}", raising=False)
 
 
+@pytest.mark.embedded
 def test_defaults_are_one_ascend910b3_that_leaves_half_the_host_s_memory():
     settings = device_settings()
     target = get_target("Ascend910B3")

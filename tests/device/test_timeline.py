@@ -19,6 +19,9 @@ from inductor_npu.device import build
 from tests.device.native_kernels import launch, register, sleep
 from tests.device.npu_process import run_on_npu
 
+# A GPU's own tracer tells what it does (tests/cuda/test_profile.py).
+pytestmark = pytest.mark.embedded
+
 CPU_AND_NPU = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
 
 

@@ -39,6 +39,7 @@ def test_histograms_of_integers() -> None:
         assert_equal(compiled(x, 7, 2, 101), torch.tensor(counted(values, 7, 2, 101)).to(dtype))
 
 
+@pytest.mark.embedded
 def test_integers_that_no_wider_type_holds_stay_an_error() -> None:
     x = torch.tensor([2**53 + 1, 3], device="npu")
     with pytest.raises(NotImplementedError, match=r"not implemented for 'Long'.*aten::histc"):
@@ -89,6 +90,7 @@ def test_random_numbers_of_half_precision() -> None:
     assert_equal(result, F.rrelu(x.float(), training=True).half().cpu())
 
 
+@pytest.mark.embedded
 def test_complex_numbers() -> None:
     x = torch.randn(6, dtype=torch.complex32)
     y = torch.randn(6, dtype=torch.complex32)

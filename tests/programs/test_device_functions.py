@@ -83,6 +83,7 @@ def test_what_is_asked_while_the_program_runs_breaks_the_graph_and_says_so(ask: 
 
 
 @pytest.mark.slow
+@pytest.mark.two_devices
 def test_another_current_device_is_compiled_for_anew() -> None:
     finished = run_python(
         """

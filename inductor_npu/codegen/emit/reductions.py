@@ -22,6 +22,7 @@ from inductor_npu.codegen.emit.operands import INT32, bounds_of
 from inductor_npu.codegen.emit.row_statistics import RowStatistics
 from inductor_npu.codegen.emit.rows import Rows
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
+from inductor_npu.providers import current_target
 from inductor_npu.tiling import limits
 
 # Functions that combine the lanes of a tile; each takes a tile and a dimension.
@@ -147,6 +148,8 @@ class Reducer:
     def _sum_of_limbs(self, value: CSEVariable, most: int, dtype: torch.dtype) -> CSEVariable:
         """The sum, in `dtype`, of integers of at most `most` along the reduced axes of the tile."""
         assert value.dtype is not None, "a value has a dtype"
+        if current_target().sums_wide_integers:
+            return self._meet("sum", self.kernel.in_type(value, dtype), dtype)
         lanes = math.prod(
             self.kernel.max_block(axis)
             for axis in self.kernel.axes_of(value.shape)

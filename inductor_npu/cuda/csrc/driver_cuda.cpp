@@ -2,6 +2,7 @@
 // is shared with PyTorch's CUDA operators (library_cuda.cpp).
 #include <c10/util/Exception.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/Type.h>
 #include <cuda.h>
 #include <unistd.h>
 
@@ -599,8 +600,37 @@ void invalidate_capture(Stream* stream, const std::string& reason) {
   }
 }
 
+namespace {
+
+// The graph becomes a part of the one that `stream` captures into, after what that has so far on the stream.
+void replay_in_capture(const Graph& graph, CUstream stream) {
+  CUstreamCaptureStatus status{};
+  CUgraph outer = nullptr;
+  const CUgraphNode* before = nullptr;
+  size_t count = 0;
+  CUgraphNode node = nullptr;
+#if CUDA_VERSION >= 13000
+  const CUgraphEdgeData* edges = nullptr;
+  check_cuda(cuStreamGetCaptureInfo(stream, &status, nullptr, &outer, &before, &edges, &count), "reading a capture");
+  check_cuda(cuGraphAddChildGraphNode(&node, outer, before, count, graph.graph), "replaying a graph in a capture");
+  check_cuda(cuStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+             "replaying a graph in a capture");
+#else
+  check_cuda(cuStreamGetCaptureInfo(stream, &status, nullptr, &outer, &before, &count), "reading a capture");
+  check_cuda(cuGraphAddChildGraphNode(&node, outer, before, count, graph.graph), "replaying a graph in a capture");
+  check_cuda(cuStreamUpdateCaptureDependencies(stream, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+             "replaying a graph in a capture");
+#endif
+}
+
+}  // namespace
+
 void replay(const OwnedGraph& graph, Stream* stream) {
   const OnGpu here(stream->device);
+  if (C10_UNLIKELY(stream->capture.load() != 0)) {
+    replay_in_capture(*graph, stream->handle);
+    return;
+  }
   const auto enqueue = [&] { check_cuda(cuGraphLaunch(graph->executable, stream->handle), "replaying a graph"); };
   if (C10_LIKELY(!is_observed())) {
     enqueue();
@@ -625,10 +655,11 @@ std::string name_of(CUgraphNode node) {
       const char* name = nullptr;
       const CUresult named = parameters.func != nullptr ? cuFuncGetName(&name, parameters.func)
                                                         : cuKernelGetName(&name, parameters.kern);
-      return named == CUDA_SUCCESS && name != nullptr ? name : "kernel";
+      return named == CUDA_SUCCESS && name != nullptr ? c10::demangle(name) : "kernel";
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY: return "copy";
     case CU_GRAPH_NODE_TYPE_MEMSET: return "fill";
+    case CU_GRAPH_NODE_TYPE_GRAPH: return "graph";
     default: return "order";  // events, empty nodes
   }
 }

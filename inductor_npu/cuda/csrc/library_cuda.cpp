@@ -2,11 +2,14 @@
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <mutex>
 
+#include "cuda_errors.h"
 #include "library.h"
 #include "native_stream.h"
 #include "redirected_allocator.h"
@@ -76,6 +79,54 @@ void GeneratorState::set(uint64_t seed, uint64_t offset) {
 
 at::Generator GeneratorState::draw() {
   return state_->generator;
+}
+
+// Kernels that are captured read seed and offset from memory, and add where in the capture they draw.
+struct CapturedDraws::Drawn {
+  c10::intrusive_ptr<at::CUDAGeneratorState> state;
+  at::Generator generator;
+};
+
+CapturedDraws::CapturedDraws(c10::intrusive_ptr<GeneratorState> source) : source_(std::move(source)), drawn_(new Drawn) {
+  const AllocateOn own(std::nullopt);
+  const c10::Device device = source_->state_->generator.device();
+  drawn_->state = c10::make_intrusive<at::CUDAGeneratorState>();
+  drawn_->state->seed_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
+  drawn_->state->offset_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
+  drawn_->state->capturing_ = true;
+  drawn_->generator = at::make_generator<at::CUDAGeneratorImpl>(device.index(), drawn_->state);
+}
+
+CapturedDraws::~CapturedDraws() = default;
+
+at::Generator CapturedDraws::draw() {
+  return drawn_->generator;
+}
+
+namespace {
+
+// Without memory of the host that would have to stay as it is until the stream comes there.
+void write(const at::TensorBase& number, uint64_t value, CUstream stream) {
+  const auto address = reinterpret_cast<CUdeviceptr>(number.data_ptr());
+  check_cuda(cuMemsetD32Async(address, static_cast<uint32_t>(value), 1, stream), "writing where a generator is");
+  check_cuda(cuMemsetD32Async(address + sizeof(uint32_t), static_cast<uint32_t>(value >> 32), 1, stream),
+             "writing where a generator is");
+}
+
+}  // namespace
+
+void CapturedDraws::begin_replay(driver::Stream* stream) {
+  uint64_t seed = 0, offset = 0;
+  {
+    at::Generator& source = source_->state_->generator;
+    std::lock_guard<std::mutex> lock(source.mutex());
+    seed = source.current_seed();
+    offset = source.get_offset();
+    source.set_offset(offset + drawn_->state->offset_intragraph_);
+  }
+  const OnGpu here(drawn_->generator.device().index());
+  write(drawn_->state->seed_extragraph_, seed, driver::native_stream(stream));
+  write(drawn_->state->offset_extragraph_, offset, driver::native_stream(stream));
 }
 
 }  // namespace inductor_npu::library

@@ -14,5 +14,6 @@ inline constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCUDA;
 inline constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCUDA;
 inline constexpr bool kKeepsLayouts = true;
 inline constexpr bool kQueues = true;
+inline constexpr bool kIsTraced = true;  // by CUPTI
 
 }  // namespace inductor_npu::library

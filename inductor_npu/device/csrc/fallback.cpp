@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -211,21 +212,38 @@ void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
                               op.operator_name(), "\", \"npu\")");
 }
 
+// Indexing, where no mask is among the indices: its result's size is that of the indices.
+bool is_index_by_numbers(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args) {
+  if (op.schema().name() != "aten::index") {
+    return false;
+  }
+  bool by_numbers = true;
+  visit_tensors(args[1], [&](const at::Tensor& index) {
+    by_numbers &= !index.defined() || (index.scalar_type() != at::kBool && index.scalar_type() != at::kByte);
+  });
+  return by_numbers;
+}
+
 // What queues its work is captured as it stands, if a replay can do the same again.
 void check_capture(CapturedGraph& graph, const c10::OperatorHandle& op, const Plan& plan,
                    c10::ArrayRef<c10::IValue> args) {
   const std::string name = "operator " + c10::toString(op.operator_name());
   driver::Stream* stream = native(current_stream());
-  if (plan.depends_on_values) {
-    refuse_in_capture(stream, name, "its results' sizes, or what it returns, depend on values; call it outside of the "
-                      "capture");
-  }
-  if (op.hasTag(at::Tag::nondeterministic_seeded)) {
-    refuse_in_capture(stream, name, "it draws random numbers, and each replay would draw the same; draw them before, "
+  if (plan.depends_on_values && !is_index_by_numbers(op, args)) {
+    refuse_in_capture(stream, name, "its results' sizes are not known, or what it returns depends on values; call it "
                       "outside of the capture");
   }
-  for (const c10::IValue& value : args) {
-    visit_tensors(value, [&](const at::Tensor& tensor) {
+  const bool takes_generator = std::find(plan.generator.begin(), plan.generator.end(), true) != plan.generator.end();
+  if (op.hasTag(at::Tag::nondeterministic_seeded) && !takes_generator) {
+    refuse_in_capture(stream, name, "it draws random numbers from a generator of its library's, and each replay would "
+                      "draw the same; draw them before, outside of the capture");
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    visit_tensors(args[i], [&](const at::Tensor& tensor) {
+      if (tensor.defined() && !on_npu(tensor) && tensor.dim() > 0) {
+        refuse_in_capture(stream, name, "argument " + op.schema().arguments()[i].name() + " is a tensor of the CPU, "
+                          "which a replay would not read again; move it to npu before the capture");
+      }
       if (on_npu(tensor) && tensor.has_storage()) {
         graph.uses(tensor.storage().data(), name);
       }

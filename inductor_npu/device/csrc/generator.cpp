@@ -165,7 +165,14 @@ struct NpuGeneratorImpl final : c10::GeneratorImpl {
     state_ = npu->state_;
   }
 
-  at::Generator draw() const { return state_->draw(); }
+  at::Generator draw() const {
+    if constexpr (library::kQueues) {
+      if (CapturedGraph* graph = capturing()) {
+        return graph->draw(state_);
+      }
+    }
+    return state_->draw();
+  }
 
  private:
   // The graph that the current stream of the generator's device captures into; null if none.
@@ -222,10 +229,6 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 
 at::Generator draw_from(const at::Generator& generator) {
   TORCH_CHECK(generator.device().type() == kNpu, "Expected a generator of device npu, got one of ", generator.device());
-  if constexpr (library::kQueues) {
-    refuse_in_capture(native(current_stream(generator.device().index())), "an operator that draws random numbers",
-                      "each replay would draw the same; draw them before, outside of the capture");
-  }
   const bool is_replaced = drawn_from != nullptr && drawn_from->device() == generator.device() &&
                            generator == default_generator(generator.device().index());
   return at::check_generator<NpuGeneratorImpl>(is_replaced ? *drawn_from : generator)->draw();

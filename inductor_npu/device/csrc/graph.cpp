@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <fstream>
 #include <mutex>
 #include <unordered_map>
@@ -56,11 +57,11 @@ CapturedGraph* capturing_graph_here() {
   return is_open() ? capturing_graph(native(current_stream())) : nullptr;
 }
 
-void refuse_in_capture(driver::Stream* stream, const std::string& what, const char* advice) {
+void refuse_in_capture(driver::Stream* stream, const std::string& what, std::string_view advice) {
   if (C10_LIKELY(driver::capture_of(stream) == 0)) {
     return;
   }
-  const std::string message = what + " cannot be captured in a graph: " + advice;
+  const std::string message = what + " cannot be captured in a graph: " + std::string(advice);
   driver::invalidate_capture(stream, message);
   TORCH_CHECK(false, message);
 }
@@ -113,7 +114,25 @@ void CapturedGraph::replay() {
                 watch_->message, "). Keep the tensors that a graph uses alive as long as the graph, and copy_ new "
                 "values into them");
   }
-  driver::replay(graph_, native(current_stream(device_)));
+  driver::Stream* stream = native(current_stream(device_));
+  if constexpr (library::kQueues) {
+    if (CapturedGraph* outer = capturing_graph(stream)) {
+      outer->draws_.insert(outer->draws_.end(), draws_.begin(), draws_.end());
+    } else {
+      for (const auto& draws : draws_) {
+        draws->begin_replay(stream);
+      }
+    }
+  }
+  driver::replay(graph_, stream);
+}
+
+at::Generator CapturedGraph::draw(const c10::intrusive_ptr<library::GeneratorState>& state) {
+  if constexpr (library::kQueues) {
+    const auto known = std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->are_from(*state); });
+    return (known != draws_.end() ? *known : draws_.emplace_back(std::make_shared<library::CapturedDraws>(state)))->draw();
+  }
+  TORCH_INTERNAL_ASSERT(false, "operators that run on the calling thread draw in their replay");
 }
 
 void CapturedGraph::reset() {
@@ -132,6 +151,7 @@ void CapturedGraph::reset() {
 
 void CapturedGraph::give_back() {
   graph_.reset();
+  draws_.clear();
   kept_.clear();
   allocations_.clear();
   watch_.reset();

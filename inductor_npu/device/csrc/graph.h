@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "allocator.h"
 #include "driver.h"
+#include "library.h"
 
 namespace inductor_npu {
 
@@ -53,6 +55,8 @@ class CapturedGraph {
 
   // Keeps memory of the host alive that a replay copies from or to.
   void keep(c10::Storage storage) { kept_.push_back(std::move(storage)); }
+  // A generator of the library for an operator of the capture that draws from `state`, where operators queue their work.
+  at::Generator draw(const c10::intrusive_ptr<library::GeneratorState>& state);
   // Says that `reader` will use the memory at `pointer` in each replay.
   void uses(const void* pointer, const std::string& reader);
 
@@ -69,6 +73,7 @@ class CapturedGraph {
   std::shared_ptr<MemoryWatch> watch_;
   std::vector<MemoryRange> allocations_;
   std::vector<c10::Storage> kept_;
+  std::vector<std::shared_ptr<library::CapturedDraws>> draws_;  // its own, and of graphs that were replayed in it
 };
 
 // The graph that `stream` captures into; null if it captures none. Cheap where nothing is captured.
@@ -78,6 +83,6 @@ CapturedGraph* capturing_graph_here();
 
 // Raises if `stream` captures, and makes its capture fail: `what`, such as "a synchronisation", cannot be captured.
 // `advice` says what to do instead.
-void refuse_in_capture(driver::Stream* stream, const std::string& what, const char* advice);
+void refuse_in_capture(driver::Stream* stream, const std::string& what, std::string_view advice);
 
 }  // namespace inductor_npu

@@ -26,6 +26,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "library.h"
 #include "runtime.h"
 #include "spin.h"
 #include "timeline.h"
@@ -333,6 +334,9 @@ class Profiler final : public libkineto::IActivityProfiler {
 };
 
 [[maybe_unused]] const bool registered = [] {
+  if constexpr (library::kIsTraced) {
+    return false;  // else each kernel would be shown twice
+  }
   const auto make = []() -> std::unique_ptr<libkineto::IActivityProfiler> { return std::make_unique<Profiler>(); };
 #ifdef HAS_PROFILER_REGISTRY
   torch::profiler::impl::PrivateUse1ProfilerRegistry::instance().registerFactory(make);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "driver.h"
 #include "library_device.h"
 
 // Of library_device.h, in this namespace:
@@ -22,6 +23,8 @@
 //                                                      devices from outside
 //   kQueues                                            whether operators are queued on the current stream, as kernels
 //                                                      are; else they run on the calling thread, after the stream
+//   kIsTraced                                          whether PyTorch's profiler sees the work of the device by itself;
+//                                                      else the runtime tells it (timeline.h)
 namespace inductor_npu::library {
 
 // The device whose tensors lie over the memory of npu `device`.
@@ -80,8 +83,30 @@ class GeneratorState : public c10::intrusive_ptr_target {
   at::Generator draw();
 
  private:
+  friend class CapturedDraws;
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// What a captured graph draws from a generator, where operators queue their work (kQueues): each replay draws what the
+// generator would give by then, and moves it on.
+class CapturedDraws {
+ public:
+  explicit CapturedDraws(c10::intrusive_ptr<GeneratorState> source);
+  ~CapturedDraws();
+  CapturedDraws(const CapturedDraws&) = delete;
+  CapturedDraws& operator=(const CapturedDraws&) = delete;
+
+  bool are_from(const GeneratorState& state) const { return source_.get() == &state; }
+  // A generator of the library for one operator of the capture.
+  at::Generator draw();
+  // Says where the generator is to the replay that comes next on `stream`.
+  void begin_replay(driver::Stream* stream);
+
+ private:
+  struct Drawn;
+  const c10::intrusive_ptr<GeneratorState> source_;
+  std::unique_ptr<Drawn> drawn_;
 };
 
 }  // namespace inductor_npu::library

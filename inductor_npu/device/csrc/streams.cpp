@@ -158,7 +158,8 @@ void synchronize_stream(c10::Stream stream) {
 
 void wait_for_all_streams(c10::DeviceIndex device) {
   for (auto& slot : devices[device].native) {
-    if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
+    driver::Stream* stream = slot.load(std::memory_order_acquire);
+    if (stream != nullptr && driver::capture_of(stream) == 0) {  // what is captured is not done
       driver::synchronize(stream);
     }
   }

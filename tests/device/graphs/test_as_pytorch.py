@@ -54,6 +54,7 @@ class TestCapture:
             graph.reset()
             x = torch.zeros(2000, device="npu")  # another address
 
+    @pytest.mark.embedded
     def test_assignments(self):
         x, y, z = (torch.zeros(2, 2, device="npu") for _ in range(3))
         mask = torch.tensor([[True, False], [False, True]], device="npu")
@@ -321,6 +322,7 @@ class TestRandomNumbers:
         graph.replay()
         assert y.all().item()
 
+    @pytest.mark.embedded
     def test_a_seed_in_the_graph(self):
         """Each replay seeds, as the same calls would; the capture does not."""
 
@@ -339,6 +341,7 @@ class TestRandomNumbers:
             assert torch.equal(replayed, seeded().cpu())
             assert torch.equal(following, torch.rand(8, device="npu").cpu())
 
+    @pytest.mark.embedded
     def test_a_state_that_is_set_again(self):
         def twice() -> tuple[torch.Tensor, torch.Tensor]:
             state = torch.npu.get_rng_state()
@@ -354,6 +357,7 @@ class TestRandomNumbers:
             graph.replay()
             assert torch.equal(first.cpu(), drawn) and torch.equal(second.cpu(), drawn)
 
+    @pytest.mark.embedded
     def test_a_state_from_before_the_capture(self):
         torch.npu.manual_seed(3)
         state = torch.npu.get_rng_state()
@@ -368,6 +372,7 @@ class TestRandomNumbers:
             graph.replay()
             assert torch.equal(y.cpu(), expected)
 
+    @pytest.mark.embedded
     def test_a_state_of_a_capture_has_no_value_outside_of_it(self):
         _, state = captured(torch.npu.get_rng_state)
         with pytest.raises(RuntimeError, match="asked for in the capture of a graph"):
@@ -378,6 +383,7 @@ class TestRandomNumbers:
             captured(torch.npu.seed)
 
     @pytest.mark.parametrize("reentrant", [False, True])
+    @pytest.mark.embedded
     def test_checkpoints_draw_again_what_they_drew(self, reentrant):
         def function(x: torch.Tensor) -> torch.Tensor:
             return x * torch.sigmoid(torch.randn(4, device="npu"))

@@ -14,5 +14,6 @@ inline constexpr c10::DispatchKey kQuantised = c10::DispatchKey::QuantizedCPU;
 inline constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCPU;
 inline constexpr bool kKeepsLayouts = false;
 inline constexpr bool kQueues = false;
+inline constexpr bool kIsTraced = false;
 
 }  // namespace inductor_npu::library
