@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import triton
 import triton.language as tl
@@ -63,6 +67,14 @@ def test_sorts_of_rows_and_of_columns(dim: int) -> None:
 def test_rows_are_sorted_by_exchanges_and_not_by_counting() -> None:
     kernel = compiled(sort, {"x": "*fp32", "y": "*i16"}, {"ROWS": 16, "LENGTH": 64, "DIM": 1})
     assert "scf.for" not in kernel.asm["ttir"]
+
+
+def test_what_is_beyond_a_row_stays_there_though_its_index_is_loaded() -> None:
+    command = [sys.executable, "-m", "tests.cuda.interpreted_sort"]
+    finished = subprocess.run(
+        command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=False, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
 
 
 def test_arithmetic() -> None:

@@ -33,7 +33,10 @@ def compare(make: Callable[[str], Any]) -> None:
     """What `make` gives on npu stays there, and is what it gives on the CPU."""
     expected, actual = tensors_of(make("cpu")), tensors_of(make("npu"))
     assert [tensor.device.type for tensor in actual] == ["npu"] * len(expected)
-    torch.testing.assert_close([tensor.detach().cpu() for tensor in actual], [tensor.detach() for tensor in expected])
+    for npu, cpu in zip(actual, expected, strict=True):
+        # By the largest value: another chip sums in another order, and small values are what large ones leave.
+        largest = cpu.detach().abs().max().item() if cpu.numel() and cpu.is_floating_point() else 1.0
+        torch.testing.assert_close(npu.detach().cpu(), cpu.detach(), rtol=1.3e-6, atol=1e-6 * max(largest, 10.0))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

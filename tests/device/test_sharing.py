@@ -318,10 +318,10 @@ class TestRefusals:
 
     def test_a_device_that_the_other_process_lacks(self):
         code = """
-            from inductor_npu.device import build, settings
+            from inductor_npu.device import build
             def work(pipe):
                 os.environ["INDUCTOR_NPU_SIM_DEVICES"] = "1"
-                build.load().configure(**settings.device_settings())
+                build.load().configure(**build.settings())
                 try:
                     pipe.recv()
                 except RuntimeError as error:

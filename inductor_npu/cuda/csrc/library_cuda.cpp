@@ -90,6 +90,8 @@ struct CapturedDraws::Drawn {
 CapturedDraws::CapturedDraws(c10::intrusive_ptr<GeneratorState> source) : source_(std::move(source)), drawn_(new Drawn) {
   const AllocateOn own(std::nullopt);
   const c10::Device device = source_->state_->generator.device();
+  // A generator cannot be made on a stream that captures.
+  const c10::cuda::CUDAStreamGuard beside(c10::cuda::getDefaultCUDAStream(device.index()));
   drawn_->state = c10::make_intrusive<at::CUDAGeneratorState>();
   drawn_->state->seed_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
   drawn_->state->offset_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));

@@ -48,6 +48,8 @@ def sort_with_index(
 ) -> tuple[tl.tensor, tl.tensor]:
     is_last: tl.constexpr = dim + 1 == len(x.shape)
     if is_last:
+        # What is beyond the row is known by its index, which may have been loaded: 0 there.
+        index = tl.where(tl.arange(0, x.shape[dim]) < length, index, tl.full([], length, index.dtype))
         values, places = triton_helpers.sort_with_index(x, index, length, dim, stable=True, descending=descending)
     else:
         values, places = _sort_any(x, index, length, dim, descending)
