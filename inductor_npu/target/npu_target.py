@@ -54,9 +54,7 @@ class NpuTarget:
     take (lowering/graph_passes/products/padded_products.py); 0 where it makes no difference.
 
     `sums_wide_integers` says whether 64-bit integers are summed by vector instructions; else in limbs (codegen/emit/
-    reductions.py). `loads_apart` says whether elements of a tile that lie apart in memory are read and written as they
-    are, by every thread its own; else a range that holds them is moved, and they are picked on the chip
-    (codegen/analysis/access_forms.py).
+    reductions.py).
     """
 
     name: str
@@ -93,7 +91,6 @@ class NpuTarget:
     threads_by_tile: tuple[tuple[int, int], ...] = ()
     product_alignment: int = 0
     sums_wide_integers: bool = False
-    loads_apart: bool = False
 
     def __post_init__(self) -> None:
         positive = ("vector_cores", "unified_buffer", "memory", "burst_bytes", "max_grid", "vector_bytes", "clock")

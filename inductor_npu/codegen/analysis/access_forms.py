@@ -114,9 +114,7 @@ class AccessForms:
         if predicate is not None:
             index = predicate.without_divisions(index, self._tiled.axes.lengths)
         found: Form | None
-        if current_target().loads_apart:
-            found = None
-        elif access.is_store:
+        if access.is_store:
             found = self._strided_store(access, index)
         elif access.loaded:
             found = self._indexed(access, index)
