@@ -66,6 +66,7 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
         l2_to_memory=2.0,
         threads_by_tile=((128, 32), (256, 64), (4096, 128), (8192, 256), (16384, 512), (32768, 1024)),
         product_alignment=16,
+        sorts_by_exchange=True,
         sums_wide_integers=True,
     )
 

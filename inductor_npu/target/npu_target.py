@@ -53,6 +53,9 @@ class NpuTarget:
     `product_alignment` is at multiples of how many bytes the rows of matrices begin that the library's quick kernels
     take (lowering/graph_passes/products/padded_products.py); 0 where it makes no difference.
 
+    `sorts_by_exchange` says whether rows are sorted by exchanging their elements, so that an order that is stable costs
+    more than one that need not be; else by counting, for each element, those before it.
+
     `sums_wide_integers` says whether 64-bit integers are summed by vector instructions; else in limbs (codegen/emit/
     reductions.py).
     """
@@ -90,6 +93,7 @@ class NpuTarget:
     programs_per_core: int = 1
     threads_by_tile: tuple[tuple[int, int], ...] = ()
     product_alignment: int = 0
+    sorts_by_exchange: bool = False
     sums_wide_integers: bool = False
 
     def __post_init__(self) -> None:

@@ -97,10 +97,16 @@ def test_sums_of_booleans_in_larger_loops() -> None:
             a.index_put((index,), b, accumulate=True),
             (a + b).sum(1, dtype=torch.bool) + both.prod(1, dtype=torch.bool),
             a.cummax(1)[0],
-            a.scatter_reduce(0, columns, b, "prod"),
         )
 
     check(sums, a, b, index, columns)
+
+
+@pytest.mark.embedded  # CUDA's library has no such operator
+def test_products_of_scattered_booleans() -> None:
+    a, b = torch.rand(6, 9) < 0.5, torch.rand(6, 9) < 0.5
+    columns = torch.tensor([2, 0, 2, 0, 1, 2])[:, None].expand(6, 9)
+    check(lambda a, b, columns: a.scatter_reduce(0, columns, b, "prod"), a, b, columns)
 
 
 @pytest.mark.parametrize("length", [1, 6, 90, 3000])

@@ -1,4 +1,4 @@
-"""Sorts rows with a GPU's `sort_with_index` in Triton's interpreter; raises AssertionError if the order is not eager's.
+"""Sorts rows with a GPU's `sort_with_index` and `sort_values` in Triton's interpreter; raises AssertionError if the order is not eager's.
 Run with TRITON_INTERPRET=1.
 """
 
@@ -23,7 +23,36 @@ def sort_rows(x, index, values, places, length, ROWS: tl.constexpr, BLOCK: tl.co
     tl.store(places + place, numbers, is_there[None, :])
 
 
+@triton.jit
+def sort_values_of_rows(x, values, length, ROWS: tl.constexpr, BLOCK: tl.constexpr, DESCENDING: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    is_there = columns < length
+    place = tl.arange(0, ROWS)[:, None] * length + columns[None, :]
+    row = tl.load(x + place, is_there[None, :], other=0)
+    tl.store(values + place, device_functions.sort_values(row, length, 1, DESCENDING), is_there[None, :])
+
+
 def main() -> None:
+    check_positions()
+    for dtype in (torch.float32, torch.float16, torch.int64, torch.int8, torch.uint8):
+        for descending in (False, True):
+            check_values(dtype, descending)
+
+
+def check_values(dtype: torch.dtype, descending: bool) -> None:
+    rows, length = 4, 17
+    x = (torch.rand(rows, length) * 200 - (0 if dtype is torch.uint8 else 100)).to(dtype)
+    if dtype.is_floating_point:
+        x[1, 3], x[2, 5], x[2, 6] = float("nan"), float("inf"), float("-inf")
+    else:
+        x[1, 3], x[2, 5] = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    values = torch.empty_like(x)
+    sort_values_of_rows[(1,)](x, values, length, rows, 32, descending)
+    wanted = x.sort(dim=1, descending=descending).values
+    torch.testing.assert_close(values, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+def check_positions() -> None:
     rows, length = 4, 17
     x = torch.randn(rows, length)
     x[1, 3] = float("nan")

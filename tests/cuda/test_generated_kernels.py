@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import torch
+from torch._inductor.utils import run_and_get_code
 
 from inductor_npu.cuda.triton_backend.compiler import largest_tile, warps_of
 from inductor_npu.target import get_target
@@ -32,3 +38,17 @@ def test_golden_programs(name: str) -> None:
         assert warps == warps_of(largest_tile(kernel.asm["ttir"]), get_target("H100"))
         assert usage == Usage(usage.registers, 0)
         assert PROGRAMS_AT_ONCE * 32 * warps * usage.registers <= REGISTERS_OF_A_MULTIPROCESSOR * 5 // 4
+
+
+def test_a_sort_without_positions_is_no_stable_one() -> None:
+    """Unless it is asked for, or another loop of the kernel wants the positions."""
+    x = torch.randn(512, 256).npu()
+
+    def functions_of(sort: Callable[[torch.Tensor], Any]) -> set[str]:
+        _, sources = run_and_get_code(torch.compile(sort), x)
+        return {name for source in sources for name in re.findall(r"device_functions\.(sort_\w+)", source)}
+
+    assert functions_of(lambda x: x.sort(-1)[0]) == {"sort_values"}
+    assert functions_of(lambda x: tuple(x.sort(-1))) == {"sort_with_index"}
+    assert functions_of(lambda x: x.argsort(-1)) == {"sort_with_index"}
+    assert functions_of(lambda x: torch.sort(x, dim=-1, stable=True)[0]) == {"sort_with_index"}

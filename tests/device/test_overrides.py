@@ -120,7 +120,9 @@ def test_attention_is_that_of_the_cpu(dtype: torch.dtype, options: dict[str, Any
 def test_attention_and_its_gradients(dtype: torch.dtype, bound: float, options: dict[str, Any]) -> None:
     """Against float64, as a part of the largest value: kernels of a chip sum in an order of their own."""
     mask = options.get("attn_mask")
-    masks = {d: mask.to(d) if mask is not None and mask.dtype.is_floating_point else mask for d in (dtype, torch.float64)}
+    masks = {
+        d: mask.to(d) if mask is not None and mask.dtype.is_floating_point else mask for d in (dtype, torch.float64)
+    }
     results, exact = (
         attention(device, d, **(options if mask is None else {"attn_mask": masks[d]}))
         for device, d in (("npu", dtype), ("cpu", torch.float64))

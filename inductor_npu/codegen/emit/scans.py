@@ -21,6 +21,7 @@ from torch._inductor.virtualized import OpsWrapper, V
 from inductor_npu.codegen.emit.addresses import Addresses
 from inductor_npu.codegen.emit.rows import Rows
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
+from inductor_npu.providers import current_target
 from inductor_npu.tiling.limits import EXACT_IN_FLOAT32
 
 Values = tuple[CSEVariable, ...]
@@ -238,7 +239,9 @@ class Scanner:
             self.kernel.cse = cse
 
     def sort(self, dtypes: tuple[torch.dtype, ...], values: Values, stable: bool, descending: bool) -> Values:
-        """(values, positions) in order along the reduced axis; always stable."""
+        """(values, positions) in order along the reduced axis; always stable. Where nobody wants the positions they may
+        be no more than what the operator got.
+        """
         assert not self.kernel._load_mask, "a sort inside ops.masked"
         assert not self.kernel.tile.loops and len(self.kernel.axes.reduction) == 1, (
             "the planner leaves the row of a sort whole"
@@ -250,15 +253,25 @@ class Scanner:
         key = f"sort of {_listed(inputs)}, {descending}"
         if self.kernel.cse.contains(f"{key}, 0"):
             return tuple(self.kernel.cse.get(f"{key}, {place}") for place in range(2))
-        results = tuple(self.kernel.cse.newvar(dtype=value.dtype, shape=value.shape) for value in inputs)
-        self.kernel.compute.writeline(
-            f"{_listed(results)} = device_functions.sort_with_index("
-            f"{_listed(inputs)}, {axis}numel, {axes.index(axis)}, {descending})"
-        )
+        if not stable and current_target().sorts_by_exchange and self._sorts_values_alone():
+            text = f"device_functions.sort_values({inputs[0]}, {axis}numel, {axes.index(axis)}, {descending})"
+            results = (self.kernel.generate(text, inputs[0].dtype, inputs[0].shape), *inputs[1:])
+        else:
+            results = tuple(self.kernel.cse.newvar(dtype=value.dtype, shape=value.shape) for value in inputs)
+            self.kernel.compute.writeline(
+                f"{_listed(results)} = device_functions.sort_with_index("
+                f"{_listed(inputs)}, {axis}numel, {axes.index(axis)}, {descending})"
+            )
         results = tuple(self.kernel.in_type(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
         for place, result in enumerate(results):
             self.kernel.cse.put(f"{key}, {place}", result)
         return results
+
+    def _sorts_values_alone(self) -> bool:
+        """Whether nothing in the kernel uses the positions that the sort gives which is being written."""
+        sorts = [node for node in self.kernel.features.scheduler_nodes() if node._body.has_op("sort")]
+        used = {part.args[1] for part in V.interpreter.current_node.users if part.users}
+        return len(sorts) == 1 and used == {0}
 
     def bucketize(
         self,

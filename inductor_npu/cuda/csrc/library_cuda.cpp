@@ -53,6 +53,16 @@ InOrder::InOrder(c10::Device device) {
 
 InOrder::~InOrder() = default;
 
+namespace {
+
+// PyTorch makes no generator while the current stream captures. Nothing is queued on the one that is current meanwhile.
+struct BesideCaptures {
+  explicit BesideCaptures(c10::DeviceIndex device) : guard(c10::cuda::getDefaultCUDAStream(device)) {}
+  c10::cuda::CUDAStreamGuard guard;
+};
+
+}  // namespace
+
 // The state is that of a generator of CUDA, which has the same: a seed and an offset, moved on by what operators draw.
 struct GeneratorState::State {
   at::Generator generator;
@@ -60,6 +70,7 @@ struct GeneratorState::State {
 
 GeneratorState::GeneratorState(c10::DeviceIndex device, uint64_t seed, uint64_t offset) : state_(new State) {
   prepare();
+  const BesideCaptures beside(device);
   state_->generator = at::globalContext().getAcceleratorHooksInterface(c10::DeviceType::CUDA).getNewGenerator(device);
   set(seed, offset);
 }
@@ -90,8 +101,7 @@ struct CapturedDraws::Drawn {
 CapturedDraws::CapturedDraws(c10::intrusive_ptr<GeneratorState> source) : source_(std::move(source)), drawn_(new Drawn) {
   const AllocateOn own(std::nullopt);
   const c10::Device device = source_->state_->generator.device();
-  // A generator cannot be made on a stream that captures.
-  const c10::cuda::CUDAStreamGuard beside(c10::cuda::getDefaultCUDAStream(device.index()));
+  const BesideCaptures beside(device.index());
   drawn_->state = c10::make_intrusive<at::CUDAGeneratorState>();
   drawn_->state->seed_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
   drawn_->state->offset_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));

@@ -18,6 +18,7 @@ from ...runtime import device_functions as _portable
 from ...runtime.device_functions import *  # noqa: F403 - what a GPU has nothing better for
 
 _sort_any = _portable.sort_with_index
+_values_of_any = _portable.sort_values
 
 
 @triton.jit
@@ -54,6 +55,32 @@ def sort_with_index(
     else:
         values, places = _sort_any(x, index, length, dim, descending)
     return values, places
+
+
+@triton.jit
+def _last_of(x: tl.tensor, descending: tl.constexpr) -> tl.tensor:
+    """What no element of the type of `x` comes after, as a number of that type."""
+    if x.dtype.is_floating():
+        last = tl.full([], float("-inf") if descending else float("nan"), x.dtype)
+    elif x.dtype.is_int_signed():
+        high: tl.constexpr = (1 << (x.dtype.primitive_bitwidth - 1)) - 1
+        last = tl.full([], -high - 1 if descending else high, x.dtype)
+    else:
+        last = tl.full([], 0 if descending else (1 << x.dtype.primitive_bitwidth) - 1, x.dtype)
+    return last
+
+
+@triton.jit
+def sort_values(x: tl.tensor, length: tl.tensor, dim: tl.constexpr, descending: tl.constexpr) -> tl.tensor:
+    is_last: tl.constexpr = dim + 1 == len(x.shape)
+    if is_last:
+        # An order that need not be stable asks for no index, and what nobody uses is no code.
+        x = tl.where(tl.arange(0, x.shape[dim]) < length, x, _last_of(x, descending))
+        index = tl.zeros(x.shape, tl.int16)
+        values, _ = triton_helpers.sort_with_index(x, index, None, dim, stable=False, descending=descending)
+    else:
+        values = _values_of_any(x, length, dim, descending)
+    return values
 
 
 @triton.jit

@@ -27,6 +27,7 @@ from inductor_npu.runtime.device_functions.scans import (
     nan_beyond,
     pick,
     positions,
+    sort_values,
     sort_with_index,
 )
 
@@ -133,6 +134,7 @@ __all__ = [
     "small_remainder",
     "smaller",
     "smallest",
+    "sort_values",
     "sort_with_index",
     "subtract_int64",
     "tan",

@@ -176,6 +176,13 @@ def sort_with_index(
 
 
 @triton.jit
+def sort_values(x: tl.tensor, length: tl.tensor, dim: tl.constexpr, descending: tl.constexpr) -> tl.tensor:
+    """The first `length` elements of `x` along `dim` in order; NaN is larger than all others."""
+    values, _ = sort_with_index(x, tl.zeros(x.shape, tl.int32), length, dim, descending)
+    return values
+
+
+@triton.jit
 def bucketize(
     x: tl.tensor,
     boundaries: tl.tensor,
