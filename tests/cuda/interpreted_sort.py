@@ -1,5 +1,5 @@
-"""Sorts rows with a GPU's `sort_with_index` and `sort_values` in Triton's interpreter; raises AssertionError if the order is not eager's.
-Run with TRITON_INTERPRET=1.
+"""Sorts rows with a GPU's `sort_with_index` and `sort_values` in Triton's interpreter; raises AssertionError if the
+order is not eager's. Run with TRITON_INTERPRET=1.
 """
 
 from __future__ import annotations

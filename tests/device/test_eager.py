@@ -40,7 +40,8 @@ def sampled_operators() -> list[Any]:
     """Every fourth operator of PyTorch's own table that takes dense float32 tensors and gives determined values."""
     from torch.testing._internal.common_methods_invocations import op_db
 
-    draws = "bernoulli cauchy dropout exponential geometric multinomial normal poisson rand rrelu uniform".split()
+    draws = ["bernoulli", "cauchy", "dropout", "exponential", "geometric"]
+    draws += ["multinomial", "normal", "poisson", "rand", "rrelu", "uniform"]
     unsuitable = (
         *draws,  # each device its own numbers
         "empty",

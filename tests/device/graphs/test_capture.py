@@ -173,10 +173,7 @@ class TestStreams:
             with torch.npu.stream(side):
                 x.add_(1)
 
-        with pytest.raises(
-            RuntimeError,
-            match=r"stream \d+ of npu:0 .*has not waited for all .* took part|took part .* has not waited for all of its work",
-        ):
+        with pytest.raises(RuntimeError, match=r"stream \d+ of npu:0 .*has not waited for all"):
             captured(fork)
         with torch.npu.stream(side):  # captures no longer
             assert (x + 1).sum().item() == pytest.approx((x.cpu() + 1).sum().item())
