@@ -25,7 +25,6 @@ tell(
 
 
 @pytest.mark.slow
-@pytest.mark.embedded
 def test_a_second_process_compiles_nothing_and_another_knob_is_another_graph(tmp_path: Path) -> None:
     first, second, with_another_knob = run_in_turn(PROGRAM, range(3), tmp_path / "caches")
     assert first["compiled"] > 0

@@ -102,6 +102,7 @@ CapturedDraws::CapturedDraws(c10::intrusive_ptr<GeneratorState> source) : source
   const AllocateOn own(std::nullopt);
   const c10::Device device = source_->state_->generator.device();
   const BesideCaptures beside(device.index());
+  at::globalContext().defaultGenerator(device);  // operators make it, though they are given another
   drawn_->state = c10::make_intrusive<at::CUDAGeneratorState>();
   drawn_->state->seed_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
   drawn_->state->offset_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
