@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
 
 TEXT = Path(__file__).parents[1] / "sentences.txt"
@@ -78,8 +78,9 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
 
 
 def state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, object]:
-    """What a checkpoint holds; the tensors are this rank's parts."""
-    return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+    """What a checkpoint holds; the tensors are this rank's parts, on the CPU."""
+    parts = get_state_dict(model, optimizer, options=StateDictOptions(cpu_offload=True))
+    return dict(zip(("model", "optimizer"), parts))
 
 
 def main() -> None:

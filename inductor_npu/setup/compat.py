@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +81,23 @@ def _npu_has_triton() -> bool:
     return not triton_disable_device_detection and module is not None and module.is_available()
 
 
+@contextmanager
+def _cuda_left_asleep() -> Iterator[None]:
+    """Inside, torch.cuda.is_available() asks NVML. By default it starts CUDA, which no process can use then that is
+    forked from this one (PyTorch's note "Poison fork in multiprocessing"); importing Inductor alone does not.
+    """
+    variable = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(variable)
+    os.environ[variable] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
 def _add_gpu_type() -> None:
     arrival.once_there(_extend_gpu_types)
 
@@ -87,12 +106,13 @@ def _extend_gpu_types() -> None:
     import torch
     from torch._inductor import utils
 
-    if any(getattr(torch, name).is_available() for name in utils.GPU_TYPES):
-        # get_gpu_type() asserts that there is one GPU type and caches its answer. Where torch has another accelerator
-        # it stays the answer: nothing changes for it, and code for npu never asks.
-        utils.get_gpu_type()
-        utils.GPU_TYPES.append(DEVICE)
-        return
+    with _cuda_left_asleep():
+        if any(getattr(torch, name).is_available() for name in utils.GPU_TYPES):
+            # get_gpu_type() asserts that there is one GPU type and caches its answer. Where torch has another
+            # accelerator it stays the answer: nothing changes for it, and code for npu never asks.
+            utils.get_gpu_type()
+            utils.GPU_TYPES.append(DEVICE)
+            return
     utils.GPU_TYPES.append(DEVICE)
     utils.get_gpu_type.cache_clear()
 

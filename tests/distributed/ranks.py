@@ -19,6 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from inductor_npu.providers import CUDA, current_provider
+
 GROUP_SECONDS = 60  # how long a collective waits for the other ranks, unless a test says otherwise
 
 
@@ -82,7 +84,8 @@ class Ranks:
             self._folder = None
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("forkserver")
+        # CUDA, once started, is of no use in a fork, and the modules that a server of forks imports start it.
+        context = multiprocessing.get_context("spawn" if current_provider() is CUDA else "forkserver")
         context.set_forkserver_preload(["torch.distributed", "torch._dynamo", __name__])
         self._folder = tempfile.TemporaryDirectory()
         for rank in range(self.size):
@@ -108,8 +111,6 @@ class Ranks:
 def _serve(rank: int, size: int, store: str, group_seconds: float, connection: Connection) -> None:
     import torch
     import torch.distributed as dist
-
-    from inductor_npu.providers import CUDA, current_provider
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests end us
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))

@@ -64,6 +64,7 @@ def gradients_through_collectives() -> None:
     assert results[0].abs().sum() > 0 and size > 1
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="an earlier torch passes gradients on that are not contiguous")
 def test_gradients_flow_through_collectives(two_ranks: Ranks) -> None:
     two_ranks.run(gradients_through_collectives)
 

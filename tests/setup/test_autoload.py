@@ -254,6 +254,25 @@ def test_nothing_changes_where_torch_has_another_accelerator() -> None:
     assert finished.stderr == ""
 
 
+def test_importing_inductor_does_not_start_cuda() -> None:
+    """A process that is forked afterwards can use it, as it can without this package."""
+    finished = run_forked(
+        WITH_CUDA
+        + """
+    import os
+    def is_available():
+        assert os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") == "1", "this starts CUDA"
+        return True
+    torch.cuda.is_available = is_available
+    import torch._inductor.utils
+    print("npu" in torch._inductor.utils.GPU_TYPES)
+    """,
+        **WITHOUT_AUTOLOAD,
+        INDUCTOR_NPU_PROVIDER="simulator",
+    )
+    assert finished.lines() == ["True"]
+
+
 def test_the_embedded_npu_appears_beside_another_accelerator_when_asked_for() -> None:
     finished = run_forked(
         WITH_CUDA + "    print(torch.ones(2, device='npu').device)",

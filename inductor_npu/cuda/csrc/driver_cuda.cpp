@@ -329,6 +329,14 @@ void release_pinned(void* memory) noexcept {
   cuMemFreeHost(memory);
 }
 
+// PyTorch's torch.empty(pin_memory=True) pins by CUDA's allocator, since torch has the device cuda, too.
+bool is_pinned_by_others(const void* memory) noexcept {
+  CUmemorytype type{};
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  const CUresult known = cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  return known == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
+}
+
 // Nothing checks what kernels do but compute-sanitizer, which needs no help.
 void note_allocated(const void* /*memory*/, size_t /*bytes*/) {}
 void note_freed(const void* /*memory*/) noexcept {}

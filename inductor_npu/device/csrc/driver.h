@@ -45,6 +45,8 @@ void* map_shared(int device, int descriptor, size_t bytes);
 // Host memory, aligned to a page, that copies reach without waiting; null if there is none left.
 void* allocate_pinned(size_t bytes);
 void release_pinned(void* memory) noexcept;
+// Whether copies reach memory of the host without waiting that somebody else has allocated, as another library does.
+bool is_pinned_by_others(const void* memory) noexcept;
 
 // What was done to device memory, for a driver that checks what kernels do to it.
 // `bytes` from `memory` on are somebody's now; nobody has written them yet.

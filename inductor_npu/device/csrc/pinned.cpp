@@ -90,7 +90,7 @@ const at::HostAllocatorRegistry<kNpu> registered(&pinned_allocator());
 }  // namespace
 
 bool is_pinned_pointer(const void* pointer) {
-  return is_open() && PinnedRanges::instance().contains(pointer);
+  return is_open() && (PinnedRanges::instance().contains(pointer) || driver::is_pinned_by_others(pointer));
 }
 
 bool record_pinned_use(void* pointer, void* context, c10::Stream stream) {

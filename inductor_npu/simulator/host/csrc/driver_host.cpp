@@ -222,6 +222,10 @@ void release_pinned(void* memory) noexcept {
   std::free(memory);
 }
 
+bool is_pinned_by_others(const void* /*memory*/) noexcept {
+  return false;
+}
+
 void note_allocated(const void* memory, size_t bytes) {
   memory_check::allocated(memory, bytes);
 }
