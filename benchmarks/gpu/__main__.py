@@ -147,7 +147,12 @@ def main() -> int:
     parser.add_argument("--stock", default="cuda")
     parser.add_argument("--target", default="", help="the chip of ours, in place of the one that is found")
     parser.add_argument("--scale", type=float, default=1.0, help="sizes, as a part of those that fill a GPU")
-    parser.add_argument("--profile", dest="profiled", action="store_true", help="also what the device runs, by kernel")
+    parser.add_argument(
+        "--profile",
+        dest="profiled",
+        action="store_true",
+        help="also what the device runs, by kernel; what is timed afterwards takes longer",
+    )
     parser.add_argument("--document", type=Path, help="a file of an earlier run, for docs/benchmarks.md")
     arguments = parser.parse_args()
     if arguments.document:

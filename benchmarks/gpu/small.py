@@ -43,9 +43,11 @@ def cases() -> Iterator[Case]:
         "MiniLM, 1 x 16 tokens": (_minilm, {}),
     }
     for name, (make_for, options) in made.items():
-        yield Case("small", name, partial(_prepare, make_for, options))
+        yield Case("small", name, partial(_prepare, make_for, options, False))
         # What mode="reduce-overhead" sets; a mode and options are not taken together.
-        yield Case("small", f"{name}, captured", partial(_prepare, make_for, {**options, "triton.cudagraphs": True}))
+        captured = {**options, "triton.cudagraphs": True}
+        yield Case("small", f"{name}, captured", partial(_prepare, make_for, captured, False))
+        yield Case("small", f"{name}, captured by hand", partial(_prepare, make_for, options, True))
     yield Case("launches", f"chains of {CHAINS[0]} and {CHAINS[1]} kernels", _launches)
 
 
@@ -88,9 +90,15 @@ def _minilm(setup: Setup) -> Callable[[str], Made]:
 
 
 def _prepare(
-    make_for: Callable[[Setup], Callable[[str], Made]], options: dict[str, Any], setup: Setup, worker: str
+    make_for: Callable[[Setup], Callable[[str], Made]],
+    options: dict[str, Any],
+    by_hand: bool,
+    setup: Setup,
+    worker: str,
 ) -> Prepared:
-    """Of each side: seconds until a call returns, until its work is done, and of one of many calls in a row."""
+    """Of each side: seconds until a call returns, until its work is done, and of one of many calls in a row. `by_hand`:
+    a call is the replay of one graph, which the program captured.
+    """
     make, turns, results = make_for(setup), {}, {}
     for side in WORKERS[worker]:
         device = setup.device(side)
@@ -99,6 +107,9 @@ def _prepare(
         compiled = function if side == "eager" else torch.compile(function, dynamic=False, options=options)
         call = _without_gradients(compiled, inputs)
         for _ in range(3):  # the third is captured where calls are
+            results[side] = [tensor.clone() for tensor in tensors_of(call())]
+        if by_hand and side != "eager" and device != "cpu":
+            call = _captured(call, device)
             results[side] = [tensor.clone() for tensor in tensors_of(call())]
         turns[f"{side}_host"] = host_turn(call, device)
         turns[f"{side}_done"] = done_turn(call, device)
@@ -111,6 +122,21 @@ def _prepare(
         return {"error": error, "differs": not error <= TOLERANCE}
 
     return Prepared(turns, finish=finish)
+
+
+def _captured(call: Call, device: str) -> Call:
+    """Replays `call`, which has run before, with the tensors that it used."""
+    module: Any = torch.get_device_module(device)
+    graph = module.NPUGraph() if device == "npu" else module.CUDAGraph()
+    with module.graph(graph):
+        result = call()
+    return partial(_replay, graph, result, call)
+
+
+def _replay(graph: Any, result: Any, _captured: Call) -> Any:
+    """`_captured` has the tensors that the graph reads."""
+    graph.replay()
+    return result
 
 
 def _without_gradients(function: Callable[..., Any], inputs: list[torch.Tensor]) -> Call:

@@ -7,10 +7,13 @@ from dataclasses import MISSING, dataclass, fields
 import torch
 import torch.nn.functional as F
 
+from inductor_npu import providers
 from tests.compile.helpers import to_npu
 
 # Of the largest element: sums of up to some thousand products of numbers around 1 in float32, or halves rounded once.
 _ERROR = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+if providers.current_provider() is providers.CUDA:
+    _ERROR[torch.float32] = 5e-6  # cuDNN's gradients of weights are 3.7e-6 off in eager, too
 
 
 @dataclass(frozen=True)
