@@ -422,6 +422,9 @@ bool query(const Stream* stream) noexcept {
 }
 
 void synchronize(Stream* stream) {
+  if (stream->capture.load() != 0) {
+    return;  // CUDA waits for no stream that captures; what it frees meanwhile it frees after the work before
+  }
   const OnGpu here(stream->device);
   {
     const WaitScope waiting;

@@ -117,7 +117,7 @@ void CapturedGraph::replay() {
   driver::Stream* stream = native(current_stream(device_));
   if constexpr (library::kQueues) {
     if (CapturedGraph* outer = capturing_graph(stream)) {
-      outer->draws_.insert(outer->draws_.end(), draws_.begin(), draws_.end());
+      outer->take_draws_of(*this, stream);
     } else {
       for (const auto& draws : draws_) {
         draws->begin_replay(stream);
@@ -129,10 +129,23 @@ void CapturedGraph::replay() {
 
 at::Generator CapturedGraph::draw(const c10::intrusive_ptr<library::GeneratorState>& state) {
   if constexpr (library::kQueues) {
-    const auto known = std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->are_from(*state); });
-    return (known != draws_.end() ? *known : draws_.emplace_back(std::make_shared<library::CapturedDraws>(state)))->draw();
+    auto known = std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->are_from(*state); });
+    if (known == draws_.end()) {
+      known = draws_.insert(draws_.end(), std::make_shared<library::CapturedDraws>(state));
+    }
+    return (*known)->draw();
   }
   TORCH_INTERNAL_ASSERT(false, "operators that run on the calling thread draw in their replay");
+}
+
+void CapturedGraph::take_draws_of(const CapturedGraph& inner, driver::Stream* stream) {
+  for (const auto& draws : inner.draws_) {
+    if (std::find(draws_.begin(), draws_.end(), draws) != draws_.end()) {
+      refuse_in_capture(stream, "another replay of a graph that draws random numbers",
+                        "both would draw the same; capture what it does instead");
+    }
+    draws_.push_back(draws);
+  }
 }
 
 void CapturedGraph::reset() {

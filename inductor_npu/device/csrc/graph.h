@@ -62,6 +62,8 @@ class CapturedGraph {
 
  private:
   void give_back();
+  // `inner` is replayed in this graph's capture, on `stream`.
+  void take_draws_of(const CapturedGraph& inner, driver::Stream* stream);
   void check_captured(const char* what) const;
 
   const ForeignMemory foreign_;

@@ -158,8 +158,7 @@ void synchronize_stream(c10::Stream stream) {
 
 void wait_for_all_streams(c10::DeviceIndex device) {
   for (auto& slot : devices[device].native) {
-    driver::Stream* stream = slot.load(std::memory_order_acquire);
-    if (stream != nullptr && driver::capture_of(stream) == 0) {  // what is captured is not done
+    if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
       driver::synchronize(stream);
     }
   }
