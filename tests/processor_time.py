@@ -36,6 +36,8 @@ KNOWN_WORK_SECONDS = 0.049
 
 _taken = pytest.StashKey[float]()
 _failed = pytest.StashKey[bool]()
+# The limit is for the embedded NPU's compiler. Asked once, since tests name other providers.
+_IS_KNOWN_COMPILER = providers.current_provider() is providers.SIMULATOR
 _exempt = ("slow", "sweep", "budget")
 
 
@@ -84,14 +86,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         ended = _now()
         item.stash[_taken] += ended - began
     first = len(sys.modules) - modules >= FIRST_COMPILE or _headers() > headers
-    if not first and _is_known_host() and not any(item.get_closest_marker(name) for name in _exempt):
+    if (
+        not first
+        and _IS_KNOWN_COMPILER
+        and sys.gettrace() is None
+        and not any(item.get_closest_marker(name) for name in _exempt)
+    ):
         _hold_to_the_limit(ended - began)
     return result
-
-
-def _is_known_host() -> bool:
-    """Whether times are of what the limit is for: the embedded NPU's compiler, in a process that nothing traces."""
-    return sys.gettrace() is None and providers.current_provider() is providers.SIMULATOR
 
 
 def _hold_to_the_limit(seconds: float) -> None:
