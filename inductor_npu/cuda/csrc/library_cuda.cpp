@@ -1,8 +1,8 @@
 // PyTorch's CUDA operators on memory of npu.
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -56,10 +56,9 @@ InOrder::~InOrder() = default;
 namespace {
 
 // PyTorch makes no generator while the current stream captures. Nothing is queued on the one that is current meanwhile.
-struct BesideCaptures {
-  explicit BesideCaptures(c10::DeviceIndex device) : guard(c10::cuda::getDefaultCUDAStream(device)) {}
-  c10::cuda::CUDAStreamGuard guard;
-};
+c10::cuda::CUDAStreamGuard beside_captures(c10::DeviceIndex device) {
+  return c10::cuda::CUDAStreamGuard(c10::cuda::getDefaultCUDAStream(device));
+}
 
 }  // namespace
 
@@ -70,7 +69,7 @@ struct GeneratorState::State {
 
 GeneratorState::GeneratorState(c10::DeviceIndex device, uint64_t seed, uint64_t offset) : state_(new State) {
   prepare();
-  const BesideCaptures beside(device);
+  const c10::cuda::CUDAStreamGuard beside = beside_captures(device);
   state_->generator = at::globalContext().getAcceleratorHooksInterface(c10::DeviceType::CUDA).getNewGenerator(device);
   set(seed, offset);
 }
@@ -101,7 +100,7 @@ struct CapturedDraws::Drawn {
 CapturedDraws::CapturedDraws(c10::intrusive_ptr<GeneratorState> source) : source_(std::move(source)), drawn_(new Drawn) {
   const AllocateOn own(std::nullopt);
   const c10::Device device = source_->state_->generator.device();
-  const BesideCaptures beside(device.index());
+  const c10::cuda::CUDAStreamGuard beside = beside_captures(device.index());
   at::globalContext().defaultGenerator(device);  // operators make it, though they are given another
   drawn_->state = c10::make_intrusive<at::CUDAGeneratorState>();
   drawn_->state->seed_extragraph_ = at::empty({1}, at::TensorOptions(device).dtype(at::kLong));
