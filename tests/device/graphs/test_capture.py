@@ -224,6 +224,34 @@ class TestRandomNumbers:
         assert torch.equal(first, dropout(torch.ones(100, device="npu"), 0.5).cpu())
         assert torch.equal(y.cpu(), dropout(torch.ones(100, device="npu"), 0.5).cpu())
 
+    def test_a_graph_that_draws_is_replayed_in_a_capture(self):
+        inner, y = captured(lambda: torch.rand(100, device="npu"))
+        outer, _ = captured(inner.replay)
+        torch.npu.manual_seed(7)
+        outer.replay()
+        first = y.cpu()
+        outer.replay()
+        assert not torch.equal(first, y.cpu())
+        torch.npu.manual_seed(7)
+        assert torch.equal(first, torch.rand(100, device="npu").cpu())
+
+    def test_twice_in_a_capture_it_does_not_draw_the_same(self):
+        inner, y = captured(lambda: torch.rand(100, device="npu"))
+
+        def twice() -> tuple[torch.Tensor, torch.Tensor]:
+            inner.replay()
+            first = y.clone()
+            inner.replay()
+            return first, y.clone()
+
+        if providers.current_provider() is providers.CUDA:  # whose kernels read one state
+            with pytest.raises(RuntimeError, match="another replay of a graph that draws random numbers cannot"):
+                captured(twice)
+        else:
+            outer, (first, second) = captured(twice)
+            outer.replay()
+            assert not torch.equal(first, second)
+
     def test_a_capture_draws_nothing(self):
         torch.npu.manual_seed(7)
         captured(lambda: torch.rand(100, device="npu"))
