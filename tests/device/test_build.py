@@ -181,7 +181,10 @@ def test_a_library_that_was_damaged_is_built_again(tmp_path):
     (tmp_path / "csrc" / "runtime.cpp").write_text("int answer() { return 42; }")
     (tmp_path / "csrc" / "python" / "module.cpp").write_text(
         SMALL_SOURCE.replace(
-            '"answer", 42);', '"answer", 42);\n  PyObject_SetAttrString(module, "configure", (PyObject*)&PyDict_Type);'
+            '"answer", 42);',
+            """"answer", 42);
+  PyObject_SetAttrString(module, "configure", (PyObject*)&PyDict_Type);
+  PyObject_SetAttrString(module, "ask_for_host_threads", (PyObject*)&PyFloat_Type);""",
         )
     )
     finished = run_on_npu(
