@@ -189,7 +189,9 @@ def _register_codegen() -> None:
 
 
 def _register_captures() -> None:
-    """How mode="reduce-overhead" captures graphs; torch 2.11 has no such hook. A policy of the user stays."""
+    """How mode="reduce-overhead" captures graphs. Torch 2.11 has no such hook (codegen/wrapper/captures.py). A policy
+    of the user stays.
+    """
     from torch._inductor import config as inductor_config
 
     from inductor_npu.support import upstream

@@ -11,12 +11,7 @@ from torch._dynamo.utils import counters
 
 from inductor_npu.runtime.graph_capture import statistics
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 
 class Compiles:

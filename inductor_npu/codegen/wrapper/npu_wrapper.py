@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.wrapper import cpu_launches, operator_calls
+from inductor_npu.codegen.wrapper import captures, cpu_launches, operator_calls
 from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 
 
@@ -117,6 +118,11 @@ class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         self.header.writelines(providers.module_lines())
+
+    def generate_after_suffix(self, result: IndentedBuffer) -> None:
+        """Writes the end of the module, and the capture of its parts where Inductor asks no backend about it."""
+        super().generate_after_suffix(result)
+        result.writelines(captures.module_lines())
 
 
 def _replaces_storages() -> bool:

@@ -4,9 +4,8 @@ torch 2.12 on.
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,9 +14,9 @@ from torch._inductor.cudagraph_utils import CUDAGraphPolicy, log_cudagraph_skip_
 
 from inductor_npu import providers
 from inductor_npu.runtime.graph_capture.captured_function import CapturedFunction
+from inductor_npu.runtime.graph_capture.parts import capture_parts, name_of_graph, written_by_parts
 from inductor_npu.runtime.graph_capture.statistics import statistics_of
 
-_graphs = itertools.count()
 _CAPTURED = ("npu", "cpu", "meta")  # devices of arguments; Inductor cuts graphs around operators of the CPU
 
 
@@ -71,28 +70,11 @@ class NpuGraphPolicy(CUDAGraphPolicy):
             )
         if providers.current_provider().captured_calls is None:
             return model
-        name = f"{'backward' if is_backward else 'inference' if is_inference else 'forward'} {next(_graphs)}"
+        name = name_of_graph(is_backward=is_backward, is_inference=is_inference)
         written = frozenset(facts.get("mutated_input_idxs", ()))
         runner: Any = getattr(model, "__self__", None)
-        if parts := getattr(runner, "partitions", None):
-            names = [name] if len(parts) == 1 else [f"{name}.{index}" for index in range(len(parts))]
-            maps = _asked.partition_maps or ()
-            writes: list[Collection[int] | None] = [
-                _written_by_part(each.input_index_mapping, written) for each in maps
-            ]
-            if len(writes) != len(parts):
-                writes = [None] * len(parts)  # not known: any
-            runner.partitions = [
-                CapturedFunction(part, None, statistics=statistics_of(each), written=some)
-                for each, part, some in zip(names, parts, writes, strict=True)
-            ]
+        if getattr(runner, "partitions", None):
+            capture_parts(runner, name, written_by_parts(_asked.partition_maps, written))
             return model
         numbers = [index for index, value in enumerate(example_inputs) if not isinstance(value, torch.Tensor)]
         return CapturedFunction(model, numbers, statistics=statistics_of(name), written=written)
-
-
-def _written_by_part(arguments: Sequence[int | None], written: Collection[int]) -> frozenset[int]:
-    """Which arguments a part may write. `arguments`: their indices among the graph's, of which it writes `written`;
-    None: a result of what ran before, whose memory the part may use again for its own results.
-    """
-    return frozenset(index for index, outer in enumerate(arguments) if outer is None or outer in written)

@@ -500,7 +500,6 @@ def test_a_process_prints_a_summary_at_its_end_if_asked() -> None:
     assert "aten.add" in asked.stderr
 
 
-@pytest.mark.skipif(not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook")
 def test_captured_graphs() -> None:
     compiled = torch.compile(lambda x: x.exp().sum(0), mode="reduce-overhead")
     x = torch.ones(16, 16, device="npu")

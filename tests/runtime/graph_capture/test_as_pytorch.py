@@ -16,12 +16,7 @@ from torch._inductor.utils import fresh_cache
 
 from inductor_npu.runtime.graph_capture.statistics import graph_captures
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 
 def captured(function, **options):

@@ -12,10 +12,6 @@ import torch
 from inductor_npu import config
 from inductor_npu.runtime.graph_capture.statistics import graph_captures
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(torch._inductor.config, "cudagraph_policy"), reason="torch before 2.12 has no hook for captures"
-)
-
 
 def captured(function, **options):
     return torch.compile(function, mode="reduce-overhead", **options)
