@@ -67,6 +67,9 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
         threads_by_tile=((128, 32), (256, 64), (4096, 128), (8192, 256), (16384, 512), (32768, 1024)),
         product_alignment=16,
         sorts_by_exchange=True,
+        column_bytes=128,
+        hints_eviction=True,
+        splits_tiles=True,
         sums_wide_integers=True,
     )
 

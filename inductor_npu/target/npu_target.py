@@ -58,6 +58,12 @@ class NpuTarget:
 
     `sums_wide_integers` says whether 64-bit integers are summed by vector instructions; else in limbs (codegen/emit/
     reductions.py).
+
+    `column_bytes` is how wide a tile is at least where its rows are reduced to one (a sum over columns), None
+    `vector_bytes`. `hints_eviction` says whether loads may tell L2 what it need not keep.
+
+    `splits_tiles` says whether a tile falls into its even and its odd elements without a way through memory; else
+    elements at equal distances are gathered (codegen/emit/on_chip_gather.py).
     """
 
     name: str
@@ -95,6 +101,9 @@ class NpuTarget:
     product_alignment: int = 0
     sorts_by_exchange: bool = False
     sums_wide_integers: bool = False
+    column_bytes: int | None = None
+    hints_eviction: bool = False
+    splits_tiles: bool = False
 
     def __post_init__(self) -> None:
         positive = ("vector_cores", "unified_buffer", "memory", "burst_bytes", "max_grid", "vector_bytes", "clock")
@@ -166,6 +175,11 @@ class NpuTarget:
         """
         longest = self.l0a // 2 * 8 // (item_bits * max(rows, columns, 1)) // self.fractal_rows * self.fractal_rows
         return max(1, -(-inner // max(longest, self.fractal_rows)))
+
+    @property
+    def columns_at_once(self) -> int:
+        """Columns of a tile, at least, whose rows are reduced to one, of the widest elements that are common."""
+        return (self.column_bytes or self.vector_bytes) // 4
 
     def compared_at_once(self, item_bytes: int) -> int:
         """Elements of so many bytes that one instruction compares; what is left is compared one by one."""

@@ -52,3 +52,55 @@ def test_a_sort_without_positions_is_no_stable_one() -> None:
     assert functions_of(lambda x: tuple(x.sort(-1))) == {"sort_with_index"}
     assert functions_of(lambda x: x.argsort(-1)) == {"sort_with_index"}
     assert functions_of(lambda x: torch.sort(x, dim=-1, stable=True)[0]) == {"sort_with_index"}
+
+
+@pytest.mark.parametrize("step", [2, 4, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool])
+def test_elements_at_a_distance_of_a_power_of_two_are_split_from_a_tile(step: int, dtype: torch.dtype) -> None:
+    """Not gathered; each of the first ones, of rows that do not fill the last tile."""
+    x = torch.randint(-9, 9, (37, 100 * step)).to(dtype)
+    for first in {0, 1, step - 1}:
+        result, (source,) = run_and_get_code(
+            torch.compile(lambda x, f=first: x[:, f::step] * 3, dynamic=False), x.npu()
+        )
+        torch.testing.assert_close(result.cpu(), x[:, first::step] * 3, rtol=0, atol=0)
+        assert "device_functions.every(" in source and "device_functions.gather(" not in source
+
+
+@pytest.mark.parametrize(("kernel", "step", "gathers"), [(2, 2, False), (3, 2, False), (4, 4, False), (3, 3, True)])
+def test_pools(kernel: int, step: int, gathers: bool) -> None:
+    """Windows side by side are split where their size is a power of two."""
+    x = torch.randn(3, 5, 36, 48)
+
+    def pool(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.nn.functional.max_pool2d(x, kernel, step), torch.nn.functional.avg_pool2d(x + 1, kernel, step)
+
+    results, sources = run_and_get_code(torch.compile(pool), x.npu())
+    for result, expected in zip(results, pool(x), strict=True):
+        torch.testing.assert_close(result.cpu(), expected)
+    assert any("device_functions.gather(" in source for source in sources) is gathers
+
+
+def test_what_is_larger_than_l2_and_only_read_may_leave_it_first() -> None:
+    def hints(function: Callable[..., Any], *rows: int) -> list[bool]:
+        found = []
+        for each in rows:
+            x = torch.ones(each, 1024, device="npu")
+            result, sources = run_and_get_code(torch.compile(function, dynamic=False), x)
+            torch.testing.assert_close(result.cpu(), function(torch.ones(each, 1024)))
+            found.append(any("eviction_policy='evict_first'" in source for source in sources))
+        return found
+
+    large = get_target("H100").l2 // 4096 + 1
+    assert hints(lambda x: x.sum(0), large, large - 1) == [True, False]
+    assert hints(lambda x: x.sum(1), large) == [True]
+    assert hints(lambda x: x * 2, large) == [False]  # results would take its place
+
+
+def test_columns_are_summed_in_narrow_tiles() -> None:
+    """As wide as what a warp reads at once; a transpose is as wide as before on both sides."""
+    x = torch.randn(2048, 512).npu()
+    _, sources = run_and_get_code(torch.compile(lambda x: x.sum(0)), x)
+    assert all("'npu_blocks': {'XBLOCK': 32" in source for source in sources)
+    _, (source,) = run_and_get_code(torch.compile(lambda x: x.t().contiguous() * 2), torch.randn(4096, 4096).npu())
+    assert "'npu_blocks': {'XBLOCK': 64, 'YBLOCK': 64}" in source

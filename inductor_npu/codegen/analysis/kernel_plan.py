@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -120,6 +121,18 @@ class KernelPlan:
     def forms(self) -> tuple[Form, ...]:
         """The form of each of `calls`."""
         return tuple(map(self.access_forms.of, self.calls))
+
+    @cached_property
+    def passing(self) -> frozenset[str]:
+        """Buffers that only pass through the kernel: it reads each element at most once, does not write them, and
+        writes nothing with as many elements.
+        """
+        axes = {axis.symbol for axis in self.axes.all if axis.length != 1}
+        if any(call.is_store and axes <= call.axes for call in self.calls):
+            return frozenset()
+        accesses = Counter(call.buffer for call in self.calls)
+        once = (call for call in self.calls if accesses[call.buffer] == 1 and not call.indirect)
+        return frozenset(call.buffer for call in once if not call.is_store and axes <= call.axes)
 
     @cached_property
     def access_forms(self) -> AccessForms:

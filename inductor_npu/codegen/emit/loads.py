@@ -64,7 +64,8 @@ class Loader:
         if mask != "None" and self.kernel._load_mask is not None:
             other = f", other={masked_value_text(self.kernel._load_other, dtype)}"
         buffer = self._buffer_of(address, index)
-        text = self.rows.padded_later(f"{line}{other})", address, bool(other))
+        line += f"{other}{self._cache_hint(name)})"
+        text = self.rows.padded_later(line, address, bool(other))
         raw = self.kernel.cse.generate(buffer, text, dtype=dtype, shape=self.kernel.shape_of(address.axes))
         self.kernel.masked_lanes.loaded(raw)
         value = self._computable(raw, dtype, buffer)
@@ -90,7 +91,7 @@ class Loader:
         raw = self.kernel.cse.generate(buffer, line, dtype=dtype, shape=ranged.shape)
         self.kernel.masked_lanes.loaded(raw)
         shape = self.kernel.shape_of(ranged.axes)
-        text = f"device_functions.gather({raw}{'.to(tl.float32)' if ranged.is_wide else ''}, {ranged.positions})"
+        text = ranged.picked_text(f"{raw}.to(tl.float32)" if ranged.is_wide else str(raw))
         text = f"tl.reshape({text}, [{', '.join(shape)}])" if len(shape) > 1 else text
         text = f"{text} != 0.0" if ranged.is_wide and dtype == torch.bool else text
         is_computable = ranged.is_wide and dtype != torch.bool
@@ -103,6 +104,14 @@ class Loader:
         if buffer is self.kernel.body or not self.kernel.inside_reduction:
             self.kernel.outside_loop_vars.update((raw, picked, value))
         return value
+
+    def _cache_hint(self, name: str) -> str:
+        """L2 need not keep what passes through it and is larger; what stays there is found again by the next call."""
+        chip, size = current_target(), V.graph.get_numel(name) * V.graph.get_dtype(name).itemsize
+        passes = chip.hints_eviction and name in self.kernel.plan.passing
+        return (
+            ", eviction_policy='evict_first'" if passes and V.graph.sizevars.statically_known_gt(size, chip.l2) else ""
+        )
 
     def _buffer_of(self, address: Address, index: sympy.Expr) -> IndentedBuffer:
         """Where a load belongs: after the values that it needs, and before a loop that it does not depend on."""

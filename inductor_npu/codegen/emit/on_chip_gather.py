@@ -7,7 +7,8 @@
 
 The position of each element does not depend on the tile: the table of positions is hoisted. Positions count the
 elements of a load row by row, so that a single gather over one axis suffices, which is the form that Ascend's compiler
-has an instruction for.
+has an instruction for. Where a chip splits tiles (`NpuTarget.splits_tiles`), elements at a distance of two, four, ...
+need no table.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from inductor_npu.codegen.emit.tile_kernel import AxisNames, TileKernel, subscri
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.value_range import value_range
 from inductor_npu.codegen.index.vector_text import vector_text
+from inductor_npu.providers import current_target
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,9 @@ class RangeAccess:
     """A load or store of a range of memory.
 
     `address` and `mask` are Triton expressions with a dimension for each of `rows` and a last one for the range;
-    `shape` has the sizes of these dimensions. `positions` is the name of the table for the gather. `axes` are those of
-    the tile, in its order.
+    `shape` has the sizes of these dimensions. `positions` is the name of the table for the gather; or, of a load,
+    `every` is the distance of the elements that it picks and the first one of them. `axes` are those of the tile, in
+    its order.
 
     `fills`: lanes beyond the end of an axis are lanes that the mask leaves out. `is_limited`: so are elements for which
     the predicate of the load does not hold. `indirect`: positions depend on loaded indices. `is_wide`: elements are
@@ -54,6 +57,14 @@ class RangeAccess:
     is_limited: bool = False
     indirect: bool = False
     is_wide: bool = False
+    every: tuple[int, int] | None = None
+
+    def picked_text(self, tile: str) -> str:
+        """The elements of the loaded `tile` for the kernel's, with one axis."""
+        if self.every is None:
+            return f"device_functions.gather({tile}, {self.positions})"
+        step, first = self.every
+        return f"device_functions.every({tile}, {step}, {first})"
 
 
 class Gatherer:
@@ -89,6 +100,11 @@ class Gatherer:
             masks.append(str(self.kernel._load_mask))
         elif (part.starts or part.ends) and form.predicate is not None:
             masks += self.addresses.bounds_text(form.predicate, dims)
+        address, mask = self.addresses.row_address(start, rows, dims, positions), " & ".join(masks) or "None"
+        fills = not strided.minor and strided.step > 0 and not (part.starts or part.ends)
+        access = RangeAccess(address, mask, rows, shape, "", axes, fills, is_limited=form.is_limited)
+        if fills and self._is_split(strided, rows, axes):
+            return replace(access, every=(strided.step, int(strided.position)))
         is_turned = form.is_limited and strided.major is not None and part.limits(strided.major)
         terms = [
             self._positions_of_minor(strided, axes, part),
@@ -105,15 +121,20 @@ class Gatherer:
                 else f"{self.positions.local(axis, axes)} * {inner}"
             )
         text = self.positions.flat(" + ".join(term for term in terms if term), axes)
-        return RangeAccess(
-            self.addresses.row_address(start, rows, dims, positions),
-            " & ".join(masks) or "None",
-            rows,
-            shape,
-            self.positions.hoisted("place", text) if is_turned else self._positions_in_tile(text, strided, part),
-            axes,
-            fills=not strided.minor and strided.step > 0 and not (part.starts or part.ends),
-            is_limited=form.is_limited,
+        return replace(
+            access,
+            positions=self.positions.hoisted("place", text)
+            if is_turned
+            else self._positions_in_tile(text, strided, part),
+        )
+
+    def _is_split(self, strided: StridedRange, rows: AxisNames, axes: AxisNames) -> bool:
+        """Whether splitting the range in halves, again and again, leaves the tile's elements in their order."""
+        return (
+            current_target().splits_tiles
+            and strided.major is not None
+            and strided.step == strided.stretch > 1
+            and axes == (*rows, self.kernel.axis_with(strided.major).prefix)
         )
 
     def _extent(self, index: sympy.Expr, strided: StridedRange, part: Part) -> tuple[str, list[str], sympy.Expr]:

@@ -43,7 +43,7 @@ from .division import (
 from .elementary import acosh, asinh, atanh, cosh, expm1, log1p, power, sinh, tanh
 from .float8 import to_e4m3fn, to_e5m2
 from .gamma import lgamma
-from .gathering import gather, index_from_start
+from .gathering import every, gather, index_from_start
 from .int64 import (
     add_int64,
     at_most_int64,
@@ -91,6 +91,7 @@ __all__ = [
     "erfc",
     "erfcx",
     "erfinv",
+    "every",
     "expm1",
     "first_along",
     "floor_divide",

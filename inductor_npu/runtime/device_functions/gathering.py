@@ -41,6 +41,18 @@ def gather(x: tl.tensor, place: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
+def every(x: tl.tensor, step: tl.constexpr, first: tl.constexpr) -> tl.tensor:
+    """The elements `first`, `first + step`, ... of the tile `x`, counted row by row; `step`, a power of two, divides
+    their number. One axis.
+    """
+    picked = tl.reshape(x, [x.numel])
+    for bit in tl.static_range(step.bit_length() - 1):
+        even, odd = tl.split(tl.reshape(picked, [picked.numel // 2, 2]))
+        picked = odd if (first >> bit) % 2 == 1 else even
+    return picked
+
+
+@triton.jit
 def index_from_start(index: tl.tensor, size: tl.tensor) -> tl.tensor:
     """`index` as int32, counted from the end of an axis of `size` elements where it is negative.
 
