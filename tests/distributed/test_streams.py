@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from inductor_npu.providers import CUDA, current_provider
 from tests.distributed.ranks import Ranks, own_device
 
 LATE = 0.5  # seconds by which one rank is late
@@ -38,9 +39,8 @@ def the_caller_goes_on() -> None:
     work = dist.all_reduce(tensor, async_op=True)
     work.wait()
     queued = time.monotonic() - began
-    later = tensor + 1.0  # eager operators run on the host: this one needs the result
+    assert (tensor + 1.0).tolist() == [dist.get_world_size() + 1.0] * 4
     finished = time.monotonic() - began
-    assert later.tolist() == [dist.get_world_size() + 1.0] * 4
     if dist.get_rank() == 0:
         assert queued < LATE / 2 < finished
     assert work.is_completed() and work.is_success()
@@ -49,6 +49,7 @@ def the_caller_goes_on() -> None:
 def other_streams_do_not_wait() -> None:
     side = torch.npu.Stream()
     tensor, other = torch.ones(4, device="npu"), torch.ones(4, device="npu")
+    assert (other + 1).tolist() == [2.0] * 4  # a GPU loads a kernel when it is first wanted, and waits for that
     dist.barrier()
     if dist.get_rank() == 1:
         time.sleep(LATE)
@@ -106,8 +107,8 @@ def a_barrier_holds_the_caller() -> None:
 def queued_collectives_that_meet_keep_their_order() -> None:
     """gloo works on several that are queued, but not on those that need the results of one another."""
     size = dist.get_world_size()
-    # Types that gloo reduces as they are, and in a wider one.
-    for dtype in (torch.float32, torch.int16):
+    # Types that gloo reduces as they are, and in a wider one. NCCL has no int16.
+    for dtype in (torch.float32, torch.int32 if current_provider() is CUDA else torch.int16):
         total, apart = torch.ones(3000, device="npu", dtype=dtype), torch.ones(3000, device="npu", dtype=dtype)
         parts = torch.zeros(size * 3000, device="npu", dtype=dtype)
         works = []
@@ -151,7 +152,7 @@ def seen_in_the_time_line() -> None:
         dist.all_reduce(tensor)
         torch.npu.synchronize()
     names = [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.PrivateUse1]
-    assert "all_reduce" in names, names
+    assert any("all_reduce" in name for name in names), names
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
     ensure_open();
+    at::globalContext().lazyInitDevice(kNpu);  // else no pointer is pinned for it: CUDA's allocator is asked for those
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     redirect_allocations();
   });
