@@ -106,12 +106,18 @@ def _extend_gpu_types() -> None:
     import torch
     from torch._inductor import utils
 
+    from inductor_npu import providers
+
+    others = list(utils.GPU_TYPES)
     with _cuda_left_asleep():
-        if any(getattr(torch, name).is_available() for name in utils.GPU_TYPES):
+        if any(getattr(torch, name).is_available() for name in others):
             # get_gpu_type() asserts that there is one GPU type and caches its answer. Where torch has another
-            # accelerator it stays the answer: nothing changes for it, and code for npu never asks.
+            # accelerator it stays the answer, and nothing changes for it; unless npu is that accelerator.
+            if providers.current_provider() is providers.CUDA:
+                utils.GPU_TYPES[:] = [DEVICE]
+                utils.get_gpu_type.cache_clear()
             utils.get_gpu_type()
-            utils.GPU_TYPES.append(DEVICE)
+            utils.GPU_TYPES[:] = [*others, DEVICE]
             return
     utils.GPU_TYPES.append(DEVICE)
     utils.get_gpu_type.cache_clear()

@@ -110,7 +110,9 @@ def environment(folder: Path) -> dict[str, str]:
     bring_device(ours)
     inherited = {name: value for name, value in os.environ.items() if name not in _UNSET}
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder), "INDUCTOR_NPU_CACHE_DIR": str(ours)}
-    return {**inherited, **caches, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    # Else importing Inductor starts CUDA where there is a GPU (PyTorch's benchmarking.py): forked processes could not.
+    forkable = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    return {**inherited, **caches, **forkable, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
 def bring_device(cache: Path) -> None:

@@ -13,7 +13,8 @@ from torch._inductor.codegen.common import (
 )
 
 import inductor_npu.config
-from inductor_npu.setup import registration
+from inductor_npu import providers
+from inductor_npu.setup import compat, registration
 from tests.processes import run_forked
 
 
@@ -84,7 +85,26 @@ def test_npu_counts_as_a_gpu_for_inductor() -> None:
 
     assert is_gpu("npu")
     # Where torch has another accelerator, the GPU that Inductor's own defaults mean stays that one.
-    assert get_gpu_type() == ("cuda" if torch.cuda.is_available() else "npu")
+    is_npu = providers.current_provider() is providers.CUDA or not torch.cuda.is_available()
+    assert get_gpu_type() == ("npu" if is_npu else "cuda")
+
+
+@pytest.mark.parametrize(("provider", "expected"), [(providers.SIMULATOR, "cuda"), (providers.CUDA, "npu")])
+def test_beside_a_gpu_inductors_own_passes_mean_npu_where_npu_is_that_gpu(
+    monkeypatch: pytest.MonkeyPatch, provider: providers.Provider, expected: str
+) -> None:
+    from torch._inductor import utils
+
+    monkeypatch.setattr(utils, "GPU_TYPES", ["cuda", "xpu"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(providers, "current_provider", lambda: provider)
+    utils.get_gpu_type.cache_clear()
+    try:
+        compat._extend_gpu_types()
+        assert utils.get_gpu_type() == expected
+        assert utils.GPU_TYPES == ["cuda", "xpu", "npu"]
+    finally:
+        utils.get_gpu_type.cache_clear()
 
 
 @pytest.mark.slow

@@ -309,7 +309,8 @@ class TestParts:
     def test_an_operator_without_shapes_is_left_out_with_its_reason(self):
         with torch.library._scoped_library("graph_capture_test", "FRAGMENT") as library:
             library.define("double(Tensor x) -> Tensor")
-            library.impl("double", lambda x: x * 2, "CPU")
+            for key in ("CPU", "CUDA"):  # whose memory the device has
+                library.impl("double", lambda x: x * 2, key)
             torch.library.register_fake("graph_capture_test::double", torch.empty_like, lib=library)
             compiled = captured(lambda x: torch.ops.graph_capture_test.double(x + 1) + 1)
             for seed in range(3):
