@@ -97,6 +97,7 @@ SUITE: dict[str, tuple[str, ...]] = {
         "test_seeds_of_random_numbers_are_no_library_call",
     ),
     # The device pass, AOTAutograd, random numbers, checkpoints, donated buffers.
+    "tests/lowering/graph_passes/required/test_saved_numbers.py": (),
     "tests/lowering/graph_passes/required/test_donated_results.py": (
         "test_a_copy_is_saved_where_a_result_would_be_overwritten",
     ),

@@ -4,6 +4,9 @@
 #include <c10/core/Device.h>
 #include <c10/core/DispatchKey.h>
 
+#include <array>
+#include <string_view>
+
 namespace inductor_npu::library {
 
 inline constexpr c10::DeviceType kDevice = c10::DeviceType::CUDA;
@@ -15,5 +18,7 @@ inline constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCUDA;
 inline constexpr bool kKeepsLayouts = true;
 inline constexpr bool kQueues = true;
 inline constexpr bool kIsTraced = true;  // by CUPTI
+// cuSOLVER refuses to be captured in these, and fails once more in the next call that is not.
+inline constexpr std::array<std::string_view, 2> kNotCaptured = {"aten::_linalg_eigh", "aten::linalg_ldl_factor_ex"};
 
 }  // namespace inductor_npu::library

@@ -233,6 +233,10 @@ void check_capture(CapturedGraph& graph, const c10::OperatorHandle& op, const Pl
     refuse_in_capture(stream, name, "its results' sizes are not known, or what it returns depends on values; call it "
                       "outside of the capture");
   }
+  const auto& refused = library::kNotCaptured;
+  if (std::find(refused.begin(), refused.end(), op.schema().name()) != refused.end()) {
+    refuse_in_capture(stream, name, "its library works with the host meanwhile; call it outside of the capture");
+  }
   const bool takes_generator = std::find(plan.generator.begin(), plan.generator.end(), true) != plan.generator.end();
   if (op.hasTag(at::Tag::nondeterministic_seeded) && !takes_generator) {
     refuse_in_capture(stream, name, "it draws random numbers from a generator of its library's, and each replay would "

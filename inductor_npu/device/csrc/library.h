@@ -25,6 +25,7 @@
 //                                                      are; else they run on the calling thread, after the stream
 //   kIsTraced                                          whether PyTorch's profiler sees the work of the device by itself;
 //                                                      else the runtime tells it (timeline.h)
+//   kNotCaptured                                       operators that hurt the library when a graph captures them
 namespace inductor_npu::library {
 
 // The device whose tensors lie over the memory of npu `device`.

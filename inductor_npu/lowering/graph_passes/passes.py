@@ -26,6 +26,7 @@ from inductor_npu.lowering.graph_passes.required import (
     donated_results,
     narrow_accumulation,
     overlapping_writes,
+    saved_numbers,
     size_conditions,
     written_concatenations,
 )
@@ -133,6 +134,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="donated_results",
         reason="a saved tensor that lies in a result's memory is saved as a copy, which a backward graph may overwrite",
         apply=donated_results.apply,
+        optional=False,
+    ),
+    GraphPass(
+        name="saved_numbers",
+        reason="what a captured graph saves of the CPU's numbers stays on the CPU, where its backward graph reads it",
+        apply=saved_numbers.apply,
         optional=False,
     ),
     # Last, because nothing may add up narrow integers after it.

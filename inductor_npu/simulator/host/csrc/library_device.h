@@ -4,6 +4,9 @@
 #include <c10/core/Device.h>
 #include <c10/core/DispatchKey.h>
 
+#include <array>
+#include <string_view>
+
 namespace inductor_npu::library {
 
 inline constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
@@ -15,5 +18,6 @@ inline constexpr c10::DispatchKey kNested = c10::DispatchKey::NestedTensorCPU;
 inline constexpr bool kKeepsLayouts = false;
 inline constexpr bool kQueues = false;
 inline constexpr bool kIsTraced = false;
+inline constexpr std::array<std::string_view, 0> kNotCaptured = {};
 
 }  // namespace inductor_npu::library
