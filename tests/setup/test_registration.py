@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch._dynamo.device_interface import get_interface_for_device
@@ -96,15 +98,12 @@ def test_beside_a_gpu_inductors_own_passes_mean_npu_where_npu_is_that_gpu(
     from torch._inductor import utils
 
     monkeypatch.setattr(utils, "GPU_TYPES", ["cuda", "xpu"])
+    monkeypatch.setattr(utils, "get_gpu_type", functools.cache(utils.get_gpu_type.__wrapped__))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(providers, "current_provider", lambda: provider)
-    utils.get_gpu_type.cache_clear()
-    try:
-        compat._extend_gpu_types()
-        assert utils.get_gpu_type() == expected
-        assert utils.GPU_TYPES == ["cuda", "xpu", "npu"]
-    finally:
-        utils.get_gpu_type.cache_clear()
+    compat._extend_gpu_types()
+    assert utils.get_gpu_type() == expected
+    assert utils.GPU_TYPES == ["cuda", "xpu", "npu"]
 
 
 @pytest.mark.slow
