@@ -107,11 +107,11 @@ class Loader:
 
     def _cache_hint(self, name: str) -> str:
         """L2 need not keep what passes through it and is larger; what stays there is found again by the next call."""
-        chip, size = current_target(), V.graph.get_numel(name) * V.graph.get_dtype(name).itemsize
-        passes = chip.hints_eviction and name in self.kernel.plan.passing
-        return (
-            ", eviction_policy='evict_first'" if passes and V.graph.sizevars.statically_known_gt(size, chip.l2) else ""
-        )
+        chip = current_target()
+        if not chip.hints_eviction or name not in self.kernel.plan.passing:
+            return ""
+        size = V.graph.get_numel(name) * V.graph.get_dtype(name).itemsize
+        return ", eviction_policy='evict_first'" if V.graph.sizevars.statically_known_gt(size, chip.l2) else ""
 
     def _buffer_of(self, address: Address, index: sympy.Expr) -> IndentedBuffer:
         """Where a load belongs: after the values that it needs, and before a loop that it does not depend on."""
