@@ -11,14 +11,21 @@ import torch
 from torch._inductor import config as inductor_config
 from torch.utils.checkpoint import checkpoint
 
+from inductor_npu.providers import CUDA, current_provider
 from inductor_npu.runtime.graph_capture.statistics import graph_captures
 from tests.runtime.graph_capture.test_as_pytorch import captured, check, cube, npu
+from tests.torch_features import needs_torch
 
 pytestmark = pytest.mark.slow
 
 HAS_OVERRIDES = pytest.mark.skipif(
     not hasattr(torch._dynamo, "override_cudagraphs"), reason="torch 2.11 has no override_cudagraphs"
 )
+
+
+def expected_captures(functions: int) -> range:
+    """One for each; on a GPU, whose memory is reused later, one more where what the CPU computed has moved."""
+    return range(functions, (2 * functions if current_provider() is CUDA else functions) + 1)
 
 
 def around_the_cpu(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -43,9 +50,9 @@ class TestParts:
                 gradients.append(model.weight.grad.clone())
                 model.zero_grad()
             torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-2)
-        warmed_up, captured_, replayed, _ = counts()
+        warmed_up, captures, replayed, _ = counts()
         assert (warmed_up, replayed) == (3, 12)
-        assert 3 <= captured_ <= 6  # once more where the memory of what the CPU computed has moved
+        assert captures in expected_captures(3)
 
     def test_what_the_cpu_computed_is_saved_for_backward(self):
         model = torch.nn.Linear(8, 8).npu()
@@ -65,9 +72,9 @@ class TestParts:
         for size in (3, 4, 3, 4, 3, 4):
             x, y = npu(size, size), npu(size, size, seed=size)
             check(compiled(x, y), around_the_cpu(x, y))
-        warmed_up, captured_, replayed, skipped = counts()
+        warmed_up, captures, replayed, skipped = counts()
         assert (warmed_up, replayed, skipped) == (4, 8, 0)
-        assert 4 <= captured_ <= 8  # as above
+        assert captures in expected_captures(4)
 
     def test_a_number_among_the_arguments(self):
         compiled = captured(lambda x, y, n: around_the_cpu(x, y) + n)
@@ -283,9 +290,7 @@ class TestOptions:
                 check(compiled(x), x * 2)
         assert counts() == (0, 0, 0, 0)
 
-    @pytest.mark.skipif(
-        not hasattr(inductor_config, "cudagraph_policy"), reason="torch 2.11 raises for graphs of cuda only"
-    )
+    @needs_torch("2.12", "raises for graphs of cuda only")
     def test_an_error_where_nothing_is_captured(self):
         optimizer = torch.optim.AdamW([torch.nn.Parameter(npu(4))])
         optimizer.param_groups[0]["params"][0].grad = npu(4)

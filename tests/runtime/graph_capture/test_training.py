@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from inductor_npu.runtime.graph_capture.statistics import graph_captures
+from tests.torch_features import needs_torch
 
 
 def make_model() -> torch.nn.Module:
@@ -103,10 +104,7 @@ def test_a_captured_optimizer(counts):
     assert counts()[1] >= 1 and counts()[3] == 0
 
 
-@pytest.mark.skipif(
-    not hasattr(torch._inductor.config, "cudagraph_policy"),
-    reason="torch before 2.12 cuts out the counting, and what is left is captured",
-)
+@needs_torch("2.12", "cuts out the counting, and what is left is captured")
 def test_an_optimizer_that_counts_on_the_cpu_is_launched_kernel_by_kernel(counts):
     model = torch.nn.Linear(8, 4).npu()
     optimizer = torch.optim.AdamW(model.parameters())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .support import QUICK, assert_same, compile_source
@@ -29,7 +29,7 @@ def tilings(draw):
     return lengths, blocks, *orders
 
 
-@settings(parent=QUICK, max_examples=15)
+@QUICK
 @given(
     tiling=tilings(),
     comparison=st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
