@@ -28,6 +28,8 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
     - `enough_buffer` 48 KiB, 1024 to 4096 elements: smaller tiles are more programs at a time (1.0; with 192 KiB 0.96).
     - `unified_buffer` 384 KiB: rows of up to 16 thousand elements stay in registers and are read once (rows of 32
       thousand, softmax: 1.02; with 192 KiB 0.72). `least_rows` 1 (two: 0.97 of it).
+    - `column_bytes` 128, what a warp reads at once: sums over columns at 0.95 (with 256 bytes 0.86); transposes keep
+      256 (1.02; with 128 0.96).
     - `threads_by_tile`: 16 to 32 elements a thread, several loads of 16 bytes under way (8 to 16: 0.97 of it).
 
     Loops whose loads are a tile ahead (`num_stages` of tl.range) were slower: 0.82 instead of 0.86.

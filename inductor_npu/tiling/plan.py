@@ -249,8 +249,8 @@ def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: fl
     for axis in (name for name in planner.lengths if name in work.whole):
         planner.grow(axis)
     if inner in pointwise:
-        across = min(side, chip.columns_at_once) if reduction and not crossed else side
-        planner.grow(inner, most=across if reduction or crossed else None, for_cores=not reduction)
+        most = side if crossed else chip.columns_at_once if reduction else None
+        planner.grow(inner, most=most, for_cores=not reduction)
     loops = _reduced(planner, pointwise[-1] if pointwise and inner in reduction else None, reduction)
     loops += scalar_reductions
     # Rules 4 and 5.

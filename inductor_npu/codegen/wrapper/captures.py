@@ -21,9 +21,9 @@ def module_lines() -> list[str]:
         return []
     if providers.current_provider().captured_calls is None:
         return []
-    kind = {"is_backward": graph.is_backward, "is_inference": graph.is_inference}
     writes = [tuple(sorted(each)) for each in written_by_parts(graph.partition_maps, graph.mutated_input_idxs)]
+    name = f"name_of_graph(is_backward={graph.is_backward}, is_inference={graph.is_inference})"
     return [
         "from inductor_npu.runtime.graph_capture.parts import capture_parts, name_of_graph",
-        f"capture_parts(runner, name_of_graph({', '.join(f'{key}={value}' for key, value in kind.items())}), {writes})",
+        f"capture_parts(runner, {name}, {writes})",
     ]
