@@ -100,12 +100,24 @@ def two_steps(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x.cumsum(-1), -1).cumsum(0)
 
 
+def pooled(x: torch.Tensor) -> torch.Tensor:
+    return F.max_pool2d(F.relu(x), 3, 2, 1)
+
+
+def products(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return torch.addmm(bias, F.relu(x @ y), y)
+
+
 PROGRAMS = (
     Program("pointwise", chain, lambda: [normal(77, 1031), normal(77, 1031)]),
     Program("pointwise, bf16", chain, lambda: [normal(33, 515, dtype=torch.bfloat16) for _ in "xy"], tolerance=2e-2),
     Program("gelu of a broadcast sum", lambda x, b: F.gelu(x + b), lambda: [normal(100, 777), normal(777)]),
     Program("sum over rows", lambda x: x.exp().sum(-1), lambda: [normal(333, 1029)]),
     Program("sums over columns and of all", long_sums, lambda: [normal(2051, 131)], tolerance=1e-3),
+    Program("sums over many columns", lambda x: x.exp().sum(0), lambda: [normal(1027, 4099)], tolerance=1e-3),
+    Program("max pool with gradients", pooled, lambda: [normal(3, 5, 67, 131)], 1),
+    Program("sum over rows, larger than L2", lambda x: x.exp().sum(-1), lambda: [normal(4999, 3001)]),
+    Program("products of matrices", products, lambda: [normal(65, 33), normal(33, 33), normal(33)], tolerance=1e-3),
     Program("softmax", lambda x: torch.softmax(x, -1), lambda: [normal(50, 777)]),
     Program("softmax of long rows", lambda x: torch.softmax(x, -1), lambda: [normal(5, 33001)]),
     Program("layer norm with gradients", norm, lambda: [normal(129, 770), normal(770), normal(770)], 3, tolerance=1e-3),

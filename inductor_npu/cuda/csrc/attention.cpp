@@ -98,6 +98,13 @@ std::optional<at::Tensor> for_every_score(at::Tensor added, const at::Tensor& qu
   return added.expand({query.size(0), query.size(1), query.size(2), keys});
 }
 
+// Where random numbers stood that no dropout drew: what the kernel made for it, or something else that nobody reads.
+at::Tensor unused_counter(const at::Tensor& made, const at::Tensor& query) {
+  const bool fits = made.defined() && made.dim() == 0 && made.scalar_type() == at::kLong &&
+                    made.device() == query.device();
+  return fits ? made : at::empty({}, query.options().dtype(at::kLong));
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
 attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
           const std::optional<at::Tensor>& bias, double dropout_p, bool is_causal, bool return_debug_mask,
@@ -109,7 +116,7 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
   LibraryCall call("aten::_scaled_dot_product_fused_attention_overrideable", query);
   const at::Tensor q = call.library(query), k = call.library(key), v = call.library(value);
   const at::Tensor added = added_to_scores(call.library(bias), q);
-  at::Tensor output, logsumexp;
+  at::Tensor output, logsumexp, seed, offset;
   switch (kernel_for(q, k, v, added, is_causal, scale)) {
     case at::SDPBackend::cudnn_attention: {
       auto results =
@@ -117,6 +124,8 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
                                                   is_causal, return_debug_mask, scale);
       output = std::get<0>(results);
       logsumexp = std::get<1>(results).view({q.size(0), q.size(1), q.size(2)});
+      seed = std::get<6>(results);
+      offset = std::get<7>(results);
       break;
     }
     case at::SDPBackend::flash_attention: {
@@ -124,6 +133,8 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
           at::_scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, return_debug_mask, scale);
       output = std::get<0>(results);
       logsumexp = std::get<1>(results);
+      seed = std::get<6>(results);
+      offset = std::get<7>(results);
       break;
     }
     default: {
@@ -132,17 +143,18 @@ attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
           dropout_p, is_causal, scale);
       output = std::get<0>(results);
       logsumexp = std::get<1>(results).slice(2, 0, query.size(2));
+      seed = std::get<2>(results);
+      offset = std::get<3>(results);
     }
   }
-  const auto counter = at::TensorOptions().dtype(at::kLong).device(q.device());
   return {call.npu(with_layout_of(output, q)),
           call.npu(logsumexp.contiguous()),
           at::Tensor(),
           at::Tensor(),
           query.size(2),
           key.size(2),
-          call.npu(at::empty({}, counter)),
-          call.npu(at::empty({}, counter)),
+          call.npu(unused_counter(seed, q)),
+          call.npu(unused_counter(offset, q)),
           at::Tensor()};
 }
 

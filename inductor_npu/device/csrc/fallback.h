@@ -46,6 +46,9 @@ class LibraryView {
   LibraryView(const LibraryView&) = delete;
   LibraryView& operator=(const LibraryView&) = delete;
 
+  // Whether a tensor is dense: its elements are in one storage, and say all of it.
+  static bool is_plain(const at::Tensor& tensor);
+
   // The library's tensor over the memory of `tensor`. The same storage gives the same storage, so that aliasing is kept.
   at::Tensor to_library(const at::Tensor& tensor);
 

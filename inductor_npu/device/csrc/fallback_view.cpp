@@ -42,12 +42,6 @@ c10::Storage make_storage(c10::DataPtr memory, size_t bytes, c10::Allocator* all
                                                             std::move(memory), allocator, /*resizable=*/true));
 }
 
-bool is_plain(const at::Tensor& tensor) {
-  constexpr c10::DispatchKeySet special{c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr,
-                                        c10::DispatchKey::Quantized, c10::DispatchKey::NestedTensor};
-  return tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Dense})) && !tensor.key_set().has_any(special);
-}
-
 at::SparseTensorImpl* sparse_impl(const at::Tensor& tensor) {
   return static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
@@ -128,6 +122,12 @@ LibraryView::LibraryView(c10::Device device, bool results_on_device)
       guard_(device),
       allocations_(results_on_device ? std::optional<c10::Device>(device) : std::nullopt) {}
 
+bool LibraryView::is_plain(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet special{c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr,
+                                        c10::DispatchKey::Quantized, c10::DispatchKey::NestedTensor};
+  return tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Dense})) && !tensor.key_set().has_any(special);
+}
+
 c10::Storage LibraryView::library_storage(const c10::Storage& npu) {
   for (const StoragePair& pair : storages_) {
     if (pair.npu.unsafeGetStorageImpl() == npu.unsafeGetStorageImpl()) {
@@ -137,8 +137,8 @@ c10::Storage LibraryView::library_storage(const c10::Storage& npu) {
   void* data = npu.unsafeGetStorageImpl()->mutable_data();
   const c10::Device device = library::device_for(npu.device());
   c10::Storage alias = make_storage(shared_memory(data, npu, device), npu.nbytes(), library::allocator());
-  storages_.push_back({npu, alias, data});
-  return alias;
+  storages_.push_back({npu, std::move(alias), data});
+  return storages_.back().alias;
 }
 
 at::Tensor LibraryView::to_library(const at::Tensor& tensor) {
@@ -152,8 +152,8 @@ at::Tensor LibraryView::to_library(const at::Tensor& tensor) {
   }
   at::Tensor alias = make_like(library_storage(tensor.storage()), kDenseAlias, tensor);
   copy_requires_grad(tensor, alias);
-  tensors_.push_back({tensor, alias});
-  return alias;
+  tensors_.push_back({tensor, std::move(alias)});
+  return tensors_.back().alias;
 }
 
 at::Tensor LibraryView::special_to_library(const at::Tensor& tensor) {

@@ -50,14 +50,12 @@ class LibraryCall {
   CapturedGraph* graph_;  // what queues its work is captured as it stands
 };
 
-// The boxed form of such an operator's kernel. Of one that runs on the calling thread, a capture records the call.
+// The boxed form of such an operator's kernel, where it runs on the calling thread: a capture records the call.
 template <auto* kernel>
-void run_library_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if constexpr (!library::kQueues) {
-    if (CapturedGraph* graph = capturing_graph_here(); C10_UNLIKELY(graph != nullptr)) {
-      capture_operator(*graph, op, stack);
-      return;
-    }
+void run_or_capture(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (CapturedGraph* graph = capturing_graph_here(); C10_UNLIKELY(graph != nullptr)) {
+    capture_operator(*graph, op, stack);
+    return;
   }
   static const auto function = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(kernel));
   function.callBoxed(op, keys, stack);
@@ -65,7 +63,11 @@ void run_library_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 template <auto* kernel>
 torch::CppFunction library_kernel() {
-  return torch::CppFunction::makeFromBoxedFunction<&run_library_kernel<kernel>>();
+  if constexpr (library::kQueues) {
+    return torch::CppFunction(TORCH_FN(kernel));
+  } else {
+    return torch::CppFunction::makeFromBoxedFunction<&run_or_capture<kernel>>();
+  }
 }
 
 // For captures and tracing, where PyTorch has none.
