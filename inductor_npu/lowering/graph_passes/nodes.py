@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -113,19 +114,28 @@ def named_axes(reduction: torch.fx.Node) -> set[int]:
     return {axis % rank for axis in named} if rank and named else set()
 
 
-def returned_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """What the user gets, and what that is a view of: a result of ours has memory of its own, as in eager."""
+def is_backward(graph: torch.fx.Graph) -> bool:
+    """Whether AOTAutograd made `graph` for a backward pass."""
+    return any("tangents" in str(node.target) for node in graph.find_nodes(op="placeholder"))
+
+
+def returned_nodes(graph: torch.fx.Graph) -> Counter[torch.fx.Node]:
+    """What the user gets, and what that is a view of, with the number of results that are it or views of it. What one
+    of our passes makes has memory of its own, as in eager.
+    """
     output = graph.output_node()
     results = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
     visible = output.meta.get("user_visible_output_idxs") or range(len(results))
-    waiting = [results[index] for index in visible if isinstance(results[index], torch.fx.Node)]
-    returned: set[torch.fx.Node] = set()
-    while waiting:
-        node = waiting.pop()
-        if node not in returned:
-            returned.add(node)
-            if node.target is _aten.reshape.default or is_view(node):
-                waiting.extend(node.all_input_nodes)
+    returned: Counter[torch.fx.Node] = Counter()
+    for result in (results[index] for index in visible):
+        waiting, seen = [result] if isinstance(result, torch.fx.Node) else [], set()
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                if node.target is _aten.reshape.default or is_view(node):
+                    waiting.extend(node.all_input_nodes)
+        returned.update(seen)
     return returned
 
 

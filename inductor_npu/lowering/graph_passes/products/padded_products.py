@@ -15,7 +15,14 @@ from collections.abc import Sequence
 import torch
 
 from inductor_npu import providers
-from inductor_npu.lowering.graph_passes.nodes import before_writes, called, in_place_of, is_on_npu, returned_nodes
+from inductor_npu.lowering.graph_passes.nodes import (
+    before_writes,
+    called,
+    in_place_of,
+    is_backward,
+    is_on_npu,
+    returned_nodes,
+)
 from inductor_npu.tiling import cube
 
 _aten = torch.ops.aten
@@ -36,12 +43,16 @@ def apply(graph: torch.fx.Graph) -> int:
     if not alignment:
         return 0
     returned = returned_nodes(graph)
+    # A result by itself may have rows that lie apart, as PyTorch's own padding gives them on CUDA: a copy costs a tenth
+    # of a language model. Of results that share memory AOTAutograd makes one from the other by the strides of eager;
+    # gradients have the strides of what they are added to.
+    most_with_gaps = 0 if is_backward(graph) else 1
     padded = 0
     known: dict[tuple[torch.fx.Node, tuple[int, ...]], torch.fx.Node] = {}
     for node in list(before_writes(graph)):
         if not _is_candidate(node):
             continue
-        product = _Product(node, alignment, node in returned)
+        product = _Product(node, alignment, is_dense=returned[node] > most_with_gaps)
         if any(product.growth) and product.pays():
             product.pad(graph, known)
             padded += 1
@@ -65,7 +76,7 @@ def _is_candidate(node: torch.fx.Node) -> bool:
 class _Product:
     """One product, and by how much its rows, inner elements and columns grow."""
 
-    def __init__(self, node: torch.fx.Node, alignment: int, is_returned: bool) -> None:
+    def __init__(self, node: torch.fx.Node, alignment: int, is_dense: bool) -> None:
         self._node = node
         *self._biases, left, right = node.args
         self._operands = ((left, _LEFT), (right, _RIGHT))
@@ -77,8 +88,8 @@ class _Product:
             if (axis := _axis_between(operand.meta["val"], multiple)) is not None:
                 grown.add(axes[axis])
         self.growth = [-size % multiple if axis in grown else 0 for axis, size in enumerate(self._sizes)]
-        # The user gets the strides of eager: what is cut from between elements is a copy.
-        self._is_copied = is_returned and bool(self.growth[_COLUMNS] or (self._batch and self.growth[_ROWS]))
+        # A result that has to be dense is a copy where something is cut from between its elements.
+        self._is_copied = is_dense and bool(self.growth[_COLUMNS] or (self._batch and self.growth[_ROWS]))
 
     def pays(self) -> bool:
         """Whether it is much work beside the copies of its operands, and of a result that the user gets."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from inductor_npu.lowering.graph_passes.nodes import called, in_place_of, is_on_npu, memory_of
+from inductor_npu.lowering.graph_passes.nodes import called, in_place_of, is_backward, is_on_npu, memory_of
 
 
 def metadata() -> Any:
@@ -24,7 +24,7 @@ def metadata() -> Any:
 def apply(graph: torch.fx.Graph) -> int:
     """Has the forward graph `graph` save copies of what it donates while a result lies there; returns how many."""
     known = metadata()
-    if known is None or not known.bw_donated_idxs or _is_backward(graph):
+    if known is None or not known.bw_donated_idxs or is_backward(graph):
         return 0
     (output,) = graph.find_nodes(op="output")
     if isinstance(output.args[0], torch.fx.Node):  # a graph inside another one, as a score_mod of FlexAttention
@@ -43,10 +43,6 @@ def apply(graph: torch.fx.Graph) -> int:
     if copied:
         output.update_arg(0, type(output.args[0])(leaving))
     return copied
-
-
-def _is_backward(graph: torch.fx.Graph) -> bool:
-    return any("tangents" in str(node.target) for node in graph.find_nodes(op="placeholder"))
 
 
 def _memory(leaving: Any) -> frozenset[torch.fx.Node]:

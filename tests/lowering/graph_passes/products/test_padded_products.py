@@ -117,20 +117,39 @@ def test_training() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_user_gets_the_strides_of_eager(name: str) -> None:
+def test_rows_that_the_user_gets_may_lie_apart_but_nothing_else_changes(name: str) -> None:
     function, inputs, _ = CASES[name]
     with torch.no_grad():
-        result = torch.compile(function, fullgraph=True)(*map(to_npu, inputs))
-    assert result.stride() == function(*inputs).stride()
+        result, (text,) = run_and_get_code(torch.compile(function, fullgraph=True), *map(to_npu, inputs))
+    *_, columns = result.shape
+    *_, row, element = result.stride()
+    assert element == 1 and row == columns + -columns % MULTIPLE
+    assert "clone" not in text
+    assert_equal(result, function(*inputs))
 
 
-def test_the_user_gets_the_strides_of_eager_from_a_batch_of_turned_matrices() -> None:
-    def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        return torch.bmm(left.mT, right)
+def laid_over(left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    whole = left @ right
+    return whole, whole.view(-1)
 
-    with torch.no_grad():
-        result = torch.compile(multiply, fullgraph=True)(*map(to_npu, (random(3, 24, 13), random(3, 24, 16))))
-    assert result.is_contiguous()
+
+def rows(left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (left @ right).unbind()
+
+
+@pytest.mark.parametrize("function", [laid_over, rows])
+@pytest.mark.parametrize("backward", [False, True])
+def test_results_of_one_memory_have_the_strides_of_eager(function: Callable[..., Any], backward: bool) -> None:
+    left, right = random(2, 24).requires_grad_(backward), random(24, 13).requires_grad_(backward)
+    check(function, left, right, backward=backward)
+    results = torch.compile(function, fullgraph=True)(to_npu(left), to_npu(right))
+    assert [result.stride() for result in results] == [result.stride() for result in function(left, right)]
+
+
+def test_gradients_have_the_strides_of_eager() -> None:
+    left, right = to_npu(random(16, 13)).requires_grad_(), to_npu(random(13, 24)).requires_grad_()
+    torch.compile(product, fullgraph=True)(left, right).sum().backward()
+    assert left.grad.is_contiguous() and right.grad.is_contiguous()
 
 
 @pytest.mark.parametrize(
@@ -163,8 +182,9 @@ def test_products_of_one_matrix_share_what_is_padded() -> None:
     with torch.no_grad():
         results, (text,) = run_and_get_code(torch.compile(gradients, fullgraph=True), *map(to_npu, inputs))
     assert_equal(results, gradients(*inputs))
-    # What is computed is computed into padded rows; their zeros, and the weight with its own, are a kernel each.
-    assert count_calls(text) == {KERNEL: 3, "mm": 2}
+    # What is computed is computed into padded rows; their zeros, and the weight with its own, are a kernel or two.
+    calls = count_calls(text)
+    assert calls["mm"] == 2 and calls[KERNEL] <= 3
 
 
 def test_switched_off() -> None:
