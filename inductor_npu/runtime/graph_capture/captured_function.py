@@ -56,7 +56,7 @@ class CapturedFunction:
         statistics: CaptureStatistics,
         written: Collection[int] | None,
     ) -> None:
-        """`numbers`: which arguments are no tensors (None: found out with each call). `written`: which arguments the
+        """`numbers`: which arguments are no tensors (None: found out with the first call). `written`: which arguments the
         function may write (None: any).
         """
         self._function = function
@@ -67,11 +67,9 @@ class CapturedFunction:
         self._thread: int | None = None
 
     def __call__(self, arguments: list[Any]) -> Any:
-        numbers = self._numbers
-        if numbers is None:
-            key = tuple(value for value in arguments if not isinstance(value, torch.Tensor))
-        else:
-            key = tuple([arguments[index] for index in numbers])
+        if self._numbers is None:
+            self._numbers = [index for index, value in enumerate(arguments) if not isinstance(value, torch.Tensor)]
+        key = tuple([arguments[index] for index in self._numbers])
         size = self._sizes.get(key)
         if size is None or size.replay is None or threading.get_ident() != self._thread:
             return self._first_calls(arguments, key, size)
