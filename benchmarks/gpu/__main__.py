@@ -2,6 +2,7 @@
 
 python -m benchmarks.gpu                            everything: kernels, models, small, launches, compile
 python -m benchmarks.gpu --seconds 500              what fits into so many seconds, in this order
+python -m benchmarks.gpu --go-on                    the rest of the run that --out holds, on the same GPU
 python -m benchmarks.gpu --groups models compile    these groups only
 python -m benchmarks.gpu --only softmax "rms norm"  cases with one of these in their name
 python -m benchmarks.gpu --profile --only MiniLM    and what the device ran, by kernel, in a file of its own
@@ -37,11 +38,19 @@ class Run:
         self._arguments, self._setup = arguments, setup
         self._began = time.monotonic()
         self._took: dict[str, list[float]] = {group: [] for group in GROUPS}
-        self._content: dict[str, Any] = {"machine": {}, "bandwidth": {}, "setup": asdict(setup), "results": []}
+        self._content: dict[str, Any] = {
+            "machine": {},
+            "gpu": "",
+            "bandwidth": {},
+            "setup": asdict(setup),
+            "results": [],
+        }
+        self._before = _read(arguments.out) if arguments.go_on else None
 
     def __call__(self) -> int:
         """The exit status: 1 where a case failed or has wrong values."""
-        self._profiles.unlink(missing_ok=True)
+        if self._before is None:
+            self._profiles.unlink(missing_ok=True)
         with Pair(self._setup, self._arguments.out.with_suffix("")) as pair:
             self._measure_all(pair)
         self._save()
@@ -55,13 +64,14 @@ class Run:
         except WorkerError as error:
             _say(f"A process that measures did not start: {error}")
         told = pair.machine()
-        self._content |= {"machine": told["machine"], "bandwidth": told["bandwidth"]}
+        self._content |= {fact: told[fact] for fact in ("machine", "gpu", "bandwidth")}
+        known = self._measured_before()
         if "broken" in told:
             _say(f"The copy on the device failed: {told['broken']}")
         _say(report.machine_line(self._content))
         group = ""
         for name in filter(self._is_asked_for, [*pair.cases, *cold.measures()]):
-            result = self._result_of(name, pair)
+            result = known.get(name) or self._result_of(name, pair)
             if result["group"] != group:
                 group = result["group"]
                 _say(f"{'':5}    {report.header_line(group)}")
@@ -69,6 +79,21 @@ class Run:
             self._content["results"].append(result)
             self._save()
             _say(f"{time.monotonic() - self._began:5.0f} s  {report.line(result, self._content)}")
+
+    def _measured_before(self) -> dict[str, dict[str, Any]]:
+        """What the run so far has measured, by the full name. Raises SystemExit for a run on another GPU: times of two
+        are not compared.
+        """
+        if self._before is None:
+            return {}
+        for fact in ("machine", "gpu", "setup"):
+            if self._before.get(fact) != self._content[fact]:
+                raise SystemExit(
+                    f"{self._arguments.out} cannot go on: its {fact} is {self._before.get(fact)}, here it is "
+                    f"{self._content[fact]}. Measure on one GPU, with one setup, or leave --go-on out"
+                )
+        measured = (result for result in self._before["results"] if result["status"] == "measured")
+        return {f"{result['group']}: {result['name']}": result for result in measured}
 
     def _is_asked_for(self, name: str) -> bool:
         only = self._arguments.only
@@ -127,6 +152,12 @@ class Run:
         out.with_suffix(".md").write_text(report.markdown(self._content))
 
 
+def _read(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        raise SystemExit(f"there is no run to go on with: {file} does not exist")
+    return json.loads(file.read_text())
+
+
 def _say(text: str) -> None:
     print(text, flush=True)
 
@@ -137,6 +168,7 @@ def main() -> int:
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--only", nargs="+", action="extend", default=[], help="cases with one of these in their name")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench" / "gpu.json")
+    parser.add_argument("--go-on", action="store_true", help="keep what --out holds of the same GPU and setup")
     parser.add_argument(
         "--seconds", type=float, default=0, help="leave out what does not fit into so many (0: no limit)"
     )

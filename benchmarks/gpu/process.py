@@ -139,8 +139,8 @@ class Pair:
             self.cases = answer["cases"]
 
     def machine(self) -> dict[str, Any]:
-        """What the numbers depend on, and the bandwidth of copies; `broken` where one of them failed."""
-        told: dict[str, Any] = {"machine": {}, "bandwidth": {}}
+        """What the numbers depend on, which GPU it is, and the bandwidth of copies; `broken` where a side failed."""
+        told: dict[str, Any] = {"machine": {}, "gpu": "", "bandwidth": {}}
         for name, worker in self._workers.items():
             try:
                 answer = worker.ask("machine", START_SECONDS)
@@ -148,8 +148,8 @@ class Pair:
                 told["broken"] = str(error)
                 worker.end()
                 continue
-            told["machine"] |= answer["machine"]
-            told["bandwidth"][name] = answer["rate"]
+            told["bandwidth"][name] = answer.pop("rate")
+            told |= answer
         return told
 
     def measure(self, name: str, seconds: float) -> Answer:

@@ -39,9 +39,13 @@ class Answers:
         return list(self._cases)
 
     def machine(self) -> dict[str, Any]:
-        """What the numbers depend on, and the bandwidth of copies."""
+        """What the numbers depend on, which GPU it is, and the bandwidth of copies."""
         rate = kernels.copy_bandwidth(self._setup, self._setup.device(self._worker))
-        return {"machine": _facts(self._setup) if self._worker == "stock" else {}, "rate": rate}
+        if self._worker != "stock":
+            return {"rate": rate}
+        is_gpu = self._setup.stock == "cuda"
+        gpu = str(torch.cuda.get_device_properties(0).uuid) if is_gpu else ""
+        return {"rate": rate, "machine": _facts(self._setup), "gpu": gpu}
 
     def prepare(self, case: str, results: str) -> dict[str, Any]:
         """Compiles and runs once; the results of ours go into a file."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,13 @@ from benchmarks.gpu import cold, profiles, report
 from benchmarks.gpu.case import GROUPS, Setup, reason_of
 from benchmarks.gpu.kernels import Operands
 from benchmarks.gpu.measuring import differs_in_distribution, distance, largest_difference, separate
-from benchmarks.gpu.process import Pair, Worker, WorkerError
+from benchmarks.gpu.process import ROOT, Pair, Worker, WorkerError
 from benchmarks.gpu.worker import all_cases
+
+
+def run_module(*arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, check=False).returncode
+
 
 REHEARSAL = Setup(ours="npu", stock="cpu", scale=0.0001, rounds=1, seconds=0.001)
 
@@ -63,6 +71,31 @@ def test_two_processes_measure_a_case_with_gradients(tmp_path: Path) -> None:
         assert {"ours", "stock", "eager", "bytes", "error"} <= set(measured) and not measured["differs"]
         with pytest.raises(WorkerError, match=r"(?s)ours: no result after.*ended.*stock: no result"):
             pair.measure("kernels: argmax", 0.001)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_it_was_left_on_the_same_machine_only(tmp_path: Path) -> None:
+    out = tmp_path / "gpu.json"
+    run = [
+        "benchmarks.gpu",
+        "--stock",
+        "cpu",
+        "--scale",
+        "0.0001",
+        "--rounds",
+        "1",
+        "--groups",
+        "kernels",
+        "--out",
+        str(out),
+    ]
+    assert run_module(*run, "--only", "sum of all") == 0
+    (first, second) = json.loads(out.read_text())["results"]
+    assert run_module(*run, "--only", "sum of all", "argmax", "--go-on") == 0
+    results = json.loads(out.read_text())["results"]
+    assert results[:2] == [first, second] and {result["name"] for result in results[2:]} == {"argmax", "argmax, bf16"}
+    assert run_module(*run, "--go-on", "--repeats", "2") != 0
+    assert json.loads(out.read_text())["results"] == results
 
 
 @pytest.mark.slow

@@ -56,8 +56,8 @@ class CapturedFunction:
         statistics: CaptureStatistics,
         written: Collection[int] | None,
     ) -> None:
-        """`numbers`: which arguments are no tensors (None: the first call tells). `written`: which arguments the function
-        may write (None: any).
+        """`numbers`: which arguments are no tensors (None: the first call tells). `written`: which arguments the
+        function may write (None: any).
         """
         self._function = function
         self._numbers = numbers
