@@ -28,7 +28,7 @@ template <class Op, class Result, class... Args>
 struct DirectCall<Op, Result(Args...)> {
   static Result run(Args... args) {
     const c10::Device device = std::get<0>(std::tie(args...)).device();
-    if (!(is_plain(args, device) && ...) || capturing_graph_here() != nullptr) {
+    if (!(is_plain(args, device) && ...) || capturing_graph(native(current_stream(device.index()))) != nullptr) {
       return run_boxed(args...);
     }
     LibraryView view(device);

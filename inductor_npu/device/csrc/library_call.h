@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -50,9 +52,12 @@ class LibraryCall {
   CapturedGraph* graph_;  // what queues its work is captured as it stands
 };
 
-// The boxed form of such an operator's kernel, where it runs on the calling thread: a capture records the call.
+// The boxed form of such an operator's kernel, where it runs on the calling thread: a capture records the call. The first
+// argument is a tensor, which says on which device.
 template <auto* kernel>
 void run_or_capture(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::IValue& first = torch::jit::peek(*stack, 0, op.schema().arguments().size());
+  const c10::DeviceGuard guard(first.toTensor().device());
   if (CapturedGraph* graph = capturing_graph_here(); C10_UNLIKELY(graph != nullptr)) {
     capture_operator(*graph, op, stack);
     return;

@@ -321,6 +321,19 @@ def test_two_devices_each_replay_their_graph():
     assert [y.sum().item() for _, y, _ in results] == [8, 16]
 
 
+@pytest.mark.two_devices
+def test_what_is_called_from_another_device_is_captured_on_that_of_its_tensors():
+    with torch.npu.device(1):
+        x, image = torch.eye(4, device="npu"), torch.ones(1, 1, 4, 4, device="npu")
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph, stream=torch.npu.Stream()), torch.npu.device(0):
+            product, convolved, added = x @ x, conv2d(image, image), x + x
+        x.mul_(3)
+        image.mul_(2)
+        graph.replay()
+        assert [result.sum().item() for result in (product, convolved, added)] == [36, 64, 24]
+
+
 @pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="torch before 2.12 has no torch.accelerator.Graph")
 def test_graphs_of_torch_accelerator():
     x = torch.zeros(4, device="npu")
