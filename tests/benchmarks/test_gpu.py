@@ -76,21 +76,10 @@ def test_two_processes_measure_a_case_with_gradients(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_goes_on_where_it_was_left_on_the_same_machine_only(tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
-    run = [
-        "benchmarks.gpu",
-        "--stock",
-        "cpu",
-        "--scale",
-        "0.0001",
-        "--rounds",
-        "1",
-        "--groups",
-        "kernels",
-        "--out",
-        str(out),
-    ]
+    settings = "--stock cpu --scale 0.0001 --rounds 1 --groups kernels"
+    run = ["benchmarks.gpu", *settings.split(), "--out", str(out)]
     assert run_module(*run, "--only", "sum of all") == 0
-    (first, second) = json.loads(out.read_text())["results"]
+    first, second = json.loads(out.read_text())["results"]
     assert run_module(*run, "--only", "sum of all", "argmax", "--go-on") == 0
     results = json.loads(out.read_text())["results"]
     assert results[:2] == [first, second] and {result["name"] for result in results[2:]} == {"argmax", "argmax, bf16"}

@@ -44,6 +44,10 @@ def with_bias(bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> to
     return torch.addmm(bias, left, right)
 
 
+def batch_of_turned(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return torch.bmm(left.mT, right)
+
+
 def greatest(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.softmax((rows @ weight.t()).float(), 1).amax(1)
 
@@ -78,6 +82,11 @@ CASES = {
     "a bias for elements": (with_bias, (random(16, 13), random(16, 24), random(24, 13)), [(16, 24), (24, 16)]),
     "a bias for rows": (with_bias, (random(16, 1), random(16, 24), random(24, 13)), [(16, 24), (24, 16)]),
     "a batch": (torch.bmm, (random(3, 16, 21), random(3, 21, 13)), [(3, 16, 24), (3, 24, 16)]),
+    "a batch of turned matrices": (
+        batch_of_turned,
+        (random(3, 24, 13), random(3, 24, 16)),
+        [(3, 16, 24), (3, 24, 16)],
+    ),
 }
 
 
