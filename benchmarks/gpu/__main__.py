@@ -66,12 +66,15 @@ class Run:
         told = pair.machine()
         self._content |= {fact: told[fact] for fact in ("machine", "gpu", "bandwidth")}
         known = self._measured_before()
+        self._content["results"] = list(known.values())
         if "broken" in told:
             _say(f"The copy on the device failed: {told['broken']}")
         _say(report.machine_line(self._content))
         group = ""
         for name in filter(self._is_asked_for, [*pair.cases, *cold.measures()]):
-            result = known.get(name) or self._result_of(name, pair)
+            if name in known:
+                continue
+            result = self._result_of(name, pair)
             if result["group"] != group:
                 group = result["group"]
                 _say(f"{'':5}    {report.header_line(group)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,7 @@ from benchmarks.gpu.kernels import Operands
 from benchmarks.gpu.measuring import differs_in_distribution, distance, largest_difference, separate
 from benchmarks.gpu.process import ROOT, Pair, Worker, WorkerError
 from benchmarks.gpu.worker import all_cases
-
-
-def run_module(*arguments: str) -> int:
-    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, check=False).returncode
-
+from tests.processes import run_job
 
 REHEARSAL = Setup(ours="npu", stock="cpu", scale=0.0001, rounds=1, seconds=0.001)
 
@@ -77,13 +72,17 @@ def test_two_processes_measure_a_case_with_gradients(tmp_path: Path) -> None:
 def test_a_run_goes_on_where_it_was_left_on_the_same_machine_only(tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
     settings = "--stock cpu --scale 0.0001 --rounds 1 --groups kernels"
-    run = ["benchmarks.gpu", *settings.split(), "--out", str(out)]
-    assert run_module(*run, "--only", "sum of all") == 0
+
+    def status(*arguments: str) -> int:
+        command = [sys.executable, "-m", "benchmarks.gpu", *settings.split(), "--out", str(out), *arguments]
+        return run_job(command, timeout=300, PYTHONPATH=str(ROOT)).returncode
+
+    assert status("--only", "sum of all") == 0
     first, second = json.loads(out.read_text())["results"]
-    assert run_module(*run, "--only", "sum of all", "argmax", "--go-on") == 0
+    assert status("--only", "argmax", "--go-on") == 0
     results = json.loads(out.read_text())["results"]
     assert results[:2] == [first, second] and {result["name"] for result in results[2:]} == {"argmax", "argmax, bf16"}
-    assert run_module(*run, "--go-on", "--repeats", "2") != 0
+    assert status("--go-on", "--repeats", "2") != 0
     assert json.loads(out.read_text())["results"] == results
 
 

@@ -128,15 +128,21 @@ def returned_nodes(graph: torch.fx.Graph) -> Counter[torch.fx.Node]:
     visible = output.meta.get("user_visible_output_idxs") or range(len(results))
     returned: Counter[torch.fx.Node] = Counter()
     for result in (results[index] for index in visible):
-        waiting, seen = [result] if isinstance(result, torch.fx.Node) else [], set()
-        while waiting:
-            node = waiting.pop()
-            if node not in seen:
-                seen.add(node)
-                if node.target is _aten.reshape.default or is_view(node):
-                    waiting.extend(node.all_input_nodes)
-        returned.update(seen)
+        if isinstance(result, torch.fx.Node):
+            returned.update(_with_viewed(result))
     return returned
+
+
+def _with_viewed(result: torch.fx.Node) -> set[torch.fx.Node]:
+    """`result`, and what it is a view of."""
+    waiting, seen = [result], set[torch.fx.Node]()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            if node.target is _aten.reshape.default or is_view(node):
+                waiting.extend(node.all_input_nodes)
+    return seen
 
 
 def memory_of(node: torch.fx.Node) -> frozenset[torch.fx.Node]:

@@ -10,6 +10,7 @@ import torch
 from torch._inductor.utils import run_and_get_code
 from torch._inductor.virtualized import V
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.torch_version import TorchVersion
 
 import inductor_npu.config as config
 from inductor_npu.lowering.graph_passes.products import padded_products
@@ -191,9 +192,9 @@ def test_products_of_one_matrix_share_what_is_padded() -> None:
     with torch.no_grad():
         results, (text,) = run_and_get_code(torch.compile(gradients, fullgraph=True), *map(to_npu, inputs))
     assert_equal(results, gradients(*inputs))
-    # What is computed is computed into padded rows; their zeros, and the weight with its own, are a kernel or two.
-    calls = count_calls(text)
-    assert calls["mm"] == 2 and calls[KERNEL] <= 3
+    # What is computed is computed into padded rows; their zeros, and the weight with its own, are a kernel each. Torch
+    # 2.11 makes one kernel of the two.
+    assert count_calls(text) == {KERNEL: 3 if TorchVersion(torch.__version__) >= "2.12" else 2, "mm": 2}
 
 
 def test_switched_off() -> None:
