@@ -43,6 +43,10 @@ class NpuTarget:
     one row, programs of the corpus take 0.9% fewer cycles on Ascend910B3 in the mean, but five of them more; with eight
     3.4% more: docs/tiling.md). `enough_buffer` None is all of it.
 
+    `longest_row`: a row of up to so many elements that loops would read again stays in the tile if the values alive at
+    once fit the Unified Buffer, without room for double buffering and beyond `config.reduction_tile`; 0 where such rows
+    are read again.
+
     `programs_per_core` is how many programs a launch has at most for each vector core: more than one where the chip
     itself starts a program as another ends, so that they balance each other and one computes while another waits.
 
@@ -61,6 +65,9 @@ class NpuTarget:
 
     `column_bytes` is how wide a tile is at least where its rows are reduced to one (a sum over columns), None
     `vector_bytes`. `hints_eviction` says whether loads may tell L2 what it need not keep.
+
+    `caches_loads` says whether a core finds what it has just read in a cache of its own: subdomains of a kernel that
+    read the same buffer share a loop then.
 
     `splits_tiles` says whether a tile falls into its even and its odd elements without a way through memory; else
     elements at equal distances are gathered (codegen/emit/on_chip_gather.py).
@@ -96,6 +103,7 @@ class NpuTarget:
     float_types: tuple[str, ...] = ("fp16", "bf16", "fp32")
     enough_buffer: int | None = None
     least_rows: int = 2
+    longest_row: int = 0
     programs_per_core: int = 1
     threads_by_tile: tuple[tuple[int, int], ...] = ()
     product_alignment: int = 0
@@ -103,6 +111,7 @@ class NpuTarget:
     sums_wide_integers: bool = False
     column_bytes: int | None = None
     hints_eviction: bool = False
+    caches_loads: bool = False
     splits_tiles: bool = False
 
     def __post_init__(self) -> None:

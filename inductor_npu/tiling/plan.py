@@ -151,14 +151,17 @@ def footprint(blocks: dict[str, int], work: KernelSummary) -> int:
     index.
     """
 
-    def items(axes: frozenset[str]) -> int:
-        return math.prod(blocks.get(axis, 1) for axis in axes)
-
     buffers = sum(access.footprint(blocks) for access in work.accesses)
-    values = max(
-        (sum(count * size * items(axes) for (axes, size), count in live.items()) for live in work.live), default=0
+    return buffers + max((_bytes_alive(blocks, live) for live in work.live), default=0)
+
+
+def _bytes_alive(blocks: Mapping[str, int], live: Live, along: str | None = None) -> int:
+    """Bytes of the values alive at one moment, of those that vary along the axis `along` if one is named."""
+    return sum(
+        count * size * math.prod(blocks.get(axis, 1) for axis in axes)
+        for (axes, size), count in live.items()
+        if along is None or along in axes
     )
-    return buffers + values
 
 
 class _Planner:
@@ -177,6 +180,18 @@ class _Planner:
         if any(access.range_bytes(blocks) > self.chip.largest_range for access in self.work.accesses):
             return False
         return math.prod(blocks.values()) <= self.largest_tile and footprint(blocks, self.work) <= self.room
+
+    def keeps_row(self, axis: str) -> bool:
+        """Whether the row along the reduced `axis` stays in the tile beyond those limits, on a chip that can
+        (`NpuTarget.longest_row`): loops over it would read it again, and the values alive at once have room.
+        """
+        if self.lengths[axis] > self.chip.longest_row or self.work.scans:
+            return False
+        if not any(axis in access.axes and access.passes > 1 for access in self.work.accesses):
+            return False
+        blocks = {**self.blocks, axis: next_power_of_2(self.lengths[axis])}
+        alive = max(_bytes_alive(blocks, live, along=axis) for live in self.work.live)
+        return math.prod(blocks.values()) <= self.chip.longest_row and alive <= self.room / FILLED
 
     def tiles(self) -> int:
         """Tiles of the whole kernel with the present blocks; reduced axes make none."""
@@ -287,7 +302,7 @@ def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[
             planner.grow(rows, most=most)
         for axis in reversed(reduction):
             planner.grow(axis)
-            if planner.work.sorts:
+            if planner.work.sorts or planner.keeps_row(axis):
                 planner.blocks[axis] = planner.lengths[axis]
         loops = [axis for axis in reduction if axis not in static or planner.blocks[axis] < planner.lengths[axis]]
         if not loops:

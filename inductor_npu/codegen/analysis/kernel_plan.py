@@ -146,12 +146,21 @@ class TileLoop:
     """A loop over the tiles of one section (subdomain) of a kernel.
 
     `follows`: the same program writes each tile of this loop right after the tile of the loop before that has the same
-    rows.
+    rows. `is_joined`: this loop is one with the loop before, whose tiles are as many and as large.
     """
 
     section: SubdomainLoop
     plan: KernelPlan
-    follows: bool
+    follows: bool = False
+    is_joined: bool = False
+
+    def can_join(self, before: TileLoop) -> bool:
+        """Whether both loops may be one, and it would find what it reads where the loop `before` has just read it."""
+        if self.follows or before.follows or self.plan.tile != before.plan.tile:
+            return False
+        lengths = [{axis.prefix: axis.length for axis in loop.section.axes.pointwise} for loop in (self, before)]
+        loaded = [{call.buffer for call in loop.plan.calls if not call.is_store} for loop in (self, before)]
+        return lengths[0] == lengths[1] and not loaded[0].isdisjoint(loaded[1])
 
 
 def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
@@ -186,14 +195,14 @@ def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> 
     if plan.axes.reduction or plan.overwritten:
         return []
     nodes = features.scheduler_nodes()
-    loops = []
+    loops: list[TileLoop] = []
     for section in subdomain_loops(nodes, plan.axes):
         traced = trace_of_subdomain(nodes, section)
         work, tile = _plan(traced, section.axes, share)
         if section.along is None or not _holds_rows(tile, section.along):
-            loops.append(
-                TileLoop(section, KernelPlan(section.axes, work, tile, tuple(traced.calls), plan.is_int32), False)
-            )
+            loop = TileLoop(section, KernelPlan(section.axes, work, tile, tuple(traced.calls), plan.is_int32))
+            joins = providers.current_target().caches_loads and bool(loops) and loop.can_join(loops[-1])
+            loops.append(replace(loop, is_joined=joins))
             continue
         for number, part in enumerate(section.parts):
             (length,) = (axis.length for axis in part.axes.pointwise if axis.symbol == section.along.symbol)

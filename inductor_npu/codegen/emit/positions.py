@@ -25,6 +25,11 @@ class Positions:
         self.blocks_with_offsets: set[str] = set()
         self._hoisted: dict[str, str] = {}
 
+    def share_tables(self, other: Positions) -> None:
+        """Puts tables where those of `other` are, whose kernel has the same tiles in the same loop."""
+        self.before_tiles, self._hoisted = other.before_tiles, other._hoisted
+        self.blocks_with_offsets = other.blocks_with_offsets
+
     def hoisted(self, prefix: str, text: str) -> str:
         """A name for `text`, which does not depend on the tile."""
         if text not in self._hoisted:

@@ -8,7 +8,8 @@
     for tile in range(first, x_tiles * y_tiles, tl.num_programs(0)):
         ...
 
-A kernel of its own writes the loop body of each subdomain; all share arguments and names.
+A kernel of its own writes the loop body of each subdomain; all share arguments and names. Where a program finds in a
+cache what it has just read (`NpuTarget.caches_loads`), bodies with the same tiles stand in one loop.
 """
 
 from __future__ import annotations
@@ -36,14 +37,21 @@ class SubdomainKernel(NpuKernel, Uncounted):
     """One loop over tiles of `kernel`, the `number`th."""
 
     def __init__(self, kernel: KernelOfSubdomains, number: int, loop: TileLoop) -> None:
+        """`number` is in the names of blocks."""
         self.number = number
         self.section, self.follows = loop.section, loop.follows
+        self.joined: list[SubdomainKernel] = []  # whose bodies come after this one's, in its loop
         lengths = {axis.prefix: axis.length for axis in loop.section.axes.pointwise}
         super().__init__(lengths, features=kernel.features, plan=loop.plan)
         self.args = kernel.args
         self.cse.iter_buffer_ids = kernel.cse.iter_buffer_ids
         for shared in ("store_buffer_names", "must_keep_buffers", "removed_buffers", "inplaced_to_remove"):
             setattr(self, shared, getattr(kernel, shared))
+
+    def join(self, other: SubdomainKernel) -> None:
+        """Puts the body of `other` into the loop of this kernel."""
+        other.positions.share_tables(self.positions)
+        self.joined.append(other)
 
     # The first tile of a program; set when the loop's position among the others is known.
     first: str
@@ -89,6 +97,15 @@ class SubdomainKernel(NpuKernel, Uncounted):
             for symbol, part in ranges(self.section.known).items()
         )
 
+    def codegen_static_numels(self, code: IndentedBuffer) -> None:
+        for other in self.joined:
+            other.triton_meta = self.triton_meta
+            with V.set_kernel_handler(other):
+                other.codegen_body()
+            self.body.writeline(f"# {other.title}")
+            self.body.splice(other.body)
+        super().codegen_static_numels(code)
+
     def write_lengths(self, before: IndentedBuffer) -> None:
         for axis in self.axes.pointwise:
             before.writeline(f"{axis.prefix}numel = {self.lengths[axis.prefix]}")
@@ -120,7 +137,15 @@ class KernelOfSubdomains(NpuKernel):
         **kwargs: Any,
     ) -> None:
         super().__init__(tiling, features=features, plan=replace(plan, tile=TilePlan((), {}, ())), **kwargs)
-        self.parts = [SubdomainKernel(self, number, loop) for number, loop in enumerate(loops)]
+        self.parts: list[SubdomainKernel] = []  # one for each body
+        self.in_loops: list[SubdomainKernel] = []  # those with a loop of their own
+        for loop in loops:
+            number = len(self.in_loops) - int(loop.is_joined)
+            self.parts.append(SubdomainKernel(self, number, loop))
+            if loop.is_joined:
+                self.in_loops[-1].join(self.parts[-1])
+            else:
+                self.in_loops.append(self.parts[-1])
 
     def schedule(self, nodes: Sequence[Any]) -> list[Any]:
         """Wraps `nodes` for Inductor's pass over a schedule: Inductor decides on each node once, and at the last node
@@ -141,7 +166,7 @@ class KernelOfSubdomains(NpuKernel):
         """
         body = IndentedBuffer()
         first, tiles = "tl.program_id(0)", ""
-        for part in self.parts:
+        for part in self.in_loops:
             if tiles and not part.follows:
                 body.writeline(next_first(first, f"({tiles})"))
                 first = "first"
@@ -155,7 +180,7 @@ class KernelOfSubdomains(NpuKernel):
         self.body = body
 
     def tiled(self) -> list[Tiled]:
-        return [loop for part in self.parts if not part.follows for loop in part.tiled()]
+        return [loop for part in self.in_loops if not part.follows for loop in part.tiled()]
 
 
 class _NodeOfSubdomains:
