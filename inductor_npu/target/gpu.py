@@ -75,6 +75,7 @@ def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
         column_bytes=128,
         hints_eviction=True,
         caches_loads=True,
+        sums_columns_with_rows=True,
         splits_tiles=True,
         sums_wide_integers=True,
     )

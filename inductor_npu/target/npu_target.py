@@ -66,6 +66,9 @@ class NpuTarget:
     `column_bytes` is how wide a tile is at least where its rows are reduced to one (a sum over columns), None
     `vector_bytes`. `hints_eviction` says whether loads may tell L2 what it need not keep.
 
+    `sums_columns_with_rows` says whether a kernel that reduces rows also sums columns of the same tensors, as in the
+    backward pass of a layer norm, instead of a second kernel that reads them again.
+
     `caches_loads` says whether a core finds what it has just read in a cache of its own: subdomains of a kernel that
     read the same buffer share a loop then.
 
@@ -112,6 +115,7 @@ class NpuTarget:
     column_bytes: int | None = None
     hints_eviction: bool = False
     caches_loads: bool = False
+    sums_columns_with_rows: bool = False
     splits_tiles: bool = False
 
     def __post_init__(self) -> None:

@@ -183,9 +183,12 @@ class _Tracer(DefaultHandler):
         self.is_masked = False
         self.masked_by: Condition | None = None
         self.conditions: list[Condition] = []
+        self.sums: list[Value] = []
         self.time = 0
 
     def finish(self) -> Trace:
+        for total in self.sums:
+            total.born, total.last_use = 0, self.time
         for number, passes in self.passes.items():
             access = self.result.accesses[number]
             self.result.accesses[number] = replace(access, passes=len(passes))
@@ -385,6 +388,13 @@ class _Tracer(DefaultHandler):
         for result in results:
             result.loads, result.depth = frozenset(), result.depth + 1
         return results if count > 1 else results[0]
+
+    def partial_accumulate(self, name: str, reduction_type: str, value: Value, extra_meta: Any) -> None:
+        """Adds `value` to the sums over columns of a tile (emit/column_sums.py), which last from tile to tile."""
+        self._use(value)
+        every = frozenset(self.symbols)
+        self.result.operations[every, 4] += 1
+        self.sums.append(self._new(every, of=(value,)))
 
     def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> tuple[Value, ...]:
         self.result.scans = True

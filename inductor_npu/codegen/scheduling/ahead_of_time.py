@@ -34,6 +34,7 @@ from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     ForeachKernelSchedulerNode,
+    FusedMixOrderReductions,
     FusedSchedulerNode,
     SchedulerNode,
 )
@@ -122,7 +123,7 @@ class AheadOfTimeWorkers:
         device = node.get_device()
         return (
             isinstance(node, (SchedulerNode, FusedSchedulerNode, ForeachKernelSchedulerNode))
-            and not (node.is_template() or node.is_extern())
+            and not (node.is_template() or node.is_extern() or isinstance(node, FusedMixOrderReductions))
             and device is not None
             and self._scheduling.scheduler.get_backend(device) is self._scheduling
         )

@@ -1,9 +1,9 @@
-"""The number of parts in which rows are reduced on `npu`.
+"""Inductor's choices for `npu`: the number of parts in which rows and columns are reduced, and whether loops over rows
+and columns of the same tensors are fused.
 
 The results of a row's parts are contiguous in memory, row by row, and an NPU moves rows of less than a block of 32
 bytes one by one. Inductor takes choices from an object that backends may exchange (`V.set_choices_handler`): one for
-all devices, which others may have exchanged, too. The object here corrects a single answer of the one before it, for
-`npu` only.
+all devices, which others may have exchanged, too. The object here corrects answers of the one before it, for `npu`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 
+from inductor_npu.codegen.scheduling import rows_and_columns
 from inductor_npu.providers import current_target
 
 _DEVICE = "npu"
 
 
-class _ChoicesInBlocks:
-    """Answers as `others` do, except that rows on `npu` are reduced in a number of parts that fills blocks."""
+class _NpuChoices:
+    """Answers as `others` do, except that rows on `npu` are reduced in a number of parts that fills blocks, and that
+    pairs of rows_and_columns.py may be fused.
+    """
 
     def __init__(self, others: Any) -> None:
         self._others = others
@@ -34,15 +38,35 @@ class _ChoicesInBlocks:
         parts = self._others.reduction_split_factor(
             device, reduction_numel_hint, numel_hint, inner_reduction=inner_reduction
         )
-        if device.type != _DEVICE or not inner_reduction or numel_hint == 1 or parts == 1:
+        if device.type != _DEVICE or numel_hint == 1 or parts == 1:
             return parts
+        if not inner_reduction:
+            return max(parts, rows_and_columns.parts_of(reduction_numel_hint, numel_hint))
         in_a_block = current_target().shortest_row  # numbers of 4 bytes
         return -(-parts // in_a_block) * in_a_block
 
+    def can_fuse(self, scheduler: Any, node1: BaseSchedulerNode, node2: BaseSchedulerNode, shared: int) -> bool:
+        """As `others` answer; `shared` is how much both access alike. They do not know what a pair shares."""
+        if not shared and _is_ours(node1) and rows_and_columns.can_be_pair(node1, node2):
+            shared = rows_and_columns.shared_by(node1)
+        return self._others.can_fuse(scheduler, node1, node2, shared)
 
-def reduce_in_blocks() -> None:
+    def can_fuse_horizontal(
+        self, scheduler: Any, node1: BaseSchedulerNode, node2: BaseSchedulerNode, shared: int
+    ) -> bool:
+        """As `can_fuse`, of loops that do not depend on each other."""
+        is_pair = _is_ours(node1) and rows_and_columns.can_be_pair(node1, node2)
+        return is_pair or self._others.can_fuse_horizontal(scheduler, node1, node2, shared)
+
+
+def _is_ours(node: BaseSchedulerNode) -> bool:
+    device = node.get_device()
+    return device is not None and device.type == _DEVICE
+
+
+def correct_choices() -> None:
     """Has this thread's choices corrected, including a user's. Call it before the loops of a graph are made; further
     calls do nothing.
     """
-    if not isinstance(V.choices, _ChoicesInBlocks):
-        V.set_choices_handler(_ChoicesInBlocks(V.choices))
+    if not isinstance(V.choices, _NpuChoices):
+        V.set_choices_handler(_NpuChoices(V.choices))

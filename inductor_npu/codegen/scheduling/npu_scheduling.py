@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import sympy
 from torch._inductor import config as inductor_config
@@ -15,6 +16,7 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     ForeachKernelSchedulerNode,
+    FusedMixOrderReductions,
     FusedSchedulerNode,
     SchedulerNode,
     WhyNoFuse,
@@ -26,12 +28,14 @@ from inductor_npu import config, providers
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import header
+from inductor_npu.codegen.emit.column_sums import ColumnSums, ColumnSumsKernel
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
+from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
-from inductor_npu.codegen.scheduling import contraction_fusion, templates, tuning
+from inductor_npu.codegen.scheduling import contraction_fusion, rows_and_columns, templates, tuning
 from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers, CompilesAhead
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
@@ -118,7 +122,11 @@ class NpuScheduling(CompilesAhead):
         self._written, self._compile, self._lookahead = written, compile_kernel, AheadOfTimeWorkers(self)
 
     def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
-        """As Inductor's, but not where one kernel would be worse than two (see fusion.py)."""
+        """As Inductor's, but not where one kernel would be worse than two (see fusion.py); and pairs of loops over rows
+        and columns (see rows_and_columns.py).
+        """
+        if rows_and_columns.can_be_pair(node1, node2):
+            return True
         if any(node.is_template() for node in (node1, node2)) or not super().can_fuse(node1, node2):
             return False
         reason = self._fusions.reason_against(node1, node2)
@@ -128,6 +136,12 @@ class NpuScheduling(CompilesAhead):
 
     can_fuse_vertical = can_fuse
     can_fuse_horizontal = can_fuse
+
+    def fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> FusedSchedulerNode:
+        """As Inductor's, and pairs of loops that reduce rows and columns."""
+        if rows_and_columns.can_be_pair(node1, node2):
+            return rows_and_columns.pair_of(node1, node2)
+        return super().fuse(node1, node2)
 
     def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
         """As Inductor's, without its analysis of tiles for a GPU: see `get_tiling_and_scores`.
@@ -245,6 +259,47 @@ class NpuScheduling(CompilesAhead):
         templates.launch(self, template_node, written[-1])
         return None
 
+    def codegen_mix_order_reduction(self, node: FusedMixOrderReductions) -> None:
+        """Writes one kernel for loops that reduce rows and loops that sum columns; two where rows do not fit the tile,
+        or other loops were fused with the sums.
+        """
+        rows, columns = node.node1.get_nodes(), node.node2.get_nodes()
+        size_terms.write_out_in([*rows, *columns])
+        sums = rows_and_columns.sums_of(columns)
+        try:
+            written = sums is not None and self._codegen_rows_and_columns(rows, columns, sums)
+        except _WriteAgain as error:
+            log.debug("%s; rows and columns apart", error)
+            written = False
+        if not written:
+            with patch.object(self, "free_buffers_in_scheduler", lambda: None):  # the second reads what the first does
+                self.codegen_node(node.node1)
+                self.codegen_node(node.node2)
+        self.free_buffers_in_scheduler()
+
+    def _codegen_rows_and_columns(self, rows: Sequence[Any], columns: Sequence[Any], sums: ColumnSums) -> bool:
+        """Writes the kernel and its launch. Returns False, with nothing written, if rows are not whole in the tile."""
+        with rows_and_columns.ElementsOfSums(columns):
+            features = self._features_of([*rows, *columns])
+            is_covered = True
+
+            def write() -> None:
+                nonlocal is_covered
+                with timed(Phase.TILING):
+                    plan = plan_kernel(features, self._share)
+                self._note_filled(plan.filled)
+                is_covered = ColumnSumsKernel.covers(plan)
+                if is_covered:
+                    lengths = {axis.prefix: axis.length for axis in plan.axes.all}
+                    kernel = ColumnSumsKernel(lengths, features=features, plan=plan, sums=sums)
+                    self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
+                    with V.set_kernel_handler(kernel):
+                        source = kernel.codegen_kernel()
+                    self._define_and_launch(source, kernel, [*rows, *columns])
+
+            self._with_fitting_share(write)
+        return is_covered
+
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
         """The source of a kernel for timing only, with functions that make its inputs and launch it."""
         self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
@@ -308,6 +363,9 @@ class NpuScheduling(CompilesAhead):
         """Writes one kernel for the loops of `group`, and its launch."""
         nodes = [node for features in group for node in features.scheduler_nodes()]
         source, kernel = self._combo_source(group)
+        self._define_and_launch(source, kernel, nodes)
+
+    def _define_and_launch(self, source: str, kernel: EmittedKernel, nodes: Sequence[Any]) -> None:
         kernel.kernel_name = self.define_kernel(source, nodes, kernel)
         with V.set_kernel_handler(kernel):
             for node in nodes:
@@ -363,7 +421,7 @@ class NpuScheduling(CompilesAhead):
         src_code, kernel_path = header.with_operators(src_code, node_schedule)
         failure = self._compile(subs_name, src_code)
         smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
-        if failure is not None and (isinstance(kernel, NpuComboKernel) or smaller is not None):
+        if failure is not None and (isinstance(kernel, (NpuComboKernel, ColumnSumsKernel)) or smaller is not None):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
             raise _WriteAgain(f"{kernel_name} does not compile", smaller) from failure
         provenance.remember(subs_name, src_code, node_schedule, failure)

@@ -173,7 +173,7 @@ class NpuGraphPasses(CustomGraphModulePass):
     """
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        choices.reduce_in_blocks()  # nothing else of ours is called for each graph before its loops are made
+        choices.correct_choices()  # nothing else of ours is called for each graph before its loops are made
         for each in switched_on():
             GraphTransformObserver(gm, f"npu_{each.name}", subsystem="post_grad_passes").apply_graph_pass(each.apply)
 

@@ -34,7 +34,7 @@ def mine() -> Iterator[ThreeParts]:
     """A user's choices, corrected for `npu`."""
     handler = ThreeParts()
     with V.set_choices_handler(handler):
-        choices.reduce_in_blocks()
+        choices.correct_choices()
         yield handler
 
 
@@ -52,7 +52,7 @@ def test_all_else_is_up_to_the_choices_that_were_there(mine: ThreeParts) -> None
     assert V.choices.whose() == "the user's"  # type: ignore[attr-defined]
     assert not hasattr(V.choices, "nobodys")
     before = V.choices
-    choices.reduce_in_blocks()
+    choices.correct_choices()
     assert V.choices is before, "they are corrected once"
     assert pickle.loads(pickle.dumps(before)).whose() == "the user's"
 
