@@ -65,12 +65,14 @@ class Prepared:
     known: numbers that need no time taken.
     results: of ours, tensors that the other process compares.
     finish: of stock, from all numbers so far and the results of ours to further numbers.
+    rounds: how many times as many rounds are taken as the setup says.
     """
 
     turns: dict[str, Callable[[], float]]
     known: dict[str, Any] = field(default_factory=dict)
     results: list[Any] = field(default_factory=list)
     finish: Callable[[Mapping[str, Any], list[Any]], dict[str, Any]] | None = None
+    rounds: int = 1
 
 
 @dataclass(frozen=True)

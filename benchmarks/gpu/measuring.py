@@ -19,6 +19,7 @@ Call = Callable[[], Any]
 Turn = Callable[[], float]
 
 CALLS = 200  # in a round at most: what is queued must not fill the GPU's queue of launches for long
+FEWEST_CALLS = 20  # of which the median is a number of the host
 BLOCK = 2**24  # elements compared at once: the comparison is in float64
 
 
@@ -66,21 +67,21 @@ def device_turn(setup: Setup, call: Call, device: str) -> Turn:
     return turn
 
 
-def host_turn(call: Call, device: str) -> Turn:
-    """The median of 20 calls: seconds until a call returns, when the device has nothing else to do."""
-    return partial(_median_of, 20, call, device, until_done=False)
+def host_turn(setup: Setup, call: Call, device: str) -> Turn:
+    """The median of the calls of a round: seconds until a call returns, when the device has nothing else to do."""
+    return partial(_median_of_a_round, setup, call, device, until_done=False)
 
 
-def done_turn(call: Call, device: str) -> Turn:
+def done_turn(setup: Setup, call: Call, device: str) -> Turn:
     """Seconds until a call's work is done, likewise."""
-    return partial(_median_of, 20, call, device, until_done=True)
+    return partial(_median_of_a_round, setup, call, device, until_done=True)
 
 
-def _median_of(calls: int, call: Call, device: str, until_done: bool) -> float:
+def _median_of_a_round(setup: Setup, call: Call, device: str, until_done: bool) -> float:
     call()
     synchronize(device)
-    times = []
-    for _ in range(calls):
+    times: list[float] = []
+    while len(times) < FEWEST_CALLS or sum(times) < setup.seconds:
         start = time.perf_counter()
         call()
         if until_done:

@@ -176,24 +176,25 @@ class Pair:
             worker.send("prepare", case=name, results=results)
         prepared = self._answers(self._workers, until - time.monotonic())
         numbers: Answer = {}
-        kinds: dict[str, dict[str, str]] = {}  # of each kind of number, the process that takes its time
+        turns: dict[str, str] = {}  # of each number, the process that takes its time
         for worker_name, answer in prepared.items():
             numbers |= answer["known"]
-            for turn in answer["turns"]:
-                kinds.setdefault(turn.partition("_")[2], {})[turn] = worker_name
-        for turns in kinds.values():
-            numbers |= self._in_turns(turns, until)
-            if self._setup.profiled:
-                numbers |= self._profiles(turns, until)
+            turns |= dict.fromkeys(answer["turns"], worker_name)
+        # One of a kind after the other: "ours_done", "stock_done".
+        turns = dict(sorted(turns.items(), key=lambda turn: turn[0].partition("_")[2]))
+        rounds = self._setup.rounds * max(answer["rounds"] for answer in prepared.values())
+        numbers |= self._in_turns(turns, rounds, until)
+        if self._setup.profiled:
+            numbers |= self._profiles(turns, until)
         return numbers | self._workers["stock"].ask(
             "finish", until - time.monotonic(), numbers=numbers, results=results
         )
 
-    def _in_turns(self, turns: dict[str, str], until: float) -> dict[str, float]:
-        """The median of each; who begins changes."""
+    def _in_turns(self, turns: dict[str, str], rounds: int, until: float) -> dict[str, float]:
+        """The median of each; who begins changes, and what a host does besides is in all of them alike."""
         times: dict[str, list[float]] = {turn: [] for turn in turns}
         order = list(turns)
-        for _ in range(self._setup.rounds):
+        for _ in range(rounds):
             for turn in order:
                 answer = self._workers[turns[turn]].ask("turn", until - time.monotonic(), turn=turn)
                 times[turn].append(answer["seconds"])

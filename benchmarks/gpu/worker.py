@@ -54,7 +54,7 @@ class Answers:
             torch.save(moved(prepared.results, "cpu"), results)
             prepared.results.clear()
         self._prepared = prepared
-        return {"turns": list(prepared.turns), "known": prepared.known}
+        return {"turns": list(prepared.turns), "known": prepared.known, "rounds": prepared.rounds}
 
     def turn(self, turn: str) -> dict[str, Any]:
         """Seconds of one round."""

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor import config as inductor_config
 from torch._inductor.utils import run_and_get_code
 
+from inductor_npu.codegen.scheduling import npu_scheduling
 from inductor_npu.cuda.triton_backend.compiler import largest_tile, warps_of
 from inductor_npu.target import get_target
 from tests.codegen.golden_programs import PROGRAMS, sources_of
@@ -95,6 +97,44 @@ def test_what_is_larger_than_l2_and_only_read_may_leave_it_first() -> None:
     assert hints(lambda x: x.sum(0), large, large - 1) == [True, False]
     assert hints(lambda x: x.sum(1), large) == [True]
     assert hints(lambda x: x * 2, large) == [False]  # results would take its place
+
+
+@pytest.mark.parametrize(("heads", "width"), [(8, 64), (5, 6)])
+def test_subdomains_that_read_the_same_share_a_loop(heads: int, width: int) -> None:
+    """Both halves of a rotation; not the parts of a concatenation of different tensors."""
+    x, table = torch.randn(2, 40, heads, width), torch.randn(1, 40, 1, width)
+
+    def rotated(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2, dim=-1)
+        return x * table.cos() + torch.cat((-second, first), dim=-1) * table.sin()
+
+    def joined(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return torch.cat((x.flatten(0, 2) + 1, table.flatten(0, 2) * 2))
+
+    for function, loops in ((rotated, 1), (joined, 2)):
+        result, (source,) = run_and_get_code(torch.compile(function, dynamic=False), x.npu(), table.npu())
+        torch.testing.assert_close(result.cpu(), function(x, table))
+        assert source.count("for tile in range(") == loops
+
+
+@pytest.mark.parametrize("length", [9000, pytest.param(32768, marks=pytest.mark.slow)])
+def test_long_rows_that_loops_would_read_again_stay_in_registers(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written for a GPU; the embedded NPU does not hold such rows, and has the kernel written again."""
+    written: list[str] = []
+    compile_in_process = npu_scheduling.compile_in_process
+
+    def kept(name: str, source: str) -> Exception | None:
+        written.append(source)
+        return compile_in_process(name, source)
+
+    monkeypatch.setattr(npu_scheduling, "compile_in_process", kept)
+    x = torch.randn(2 * get_target("H100").vector_cores, length)
+    with inductor_config.patch(force_disable_caches=True):
+        result = torch.compile(lambda x: torch.softmax(x, -1), dynamic=False)(x.npu())
+    torch.testing.assert_close(result.cpu(), torch.softmax(x, -1))
+    kernel = compiled_text(f"{written[0]}\n# for a GPU").kernel  # the module of the same text is in use
+    assert "in a loop inside the tile" not in written[0]
+    assert usage_of(kernel).spilled == 0
 
 
 def test_columns_are_summed_in_narrow_tiles() -> None:

@@ -21,7 +21,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor import ir
 from torch._inductor.scheduler import BaseSchedulerNode, FusedMixOrderReductions, MixOrderReduction, SchedulerNode
 
-from inductor_npu import providers
+from inductor_npu import config, providers
 from inductor_npu.codegen.emit.column_sums import ColumnSums
 
 # As Inductor's for GPUs: smaller tensors are read from L2 the second time, and few rows make few tiles.
@@ -39,11 +39,9 @@ _in_pairs: WeakSet[BaseSchedulerNode] = WeakSet()  # pairs are of two
 
 def can_be_pair(node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
     """Whether one of both reduces rows and the other sums columns, and one kernel would read a tensor once for both."""
-    if not (node1.is_reduction() and node2.is_reduction()) or not inductor_config.triton.mix_order_reduction:
+    if not (node1.is_reduction() and node2.is_reduction() and _are_wanted()):
         return False
-    if not providers.current_target().sums_columns_with_rows or node1 in _in_pairs or node2 in _in_pairs:
-        return False
-    if any(isinstance(node, FusedMixOrderReductions) for node in (node1, node2)):
+    if any(node in _in_pairs or isinstance(node, FusedMixOrderReductions) for node in (node1, node2)):
         return False
     if node1.ancestors & node2.get_operation_names() or node2.ancestors & node1.get_operation_names():
         return False
@@ -60,14 +58,19 @@ def can_be_pair(node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
     )
 
 
+def _are_wanted() -> bool:
+    """On this chip, by the user; not where kernels are compared with eager operators, which know no partial sums."""
+    is_good = providers.current_target().sums_columns_with_rows
+    return is_good and inductor_config.triton.mix_order_reduction and not config.accuracy
+
+
 def parts_of(rows: int, columns: int) -> int:
     """In how many parts `columns` columns of `rows` rows are summed at least, for the case that they become half of a
     pair; 1 where they will not.
     """
-    chip = providers.current_target()
-    if not chip.sums_columns_with_rows or not _is_worth_it(rows, columns):
+    if not _are_wanted() or not _is_worth_it(rows, columns):
         return 1
-    part = 1 << round(math.log2(rows / (_PARTS_OF_A_CORE * chip.vector_cores)))
+    part = 1 << round(math.log2(rows / (_PARTS_OF_A_CORE * providers.current_target().vector_cores)))
     return -(-rows // part) if part >= _SHORTEST_PART else 1
 
 
