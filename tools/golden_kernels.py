@@ -53,6 +53,11 @@ def norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Ten
     return F.layer_norm(x, (x.shape[-1],), weight, bias)
 
 
+def rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat((-second, first), dim=-1) * sine
+
+
 def image_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return F.relu(F.batch_norm(x, None, None, weight, bias, training=True))
 
@@ -120,7 +125,15 @@ PROGRAMS = (
     Program("products of matrices", products, lambda: [normal(65, 33), normal(33, 33), normal(33)], tolerance=1e-3),
     Program("softmax", lambda x: torch.softmax(x, -1), lambda: [normal(50, 777)]),
     Program("softmax of long rows", lambda x: torch.softmax(x, -1), lambda: [normal(5, 33001)]),
+    Program("softmax of long rows, whole in a program", lambda x: torch.softmax(x, -1), lambda: [normal(1057, 9001)]),
     Program("layer norm with gradients", norm, lambda: [normal(129, 770), normal(770), normal(770)], 3, tolerance=1e-3),
+    Program(
+        "layer norm of many rows with gradients",
+        norm,
+        lambda: [normal(49155, 130), normal(130), normal(130)],
+        3,
+        tolerance=1e-3,
+    ),
     Program(
         "batch norm with gradients",
         image_norm,
@@ -139,6 +152,7 @@ PROGRAMS = (
     Program("gather", gather, lambda: [normal(61, 300), ids(300, 61, 77)]),
     Program("transpose", lambda x, y: x.t() * 2 + y, lambda: [normal(301, 203), normal(203, 301)]),
     Program("cat", joined, lambda: [normal(50, 65), normal(50, 31)]),
+    Program("rotation of halves", rotated, lambda: [normal(2, 33, 5, 66), normal(33, 1, 66), normal(33, 1, 66)]),
     Program("dropout", dropped, lambda: [normal(200, 301)], check=is_dropped),
     Program("a captured graph", two_steps, lambda: [normal(31, 257)], captured=True, tolerance=1e-3),
 )

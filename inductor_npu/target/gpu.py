@@ -18,31 +18,27 @@ _PROGRAMS = 4
 def _hopper(name: str, memory: int, bandwidth: float) -> NpuTarget:
     """A GPU of compute capability 9.0.
 
-    What a program holds is registers: 64 KiB, a quarter of the multiprocessor's, in which a value of the tile is while
-    it is read. The planner counts in its own way, each access twice, for double buffering, and all that is alive
-    beside. In that count the following numbers were the best of 24 combinations on an H200 (benchmarks/gpu, 18 kernels
-    that fill the chip, against stock Inductor's speed in the geometric mean):
+    What a program holds is registers: 64 KiB, a quarter of the multiprocessor's. The planner counts in its own way,
+    each access twice, for double buffering, and all that is alive beside. In that count the following numbers were the
+    best of 24 combinations on an H200 (benchmarks/gpu, 18 kernels, against stock Inductor's speed in the mean):
 
     - `programs_per_core` 32: a grid of 528 programs, each with its loop, waits for memory in step (0.86); with 4, 8, 16
       and 64 times as many the multiprocessors always have others to run (0.91 with 8).
     - `enough_buffer` 48 KiB, 1024 to 4096 elements: smaller tiles are more programs at a time (1.0; with 192 KiB 0.96).
     - `unified_buffer` 384 KiB (softmax of long rows 1.02, with 192 KiB 0.72). `least_rows` 1 (two: 0.97 of it).
-    - `longest_row` 32768: as many elements as 1024 threads hold. Softmax of such rows, read once and not three times,
-      takes 0.69 of the time (0.186 instead of 0.27 ms on an H100, stock Inductor 0.24).
-    - `caches_loads`: a rotation of halves (rope) as one loop takes 0.90 of the time of two (0.195 instead of 0.216 ms).
+    - `longest_row` 32768, what 1024 threads hold: softmax of such rows, read once, takes 0.69 of the time (H100).
+    - `caches_loads`: a rotation of halves (rope) as one loop takes 0.90 of the time of two (H100).
+    - `sums_columns_with_rows`: a layer norm's backward pass, read once, takes 0.66 of the time (H100).
     - `column_bytes` 128, what a warp reads at once: sums over columns at 0.95 (with 256 bytes 0.86); transposes keep
       256 (1.02; with 128 0.96).
     - `threads_by_tile`: 16 to 32 elements a thread, several loads of 16 bytes under way (8 to 16: 0.97 of it).
+    - Loops whose loads are a tile ahead (`num_stages` of tl.range) were slower: 0.82 instead of 0.86.
 
-    Loops whose loads are a tile ahead (`num_stages` of tl.range) were slower: 0.82 instead of 0.86.
-
-    There is no matrix unit in the sense of `cube_cores`: products, attention and convolutions are the library's. The
-    sizes of its buffers (L1, L0) are nobody's. `product_alignment` is what the bulk copies of Hopper's kernels take:
+    There is no matrix unit in the sense of `cube_cores`: products, attention and convolutions are the library's, and
+    nobody reads `l1` and `l0`. `product_alignment` is what the bulk copies of Hopper's kernels take:
     rows that begin at multiples of 16 bytes (cuBLAS, "Tensor Core Usage").
-
-    `burst_bytes` is a sector, the least that L2 and memory exchange. `clock` is the H100 SXM's. `vector_bytes`,
-    `scalar_access_cycles`, `transfer_cycles`, `instruction_cycles` and `l2_to_memory` are chosen, near what Ascend's
-    chips have: a load's latency is hidden by other warps. `launch_cycles`, chosen too, are 2.5 microseconds.
+    `burst_bytes` is a sector, the least that L2 and memory exchange. `clock` is the H100 SXM's. All other numbers are
+    chosen, near what Ascend's chips have; `launch_cycles` are 2.5 microseconds.
     """
     return NpuTarget(
         name=name,

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import sympy
 from torch._inductor import config as inductor_config
@@ -16,7 +15,6 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     ForeachKernelSchedulerNode,
-    FusedMixOrderReductions,
     FusedSchedulerNode,
     SchedulerNode,
     WhyNoFuse,
@@ -28,39 +26,28 @@ from inductor_npu import config, providers
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import header
-from inductor_npu.codegen.emit.column_sums import ColumnSums, ColumnSumsKernel
+from inductor_npu.codegen.emit.column_sums import ColumnSumsKernel
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
-from inductor_npu.codegen.emit.emitted import EmittedKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
 from inductor_npu.codegen.scheduling import contraction_fusion, rows_and_columns, templates, tuning
-from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers, CompilesAhead
+from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
-from inductor_npu.codegen.scheduling.loops import numels
+from inductor_npu.codegen.scheduling.pairs import WritesPairs
+from inductor_npu.codegen.scheduling.writing import WriteAgain
 from inductor_npu.codegen.templates.kernel import TemplateKernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process
-from inductor_npu.tiling.plan import FILLED
 
 log = logging.getLogger(__name__)
 
 # Elements for each core of a loop whose launch costs little by comparison: slightly more than three tiles of 4096. A
 # quarter and four times as many make the same kernels of the corpus (`python -m corpus.thresholds`).
 _LARGE_LOOP = 13_107
-
-
-class _WriteAgain(Exception):
-    """A kernel does not compile, and there is another way to write it: with tiles that fill `share` of the Unified
-    Buffer, if any.
-    """
-
-    def __init__(self, message: str, share: float | None) -> None:
-        super().__init__(message)
-        self.share = share
 
 
 class _KernelType:
@@ -82,7 +69,7 @@ class _KernelType:
         """Nothing: kernels here do not take the choices of Inductor that this would correct."""
 
 
-class NpuScheduling(CompilesAhead):
+class NpuScheduling(WritesPairs):
     """TritonScheduling for `npu`.
 
     It leaves out one feature of Inductor's Triton backend: TRITON_TEMPLATES, because matrix products and convolutions
@@ -137,12 +124,6 @@ class NpuScheduling(CompilesAhead):
     can_fuse_vertical = can_fuse
     can_fuse_horizontal = can_fuse
 
-    def fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> FusedSchedulerNode:
-        """As Inductor's, and pairs of loops that reduce rows and columns."""
-        if rows_and_columns.can_be_pair(node1, node2):
-            return rows_and_columns.pair_of(node1, node2)
-        return super().fuse(node1, node2)
-
     def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
         """As Inductor's, without its analysis of tiles for a GPU: see `get_tiling_and_scores`.
 
@@ -167,13 +148,6 @@ class NpuScheduling(CompilesAhead):
     _loops: LoopsKey
     _kernel: NpuKernel
 
-    # Shares of the Unified Buffer that tiles may fill, as estimated: smaller ones where the compiler disagrees. It may
-    # do so by far: elements that are not contiguous take a block of 32 bytes each.
-    _shares: tuple[float, ...] = tuple(FILLED / 2**halvings for halvings in range(7))
-    _share: float = FILLED
-    # The share that the present tiles fill, as estimated.
-    _filled: float = 0.0
-
     def codegen_node_schedule(self, kernel_features: SIMDKernelFeatures) -> None:
         """As Inductor's. A kernel that turns out to be too large for the Unified Buffer is written again with smaller
         tiles, where a smaller block of the same kernel is not enough.
@@ -182,30 +156,6 @@ class NpuScheduling(CompilesAhead):
         self._loops = key_of_loops(kernel_features)  # before a kernel is written, which changes them
         self._with_fitting_share(lambda: generate(kernel_features))
         self._written.keep(self._loops, self._kernel)
-
-    def _with_fitting_share(self, write: Callable[[], None]) -> None:
-        """Calls `write` with smaller and smaller shares of the Unified Buffer until its kernel fits. Raises _WriteAgain
-        if it is a combo kernel and none is small enough, or it does not compile for another reason.
-        """
-        self._share = self._shares[0]
-        while True:
-            try:
-                write()
-                break
-            except _WriteAgain as error:
-                if error.share is None:
-                    raise
-                log.debug("%s; writing it again", error)
-                self._share = error.share
-
-    def _smaller_share(self) -> float | None:
-        """The next smaller share of the Unified Buffer, for which the present tiles are too large; None if there is
-        none.
-        """
-        return next((share for share in self._shares if share < min(self._share, self._filled)), None)
-
-    def _note_filled(self, size: int) -> None:
-        self._filled = size / providers.current_target().unified_buffer
 
     def create_kernel_choices(
         self, kernel_features: SIMDKernelFeatures, kernel_args: list[Any], kernel_kwargs: dict[str, Any]
@@ -259,47 +209,6 @@ class NpuScheduling(CompilesAhead):
         templates.launch(self, template_node, written[-1])
         return None
 
-    def codegen_mix_order_reduction(self, node: FusedMixOrderReductions) -> None:
-        """Writes one kernel for loops that reduce rows and loops that sum columns; two where rows do not fit the tile,
-        or other loops were fused with the sums.
-        """
-        rows, columns = node.node1.get_nodes(), node.node2.get_nodes()
-        size_terms.write_out_in([*rows, *columns])
-        sums = rows_and_columns.sums_of(columns)
-        try:
-            written = sums is not None and self._codegen_rows_and_columns(rows, columns, sums)
-        except _WriteAgain as error:
-            log.debug("%s; rows and columns apart", error)
-            written = False
-        if not written:
-            with patch.object(self, "free_buffers_in_scheduler", lambda: None):  # the second reads what the first does
-                self.codegen_node(node.node1)
-                self.codegen_node(node.node2)
-        self.free_buffers_in_scheduler()
-
-    def _codegen_rows_and_columns(self, rows: Sequence[Any], columns: Sequence[Any], sums: ColumnSums) -> bool:
-        """Writes the kernel and its launch. Returns False, with nothing written, if rows are not whole in the tile."""
-        with rows_and_columns.ElementsOfSums(columns):
-            features = self._features_of([*rows, *columns])
-            is_covered = True
-
-            def write() -> None:
-                nonlocal is_covered
-                with timed(Phase.TILING):
-                    plan = plan_kernel(features, self._share)
-                self._note_filled(plan.filled)
-                is_covered = ColumnSumsKernel.covers(plan)
-                if is_covered:
-                    lengths = {axis.prefix: axis.length for axis in plan.axes.all}
-                    kernel = ColumnSumsKernel(lengths, features=features, plan=plan, sums=sums)
-                    self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
-                    with V.set_kernel_handler(kernel):
-                        source = kernel.codegen_kernel()
-                    self._define_and_launch(source, kernel, [*rows, *columns])
-
-            self._with_fitting_share(write)
-        return is_covered
-
     def _timeable(self, features: SIMDKernelFeatures, kernel: NpuKernel) -> str:
         """The source of a kernel for timing only, with functions that make its inputs and launch it."""
         self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
@@ -314,7 +223,7 @@ class NpuScheduling(CompilesAhead):
             for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
                 try:
                     self._with_fitting_share(partial(self._codegen_combo, group))
-                except _WriteAgain as error:
+                except WriteAgain as error:
                     log.debug("%s; one kernel for each of its loops", error)
                     for features in group:
                         self._with_fitting_share(partial(self._codegen_combo, [features]))
@@ -341,10 +250,6 @@ class NpuScheduling(CompilesAhead):
             arguments += more
         return [*groups, together] if together else groups
 
-    def _features_of(self, nodes: Sequence[Any]) -> SIMDKernelFeatures:
-        numel, reduction_numel = numels(nodes)
-        return SIMDKernelFeatures(self.generate_node_schedule(nodes, numel, reduction_numel), numel, reduction_numel)
-
     def _combo_source(self, group: Sequence[SIMDKernelFeatures]) -> tuple[str, NpuKernel | NpuComboKernel]:
         """The source of one kernel for the loops of `group`, and the kernel."""
         kernel: NpuKernel | NpuComboKernel
@@ -364,16 +269,6 @@ class NpuScheduling(CompilesAhead):
         nodes = [node for features in group for node in features.scheduler_nodes()]
         source, kernel = self._combo_source(group)
         self._define_and_launch(source, kernel, nodes)
-
-    def _define_and_launch(self, source: str, kernel: EmittedKernel, nodes: Sequence[Any]) -> None:
-        kernel.kernel_name = self.define_kernel(source, nodes, kernel)
-        with V.set_kernel_handler(kernel):
-            for node in nodes:
-                node.mark_run()
-        self.codegen_comment(nodes, kernel.kernel_name)
-        kernel.call_kernel(kernel.kernel_name)
-        V.graph.removed_buffers.update(kernel.removed_buffers)
-        V.graph.inplaced_to_remove.update(kernel.inplaced_to_remove)
 
     def generate_combo_kernel_code(
         self, subkernel_nodes: list[BaseSchedulerNode], *args: Any, **kwargs: Any
@@ -423,7 +318,7 @@ class NpuScheduling(CompilesAhead):
         smaller = self._smaller_share() if isinstance(failure, KernelTooLargeError) else None
         if failure is not None and (isinstance(kernel, (NpuComboKernel, ColumnSumsKernel)) or smaller is not None):
             wrapper.src_to_kernel = {src: name for src, name in wrapper.src_to_kernel.items() if name != kernel_name}
-            raise _WriteAgain(f"{kernel_name} does not compile", smaller) from failure
+            raise WriteAgain(f"{kernel_name} does not compile", smaller) from failure
         provenance.remember(subs_name, src_code, node_schedule, failure)
         if failure is None:
             with inductor_config.patch(compile_threads=1):  # it is compiled: do not start a pool of processes
