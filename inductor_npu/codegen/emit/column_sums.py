@@ -96,7 +96,7 @@ class ColumnSumsKernel(NpuKernel):
                 body.splice(self.body)
             for each in self._summed:
                 body.writeline(self._store_of(each))
-        self.body = header.with_header(self.plan, body)
+        self.body = header.with_header(self.plan, body, parts)
 
     def _store_of(self, each: _Sum) -> str:
         value, prefix = each.name, self._columns.prefix

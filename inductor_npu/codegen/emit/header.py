@@ -37,22 +37,23 @@ _JIT = "@triton.jit\n"
 _KIB = 1024
 
 
-def with_header(plan: KernelPlan, body: Statements) -> IndentedBuffer:
-    """Returns the statements of a kernel that are needed, below a header.
+def with_header(plan: KernelPlan, body: Statements, parts: int | None = None) -> IndentedBuffer:
+    """Returns the statements of a kernel that are needed, below a header. `parts`: in how many its tiles are taken
+    together, each by one program (column_sums.py).
 
     Lines that were left open are fixed here: call it when no load or store of the kernel will change any more.
     """
     body.keep_needed()
     result = IndentedBuffer()
-    for line in header(plan):
+    for line in header(plan, parts):
         result.writeline(f"# {line}")
     result.splice(body.getvalue())
     return result
 
 
-def header(plan: KernelPlan) -> list[str]:
+def header(plan: KernelPlan, parts: int | None = None) -> list[str]:
     """The lines of the header of a kernel with this plan, without `#`."""
-    return [*_tile(plan), f"{_filled(plan)}; {_moved(plan)}", *_tiles(plan)]
+    return [*_tile(plan), f"{_filled(plan)}; {_moved(plan)}", *_tiles(plan, parts)]
 
 
 def _filled(plan: KernelPlan) -> str:
@@ -99,15 +100,17 @@ def _is_known(axis: Axis) -> bool:
     return isinstance(axis.length, (int, sympy.Integer))
 
 
-def _tiles(plan: KernelPlan) -> list[str]:
-    """How many tiles there are, and programs for them, unless that depends on dynamic sizes; and the order of a
-    product's tiles, if it is not the usual one.
+def _tiles(plan: KernelPlan, parts: int | None) -> list[str]:
+    """How many tiles there are, in parts if they are taken together, and programs for them, unless that depends on
+    dynamic sizes; and the order of a product's tiles, if it is not the usual one.
     """
     lines = []
     if all(_is_known(axis) for axis in plan.axes.pointwise):
         cores = plan.cores
         tiles = math.prod(-(-int(axis.length) // plan.tiled.block(axis.prefix)) for axis in plan.axes.pointwise)
-        lines.append(f"{tiles} {'tile' if tiles == 1 else 'tiles'}, on {min(tiles, cores)} of {cores} programs")
+        together = f" in {parts} parts" if parts else ""
+        programs = min(parts or tiles, cores)
+        lines.append(f"{tiles} {'tile' if tiles == 1 else 'tiles'}{together}, on {programs} of {cores} programs")
     if groups := plan.tile_groups:
         along = plan.tiled.axis_of[groups.along].symbol
         lines.append(f"in groups of {groups.size} tiles along {along}, whose operand stays in L2")
