@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -74,6 +75,7 @@ def test_a_norms_backward_pass_reads_its_tensors_once(
     operands, upstream = operands_of(function, rows, columns), torch.randn(*rows, columns)
     found, code = compiled_gradients(function, operands, upstream)
     assert code.count(PAIR) == 1
+    assert re.search(r"# \d+ tiles in \d+ parts, on ", code)
     for gradient, expected in zip(found, gradients(function, in_float64(operands), upstream.double()), strict=True):
         torch.testing.assert_close(gradient.double(), expected, rtol=1e-5, atol=2e-5 * expected.abs().max().item())
 
@@ -88,6 +90,20 @@ def test_sums_of_short_floats_are_those_of_float32(dtype: torch.dtype) -> None:
     for gradient, expected in zip(found, gradients(layer_norm, in_float64(operands), upstream.double()), strict=True):
         # One rounding to the dtype of the gradient, and those of the mean and the deviation that are saved.
         torch.testing.assert_close(gradient.double(), expected, rtol=1.6e-2, atol=1e-2 * expected.abs().max().item())
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)])
+def test_columns_of_several_dimensions(order: tuple[int, ...]) -> None:
+    """In two kernels: the loops over what is summed may have another order than the sums."""
+    x = torch.rand(ROWS, 8, 16).permute(order)
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.amax((1, 2)), x.sum(0)
+
+    found, sources = run_and_get_code(torch.compile(both, dynamic=False), x.npu())
+    for result, expected in zip(found, both(x.double()), strict=True):
+        torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-4)
+    assert PAIR not in "\n".join(sources)
 
 
 def test_the_same_tensor_by_rows_and_by_columns() -> None:

@@ -7,7 +7,7 @@
             _sum0 = _sum0 + tmp7
         tl.store(out_ptr1 + (tl.arange(0, R0_BLOCK) + 768*part), tl.sum(_sum0, 0), ...)
 
-A part is every so manieth tile; another kernel sums the parts.
+A part is every 1024th tile; another kernel sums the parts.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ class WritesPairs(WritesKernels):
             super().free_buffers_in_scheduler()
 
     def codegen_mix_order_reduction(self, node: FusedMixOrderReductions) -> None:
-        """Writes one kernel for a pair; two where rows do not fit the tile, or other loops were fused with the sums."""
+        """Writes one kernel for a pair; two where that cannot be, as when rows do not fit the tile, or other loops were
+        fused with the sums.
+        """
         rows, columns = node.node1.get_nodes(), node.node2.get_nodes()
         size_terms.write_out_in([*rows, *columns])
         sums = rows_and_columns.sums_of(columns)
@@ -55,7 +57,9 @@ class WritesPairs(WritesKernels):
         self.free_buffers_in_scheduler()
 
     def _write_pair(self, rows: Sequence[Any], columns: Sequence[Any], sums: ColumnSums) -> bool:
-        """Writes the kernel and its launch. Returns False, with nothing written, if rows are not whole in the tile."""
+        """Writes the kernel and its launch. Returns False, with nothing written, if rows are not whole in the tile, or
+        Triton lacks one of the dtypes.
+        """
         with rows_and_columns.ElementsOfSums(columns):
             features = self._features_of([*rows, *columns])
             is_covered = True
@@ -71,6 +75,9 @@ class WritesPairs(WritesKernels):
                 lengths = {axis.prefix: axis.length for axis in plan.axes.all}
                 kernel = ColumnSumsKernel(lengths, features=features, plan=plan, sums=sums)
                 self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
+                if kernel.why_in_eager:  # eager operators know no partial sums
+                    is_covered = False
+                    return
                 with V.set_kernel_handler(kernel):
                     source = kernel.codegen_kernel()
                 self._define_and_launch(source, kernel, [*rows, *columns])

@@ -9,7 +9,6 @@ step is a loop of the graph like any other.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -115,15 +114,15 @@ def sums_of(nodes: Sequence[Any]) -> ColumnSums | None:
 
 
 def _place_of(buffer: ir.ComputedBuffer) -> tuple[int, tuple[int, int]] | None:
-    """The number of parts, and the distances of columns and of parts in memory, in elements."""
+    """The number of parts, and the distances of columns and of parts in memory, in elements. None where columns are of
+    several dimensions: the loops over what is summed may have another order than these.
+    """
     *columns, parts = buffer.data.ranges
     *steps, step_of_part = buffer.get_layout().stride
     if not all(isinstance(size, (int, sympy.Integer)) for size in (*columns, parts, *steps, step_of_part)):
         return None
-    known = [(int(size), int(step)) for size, step in zip(columns, steps, strict=True) if size != 1]
-    if any(outer[1] != inner[0] * inner[1] for outer, inner in itertools.pairwise(known)):
-        return None  # they do not follow each other at one distance
-    return int(parts), (known[-1][1] if known else 1, int(step_of_part))
+    of_columns = [int(step) for size, step in zip(columns, steps, strict=True) if size != 1]
+    return (int(parts), (of_columns[0], int(step_of_part))) if len(of_columns) == 1 else None
 
 
 class ElementsOfSums:
