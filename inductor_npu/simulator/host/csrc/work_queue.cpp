@@ -7,6 +7,7 @@
 
 #include "host_calls.h"
 #include "host_thread.h"
+#include "library.h"
 #include "observer.h"
 #include "recording.h"
 #include "spin.h"
@@ -95,6 +96,9 @@ void WorkQueue::work_off() {
 
 // Works the queue off up to `ticket` on the calling thread, unless somebody else is at it.
 void WorkQueue::lend_a_hand(Ticket ticket) {
+  // An operator that waits may have its allocations go to npu. Those of the work are not its own: npu's memory is freed
+  // in the order of the stream, and kernels behind this work may still read what has been freed.
+  const library::AllocateOn memory_of_the_host(std::nullopt);
   bool wake = false;
   {
     std::unique_lock<std::mutex> lock(mutex_);
