@@ -47,21 +47,20 @@ def test_functional_collectives_are_part_of_one_graph(ranks: Ranks) -> None:
     ranks.run(functional_collectives)
 
 
+def loss_through_collectives(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    whole = funcol.all_gather_tensor_autograd((x @ w).sin(), 0, dist.group.WORLD)
+    squares = whole.square().contiguous()  # torch 2.11 asks for it
+    return funcol.reduce_scatter_tensor_autograd(squares, "sum", 0, dist.group.WORLD).sum()
+
+
 def gradients_through_collectives() -> None:
-    group, size = dist.group.WORLD, dist.get_world_size()
-
-    def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        whole = funcol.all_gather_tensor_autograd((x @ w).sin(), 0, group)
-        squares = whole.square().contiguous()  # torch 2.11 asks for it
-        return funcol.reduce_scatter_tensor_autograd(squares, "sum", 0, group).sum()
-
     results = []
-    for function in (loss, torch.compile(loss, fullgraph=True)):
+    for function in (loss_through_collectives, torch.compile(loss_through_collectives, fullgraph=True)):
         x, w = torch.ones(4, 3, device="npu"), torch.linspace(-1, 1, 6, device="npu").reshape(3, 2).requires_grad_()
         function(x * (dist.get_rank() + 1), w).backward()
         results.append(w.grad.clone())
     torch.testing.assert_close(results[0], results[1])
-    assert results[0].abs().sum() > 0 and size > 1
+    assert results[0].abs().sum() > 0 and dist.get_world_size() > 1
 
 
 gradients_are_contiguous = pytest.mark.skipif(
@@ -75,13 +74,7 @@ def test_gradients_flow_through_collectives(two_ranks: Ranks) -> None:
 
 
 def gradients_again_and_again() -> None:
-    group = dist.group.WORLD
-
-    @torch.compile(fullgraph=True)
-    def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        whole = funcol.all_gather_tensor_autograd((x @ w).sin(), 0, group)
-        squares = whole.square().contiguous()
-        return funcol.reduce_scatter_tensor_autograd(squares, "sum", 0, group).sum()
+    loss = torch.compile(loss_through_collectives, fullgraph=True)
 
     def gradient() -> torch.Tensor:
         x, w = torch.ones(4, 3, device="npu"), torch.linspace(-1, 1, 6, device="npu").reshape(3, 2).requires_grad_()
