@@ -76,8 +76,8 @@ def _start(network: str, training: bool, setup: Setup, device: str, settings: di
     given = {"network": network, "training": training, "device": device, "setup": asdict(setup)}
     with tempfile.TemporaryDirectory() as folder:
         caches = {
-            # This package's compile cache goes beside Inductor's, unless INDUCTOR_NPU_CACHE_DIR has a place for it: leave
-            # that unset. The built device stays in the user's cache.
+            # This package's compile cache goes beside Inductor's, unless INDUCTOR_NPU_CACHE_DIR names another place:
+            # leave that unset. The built device stays in the user's cache.
             "TORCHINDUCTOR_CACHE_DIR": folder,
             "TRITON_CACHE_DIR": f"{folder}/triton",
             "TORCHINDUCTOR_COMPILE_THREADS": str(setup.workers),
