@@ -185,8 +185,9 @@ class _Planner:
         """Whether the row along the reduced `axis` stays in the tile beyond those limits, on a chip that can
         (`NpuTarget.longest_row`): loops over it would read it again, and the values alive at once have room.
         """
-        is_static = {each.name for each in self.work.axes if each.is_static}
-        if axis not in is_static or self.lengths[axis] > self.chip.longest_row or self.work.scans:
+        if self.lengths[axis] > self.chip.longest_row or self.work.scans:
+            return False
+        if not any(each.name == axis and each.is_static for each in self.work.axes):
             return False
         if not any(axis in access.axes and access.passes > 1 for access in self.work.accesses):
             return False

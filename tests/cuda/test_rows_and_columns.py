@@ -92,31 +92,30 @@ def test_sums_of_short_floats_are_those_of_float32(dtype: torch.dtype) -> None:
         torch.testing.assert_close(gradient.double(), expected, rtol=1.6e-2, atol=1e-2 * expected.abs().max().item())
 
 
+def pairs_in(function: Callable[[torch.Tensor], Sequence[torch.Tensor]], x: torch.Tensor, **tolerance: float) -> int:
+    """How many kernels of pairs `function(x)` is compiled to; its results are those of float64."""
+    found, sources = run_and_get_code(torch.compile(function, dynamic=False), x.npu())
+    for result, expected in zip(found, function(x.double()), strict=True):
+        torch.testing.assert_close(result.cpu().double(), expected, **tolerance)
+    return "\n".join(sources).count(PAIR)
+
+
+def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """By rows and by columns. For positive numbers: of others a sum may leave little."""
+    return x.amax(1), x.sum(0)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)])
 def test_columns_of_several_dimensions(order: tuple[int, ...]) -> None:
     """In two kernels: the loops over what is summed may have another order than the sums."""
     x = torch.rand(ROWS, 8, 16).permute(order)
-
-    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x.amax((1, 2)), x.sum(0)
-
-    found, sources = run_and_get_code(torch.compile(both, dynamic=False), x.npu())
-    for result, expected in zip(found, both(x.double()), strict=True):
-        torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-4)
-    assert PAIR not in "\n".join(sources)
+    assert pairs_in(lambda x: (x.amax((1, 2)), x.sum(0)), x, rtol=1e-5, atol=1e-4) == 0
 
 
 def test_the_same_tensor_by_rows_and_by_columns() -> None:
     """Not a norm; the sum over columns has other operators behind it."""
     x = torch.randn(ROWS, COLUMNS)
-
-    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x.amax(1), (x * x).sum(0).sqrt() + 1
-
-    found, sources = run_and_get_code(torch.compile(both, dynamic=False), x.npu())
-    for result, expected in zip(found, both(x.double()), strict=True):
-        torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-6, atol=1e-6)
-    assert "\n".join(sources).count(PAIR) == 1
+    assert pairs_in(lambda x: (x.amax(1), (x * x).sum(0).sqrt() + 1), x, rtol=1e-6, atol=1e-6) == 1
 
 
 @pytest.mark.parametrize(
@@ -127,27 +126,11 @@ def test_the_same_tensor_by_rows_and_by_columns() -> None:
     ],
 )
 def test_two_kernels_where_one_is_not_better(rows: int, columns: int, setting: dict[str, bool]) -> None:
-    x = torch.rand(rows, columns)  # no sum of which little is left
-
-    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x.amax(1), x.sum(0)
-
     with inductor_config.patch(setting):
-        found, sources = run_and_get_code(torch.compile(both, dynamic=False), x.npu())
-    for result, expected in zip(found, both(x.double()), strict=True):
-        torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-4)
-    assert PAIR not in "\n".join(sources)
+        assert pairs_in(both, torch.rand(rows, columns), rtol=1e-5, atol=1e-4) == 0
 
 
 def test_rows_that_do_not_fit_the_tile_are_reduced_apart() -> None:
     """The kernel of a pair turns out not to have whole rows when it is planned; its loops are as before then."""
-    x = torch.rand(ROWS, COLUMNS)
-
-    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x.amax(1), x.sum(0)
-
     with config.patch(reduction_tile=COLUMNS // 2):
-        found, sources = run_and_get_code(torch.compile(both, dynamic=False), x.npu())
-    for result, expected in zip(found, both(x.double()), strict=True):
-        torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-4)
-    assert PAIR not in "\n".join(sources)
+        assert pairs_in(both, torch.rand(ROWS, COLUMNS), rtol=1e-5, atol=1e-4) == 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import sympy
 import torch
 from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
@@ -104,6 +105,11 @@ class KernelPlan:
         if order.is_usual:
             return None
         return TileGroups(*((first, second) if order.is_along_first else (second, first)), order.group)
+
+    @property
+    def lengths(self) -> dict[str, sympy.Expr]:
+        """The lengths of all axes, by their prefixes: what Inductor calls a tiling."""
+        return {axis.prefix: axis.length for axis in self.axes.all}
 
     @property
     def filled(self) -> int:

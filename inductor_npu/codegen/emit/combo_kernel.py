@@ -141,5 +141,4 @@ class NpuComboKernel(EmittedKernel):
 
 
 def _part(features: SIMDKernelFeatures, plan: KernelPlan) -> PartKernel:
-    lengths = {axis.prefix: axis.length for axis in plan.axes.all}
-    return PartKernel(lengths, features=features, plan=plan)
+    return PartKernel(plan.lengths, features=features, plan=plan)

@@ -176,12 +176,13 @@ class NpuScheduling(WritesPairs):
             plan = plan_kernel(features, self._share)
             loops = tile_loops(features, plan, self._share)
         self._note_filled(max((loop.plan.filled for loop in loops), default=plan.filled))
-        lengths = {axis.prefix: axis.length for axis in plan.axes.all}
         if loops:
-            return KernelOfSubdomains(lengths, features=features, plan=plan, loops=loops, tiling_scores=tiling_scores)
+            return KernelOfSubdomains(
+                plan.lengths, features=features, plan=plan, loops=loops, tiling_scores=tiling_scores
+            )
 
         def kernel_with(plan: KernelPlan) -> NpuKernel:
-            return NpuKernel(lengths, features=features, plan=plan, tiling_scores=tiling_scores)
+            return NpuKernel(plan.lengths, features=features, plan=plan, tiling_scores=tiling_scores)
 
         if tuning.is_wanted():
             plan = tuning.tuned(plan, self._share, lambda plan: self._timeable(features, kernel_with(plan)))

@@ -10,7 +10,7 @@ from torch._inductor.scheduler import BaseSchedulerNode, FusedMixOrderReductions
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
-from inductor_npu.codegen.emit.column_sums import ColumnSums, ColumnSumsKernel
+from inductor_npu.codegen.emit.column_sums import ColumnSumsKernel
 from inductor_npu.codegen.index import size_terms
 from inductor_npu.codegen.scheduling import rows_and_columns
 from inductor_npu.codegen.scheduling.writing import WriteAgain, WritesKernels
@@ -41,13 +41,10 @@ class WritesPairs(WritesKernels):
         """
         rows, columns = node.node1.get_nodes(), node.node2.get_nodes()
         size_terms.write_out_in([*rows, *columns])
-        sums = rows_and_columns.sums_of(columns)
         try:
-            is_written = sums is not None and self._write_pair(rows, columns, sums)
+            self._write_pair(rows, columns)
         except WriteAgain as error:
             log.debug("%s; rows and columns apart", error)
-            is_written = False
-        if not is_written:
             self._frees = False
             try:
                 self.codegen_node(node.node1)
@@ -56,31 +53,26 @@ class WritesPairs(WritesKernels):
                 self._frees = True
         self.free_buffers_in_scheduler()
 
-    def _write_pair(self, rows: Sequence[Any], columns: Sequence[Any], sums: ColumnSums) -> bool:
-        """Writes the kernel and its launch. Returns False, with nothing written, if rows are not whole in the tile, or
-        Triton lacks one of the dtypes.
-        """
-        with rows_and_columns.ElementsOfSums(columns):
+    def _write_pair(self, rows: Sequence[Any], columns: Sequence[Any]) -> None:
+        """Writes the kernel and its launch. Raises WriteAgain, with nothing written, where that cannot be."""
+        sums = rows_and_columns.sums_of(columns)
+        if sums is None:
+            raise WriteAgain("other loops were fused with sums over columns", None)
+        with rows_and_columns.elements_of_sums(columns):
             features = self._features_of([*rows, *columns])
-            is_covered = True
 
             def write() -> None:
-                nonlocal is_covered
                 with timed(Phase.TILING):
                     plan = plan_kernel(features, self._share)
                 self._note_filled(plan.filled)
-                is_covered = ColumnSumsKernel.covers(plan)
-                if not is_covered:
-                    return
-                lengths = {axis.prefix: axis.length for axis in plan.axes.all}
-                kernel = ColumnSumsKernel(lengths, features=features, plan=plan, sums=sums)
+                if not ColumnSumsKernel.covers(plan):
+                    raise WriteAgain("rows are not whole in the tile", None)
+                kernel = ColumnSumsKernel(plan.lengths, features=features, plan=plan, sums=sums)
                 self.codegen_node_schedule_with_kernel(features.node_schedule, kernel)
-                if kernel.why_in_eager:  # eager operators know no partial sums
-                    is_covered = False
-                    return
+                if kernel.why_in_eager:
+                    raise WriteAgain(f"{kernel.why_in_eager}, and eager operators know no partial sums", None)
                 with V.set_kernel_handler(kernel):
                     source = kernel.codegen_kernel()
                 self._define_and_launch(source, kernel, [*rows, *columns])
 
             self._with_fitting_share(write)
-        return is_covered

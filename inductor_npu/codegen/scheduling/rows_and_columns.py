@@ -9,8 +9,9 @@ step is a loop of the graph like any other.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -125,21 +126,19 @@ def _place_of(buffer: ir.ComputedBuffer) -> tuple[int, tuple[int, int]] | None:
     return (int(parts), (of_columns[0], int(step_of_part))) if len(of_columns) == 1 else None
 
 
-class ElementsOfSums:
+@contextlib.contextmanager
+def elements_of_sums(nodes: Sequence[Any]) -> Iterator[None]:
     """Context in which the sums over columns `nodes` are loops over what they sum, in the order of the rows: each adds
     its elements up by `partial_accumulate`. Their loops are as before afterwards.
     """
-
-    def __init__(self, nodes: Sequence[Any]) -> None:
-        self._nodes, self._before = nodes, [dict(vars(node)) for node in nodes]
-
-    def __enter__(self) -> None:
-        for node in self._nodes:
+    before = [dict(vars(node)) for node in nodes]
+    try:
+        for node in nodes:
             node.cancel_reduction_split()
             node.extract_pw_from_reduction()
             node.swap_pw_red_dimension()
-
-    def __exit__(self, *_: object) -> None:
-        for node, before in zip(self._nodes, self._before, strict=True):
+        yield
+    finally:
+        for node, attributes in zip(nodes, before, strict=True):
             vars(node).clear()
-            vars(node).update(before)
+            vars(node).update(attributes)

@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 
 class WriteAgain(Exception):
-    """A kernel does not compile, and there is another way to write it: with tiles that fill `share` of the Unified
-    Buffer, if any.
+    """Loops cannot be one kernel as it was written, and there is another way: tiles that fill `share` of the Unified
+    Buffer, or, where that is None, more kernels.
     """
 
     def __init__(self, message: str, share: float | None) -> None:
