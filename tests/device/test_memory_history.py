@@ -155,7 +155,7 @@ class TestStacks:
     def test_none_keeps_none(self):
         memory._record_memory_history(context=None)
         x = reserve(1000)
-        assert [event["frames"] for event in events()] == [[], []] and x.nbytes == 1000
+        assert "alloc" in actions() and not any(event["frames"] for event in events()) and x.nbytes == 1000
 
     def test_frames_of_code_that_fx_made_are_given_the_model_s_lines(self):
         memory._record_memory_history()
