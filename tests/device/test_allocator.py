@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.fx.experimental import proxy_tensor
 
-from inductor_npu import providers
 from inductor_npu.device import build
 from tests.device.native_kernels import sleep
 from tests.device.npu_process import run_on_npu
@@ -18,13 +17,10 @@ MIB = 2**20
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _earlier_tests_leave_nothing() -> Iterator[None]:
+def _earlier_tests_leave_nothing(no_workspaces: None) -> Iterator[None]:
     """And a collection takes no time without the objects of all that is imported."""
     # torch.export keeps the graph that it traced last, with its weights.
     getattr(proxy_tensor, "_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT", {}).clear()
-    if providers.current_provider() is providers.CUDA:
-        # cuBLAS's workspaces, 32 MiB for each thread and stream that multiplied matrices.
-        torch._C._cuda_clearCublasWorkspaces()
     gc.collect()
     gc.freeze()
     yield

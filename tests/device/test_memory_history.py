@@ -20,7 +20,7 @@ memory = torch.npu.memory
 
 
 @pytest.fixture(autouse=True)
-def _recording_ends() -> Iterator[None]:
+def _recording_ends(no_workspaces: None) -> Iterator[None]:
     gc.collect()
     torch.npu.empty_cache()
     yield
@@ -154,8 +154,8 @@ class TestStacks:
 
     def test_none_keeps_none(self):
         memory._record_memory_history(context=None)
-        x = reserve(1000)
-        assert "alloc" in actions() and not any(event["frames"] for event in events()) and x.nbytes == 1000
+        x = reserve(30 * MIB)  # in a segment of its own, whatever earlier tests hold
+        assert [event["frames"] for event in events()] == [[], []] and x.nbytes == 30 * MIB
 
     def test_frames_of_code_that_fx_made_are_given_the_model_s_lines(self):
         memory._record_memory_history()
