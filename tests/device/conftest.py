@@ -1,4 +1,6 @@
-"""Builds the device before the first test, so that no test's time limit pays for it, asks for two devices, and frees memory."""
+"""Builds the device before the first test, so that no test's time limit pays for it; asks for two devices; frees
+memory that is not the tests'.
+"""
 
 from __future__ import annotations
 
