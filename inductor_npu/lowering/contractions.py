@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V, ops
 from inductor_npu import providers
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.lowering.operands import in_memory, or_else
+from inductor_npu.lowering.operands import in_memory, is_on_npu, or_else
 from inductor_npu.tiling import cube
 from inductor_npu.tiling.conversions import is_converted_inside
 from inductor_npu.tiling.plan import FILLED
@@ -49,21 +49,32 @@ def register() -> None:
         (_aten._int_mm, _int_mm),
     ):
         original = lowering.lowerings[operator.default]
-        lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(or_else(original, lower))
+        chosen = or_else(original, lower, str(operator))
+        lowering.register_lowering([operator, operator.default], type_promotion_kind=None)(chosen)
     for operator, lower in ((_aten.mm, _mm), (_aten.bmm, _mm), (_aten.addmm, _addmm)):
         if "dtype" in operator.overloads():
-            original = or_else(lowering.lowerings[operator.dtype], functools.partial(_refuse, operator.dtype))
-            lowering.register_lowering(operator.dtype, type_promotion_kind=None)(or_else(original, lower))
+            chosen = or_else(_refused_on_npu(operator.dtype), lower, str(operator.dtype))
+            lowering.register_lowering(operator.dtype, type_promotion_kind=None)(chosen)
 
 
-def _refuse(operator: torch._ops.OpOverload, *args: Any, **options: Any) -> None:
-    """Raises NotImplementedError for a product with a dtype for its result that is no kernel of ours: PyTorch has the
-    operator for CUDA and XPU only.
+def _refused_on_npu(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    """Inductor's lowering of a product with a dtype for its result, which PyTorch has for CUDA and XPU only: what is no
+    kernel of ours raises NotImplementedError.
     """
-    *_, left, right, dtype = args
-    dtypes = left.get_dtype(), right.get_dtype()
-    reason = cube.why_library(dtypes, providers.current_target()) or f"{dtypes[0]} has no products of {dtype}"
-    raise NotImplementedError(f"{operator} on npu: {reason}, and no library computes it. Cast the operands instead.")
+    original = lowering.lowerings[operator]
+
+    @functools.wraps(original)
+    def refused(*args: Any, **options: Any) -> Any:
+        if not any(map(is_on_npu, args)):
+            return original(*args, **options)
+        *_, left, right, dtype = args
+        dtypes = left.get_dtype(), right.get_dtype()
+        reason = cube.why_library(dtypes, providers.current_target()) or f"{dtypes[0]} has no products of {dtype}"
+        raise NotImplementedError(
+            f"{operator} on npu: {reason}, and no library computes it. Cast the operands instead."
+        )
+
+    return refused
 
 
 # -- operators --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ products again.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from inductor_npu.codegen.grouped.buffer import GroupedBuffer
 from inductor_npu.codegen.grouped.problem import Along, GroupedProduct, why_library
 from inductor_npu.codegen.templates.tensor import Tensor
 from inductor_npu.lowering import contractions
-from inductor_npu.lowering.operands import base_of, dense_layout, in_memory, is_on_npu, unless_taken
+from inductor_npu.lowering.operands import base_of, dense_layout, in_memory, is_on_npu, or_else, unless_taken
 
 _OPERATOR = torch.ops.aten._grouped_mm.default
 
@@ -26,11 +25,7 @@ def register() -> None:
     """Takes the place of Inductor's lowering of `_grouped_mm`, for tensors on `npu`."""
     original = lowering.lowerings[_OPERATOR]
     constraint = lowering._maybe_layout_constraints.get(_OPERATOR)
-
-    @functools.wraps(original)
-    def chosen(*args: Any, **options: Any) -> Any:
-        return (_lower if _takes(*args, **options) else original)(*args, **options)
-
+    chosen = or_else(original, _lower, str(_OPERATOR), _takes)
     lowering.register_lowering(_OPERATOR, type_promotion_kind=None)(chosen)
     if constraint is not None:
         lowering.add_layout_constraint(_OPERATOR, unless_taken(constraint, _takes))

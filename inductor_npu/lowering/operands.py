@@ -10,6 +10,9 @@ import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
+from inductor_npu import config
+from inductor_npu.support.optional_steps import Kind, optional_step
+
 _DEVICE = "npu"
 
 
@@ -50,19 +53,32 @@ def unless_taken(constraint: Callable[..., Any], is_taken: Callable[..., bool]) 
 
     @functools.wraps(constraint)
     def constrained(node: torch.fx.Node, *args: Any, **options: Any) -> Any:
-        return (args, options) if is_taken(*args, **options) else constraint(node, *args, **options)
+        is_template = config.templates != "none" and is_taken(*args, **options)
+        return (args, options) if is_template else constraint(node, *args, **options)
 
     return constrained
 
 
-def or_else(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
-    """`lower` for tensors on `npu`, which returns None for what it does not take; then `original`."""
+def or_else(
+    original: Callable[..., Any],
+    lower: Callable[..., Any],
+    name: str,
+    is_taken: Callable[..., bool] = lambda *args, **options: True,
+) -> Callable[..., Any]:
+    """The lowering `original`, but for tensors on `npu` that `is_taken` takes `lower`, unless that returns None.
+
+    `lower` is the optional step `name`: without templates it is not asked.
+    """
+
+    @optional_step(Kind.TEMPLATE, name)
+    def as_template(*args: Any, **options: Any) -> Any:
+        return lower(*args, **options) if is_taken(*args, **options) else None
 
     @functools.wraps(original)
     def chosen(*args: Any, **options: Any) -> Any:
         result = None
-        if any(map(is_on_npu, args)):
-            result = lower(*args, **options)
+        if config.templates != "none" and any(map(is_on_npu, args)):
+            result = as_template(*args, **options)
         return original(*args, **options) if result is None else result
 
     return chosen

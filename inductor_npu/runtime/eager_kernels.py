@@ -39,6 +39,18 @@ class EagerKernel:
         self._body(*args)
 
 
+def compiled_without(left_out: str, why: str) -> None:
+    """Warns that a graph was compiled without what is optional. Its module calls this when it is loaded, so that a
+    graph that comes from the cache says it again.
+    """
+    warnings.warn(
+        f"a graph does not compile as it should for npu, and was compiled again without {left_out}: {why}. Please "
+        "report it with the program. INDUCTOR_NPU_STRICT=1 turns this into an error.",
+        NpuWarning,
+        stacklevel=3,
+    )
+
+
 def function_of(name: str, source: str) -> Callable[..., None]:
     """The function called `name` of a stand-in's `source`, with all that it uses."""
     scope: dict[str, Any] = {"torch": torch, "math": math, "inf": math.inf, "nan": math.nan, **_HELPERS}

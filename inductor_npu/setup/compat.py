@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -204,19 +205,35 @@ def _compare_strides_without_reciprocals() -> None:
     Layout._stride_expr_ge_or_false = staticmethod(without_reciprocals(Layout._stride_expr_ge_or_false))
 
 
-def _name_functions_for_logs_only() -> None:
-    """Has Dynamo name the function that calls an operator where a log shows it."""
-    from torch._dynamo import output_graph, symbolic_convert
+def _make_further_attempts() -> None:
+    arrival.once_there(_attempt_again)
 
-    original = symbolic_convert.get_funcname
+
+def _attempt_again() -> None:
+    from torch._inductor.compile_fx import _InProcessFxCompile
+
+    from inductor_npu.lowering.attempts import with_further_attempts
+
+    _InProcessFxCompile.codegen_and_compile = with_further_attempts(_InProcessFxCompile.codegen_and_compile)
+
+
+def _name_functions_for_logs_only() -> None:
+    """Has Dynamo name no function that calls an operator, unless a log shows it when a compile begins."""
+    from torch._dynamo import funcname_cache, output_graph, symbolic_convert
+    from torch._dynamo.callback import on_compile_start
+
     logs = (output_graph.trace_call_log, symbolic_convert.trace_call_log, symbolic_convert.trace_source_log)
 
-    @functools.wraps(original)
-    def get_funcname(filename: str, lineno: int) -> str | None:
-        is_told = any(log.isEnabledFor(logging.DEBUG) for log in logs)
-        return original(filename, lineno) if is_told else None
+    def leave_files_unread(_: object) -> None:
+        if any(log.isEnabledFor(logging.DEBUG) for log in logs):
+            funcname_cache.clearcache()
+            return
+        files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        for file in files:
+            if file is not None:
+                funcname_cache.cache.setdefault(file, {})
 
-    symbolic_convert.get_funcname = get_funcname
+    on_compile_start(leave_files_unread)
 
 
 def _record_compile_times() -> None:
@@ -319,12 +336,12 @@ PATCHES: tuple[Patch, ...] = (
         apply=_compare_strides_without_reciprocals,
     ),
     Patch(
-        symbol="torch._dynamo.symbolic_convert.get_funcname",
-        reason="for each operator that it traces Dynamo works out the name of the function that calls it, which only "
-        "TORCH_LOGS=trace_call and trace_source show, from the tokens of that file: 0.27 of 1.92 s of a warm start of "
-        "MiniLM. Names are looked for where one of the two is on.",
-        when="torch._dynamo.symbolic_convert",
-        apply=_name_functions_for_logs_only,
+        symbol="torch._inductor.compile_fx._InProcessFxCompile",
+        reason="a graph that does not compile is compiled again without what is optional of ours "
+        "(lowering/attempts.py); nothing else of Inductor's has the graph as it was before passes rewrote it, and sees "
+        "every error.",
+        when="torch._inductor.compile_fx",
+        apply=_make_further_attempts,
     ),
     Patch(
         symbol="torch._inductor.compile_fx.FxGraphCache",
@@ -354,6 +371,14 @@ EXTENSIONS: tuple[Patch, ...] = (
         is_needed=upstream.is_no_gpu_type,
         when="torch._inductor.utils",
         apply=_add_gpu_type,
+    ),
+    Patch(
+        symbol="torch._dynamo.funcname_cache.cache",
+        reason="for each operator that it traces Dynamo works out the name of the function that calls it, which only "
+        "TORCH_LOGS=trace_call and trace_source show, from the tokens of that file: 0.27 of 1.92 s of a warm start of "
+        "MiniLM. Where neither is on, imported files are entered into its cache, without names, as a compile begins.",
+        when="torch._dynamo.symbolic_convert",
+        apply=_name_functions_for_logs_only,
     ),
     Patch(
         symbol="torch._dynamo.utils.CHROMIUM_EVENT_LOG",

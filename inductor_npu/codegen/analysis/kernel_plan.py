@@ -25,6 +25,7 @@ from inductor_npu.codegen.analysis.subdomains import SubdomainLoop, subdomain_lo
 from inductor_npu.codegen.analysis.tiled_axes import TiledAxes
 from inductor_npu.codegen.analysis.trace import Access, Symbols, Trace, trace
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
+from inductor_npu.support.optional_steps import Kind, optional_step
 from inductor_npu.tiling import cube
 from inductor_npu.tiling.candidates import candidates
 from inductor_npu.tiling.cost import cost
@@ -169,6 +170,7 @@ class TileLoop:
         return lengths[0] == lengths[1] and not loaded[0].isdisjoint(loaded[1])
 
 
+@optional_step(Kind.PLAN, "tile")
 def plan_kernel(features: SIMDKernelFeatures, share: float, part: int | None = None) -> KernelPlan:
     """Plans the kernel of `features`, or this `part` of a combo kernel, for the current target.
 
@@ -193,6 +195,7 @@ def _plan_of_product(traced: Trace, axes: Axes, is_int32: bool, share: float) ->
     return KernelPlan(axes, work, tile, tuple(traced.calls), is_int32, traced.overwritten, contraction)
 
 
+@optional_step(Kind.PLAN, "subdomains")
 def tile_loops(features: SIMDKernelFeatures, plan: KernelPlan, share: float) -> list[TileLoop]:
     """Returns the loops over tiles of the kernel of `features` if it is split into subdomains, else an empty list.
 

@@ -101,15 +101,16 @@ def operators_of(schedule: Sequence[Any]) -> tuple[str, ...]:
 
 def lines_of(schedule: Sequence[Any]) -> tuple[Line, ...]:
     """Returns the user's source lines behind the scheduler's nodes `schedule`, each once, in graph order."""
-    return _lines(_graph_nodes(schedule))
+    return lines_of_nodes(_graph_nodes(schedule))
 
 
 def lines_of_call(node: Any) -> tuple[Line, ...]:
     """Returns the user's source lines behind the operator call of Inductor's ExternKernel `node`."""
-    return _lines(_in_order(node.origins))
+    return lines_of_nodes(_in_order(node.origins))
 
 
-def _lines(nodes: Sequence[Any]) -> tuple[Line, ...]:
+def lines_of_nodes(nodes: Sequence[Any]) -> tuple[Line, ...]:
+    """Returns the user's source lines behind the FX nodes `nodes`, each once."""
     traces = dict.fromkeys(node.meta.get("stack_trace") or "" for node in nodes)
     return tuple(dict.fromkeys(line for trace in traces if (line := _user_line(trace))))
 

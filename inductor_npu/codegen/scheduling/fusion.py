@@ -28,6 +28,7 @@ from inductor_npu.codegen.index.split_points import SplitPoints
 from inductor_npu.codegen.scheduling import contraction_fusion
 from inductor_npu.codegen.scheduling.loops import features_of, numels
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
+from inductor_npu.support.optional_steps import Kind, optional_step
 from inductor_npu.tiling.plan import FILLED
 
 # The least elements of a tile that is worth it: bursts of 1 KiB. With 64 the kernels of the corpus are the same; with
@@ -48,6 +49,7 @@ class Fusions:
         self._reasons: dict[object, str | None] = {}
         self.estimates = contraction_fusion.Estimates()
 
+    @optional_step(Kind.PLAN, "fusion")
     def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
         """Returns why the loops of `first` and `second` should stay separate; None if they may be fused."""
         if first.is_foreach() or second.is_foreach():

@@ -23,16 +23,18 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu import config, providers
+from inductor_npu.codegen import attempt
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel, tile_loops
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.column_sums import ColumnSumsKernel
 from inductor_npu.codegen.emit.combo_kernel import ComboFeatures, NpuComboKernel
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
+from inductor_npu.codegen.emit.operators_kernel import OperatorsKernel
 from inductor_npu.codegen.emit.subdomain_kernel import KernelOfSubdomains
 from inductor_npu.codegen.fallback import accuracy, eager_kernel
 from inductor_npu.codegen.index import size_terms
-from inductor_npu.codegen.scheduling import contraction_fusion, rows_and_columns, templates, tuning
+from inductor_npu.codegen.scheduling import contraction_fusion, templates, tuning
 from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
@@ -42,6 +44,7 @@ from inductor_npu.codegen.templates.kernel import TemplateKernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
 from inductor_npu.errors import KernelTooLargeError
 from inductor_npu.runtime.async_compile import compile_in_process
+from inductor_npu.support.optional_steps import Kind, optional_step
 
 log = logging.getLogger(__name__)
 
@@ -112,14 +115,23 @@ class NpuScheduling(WritesPairs):
         """As Inductor's, but not where one kernel would be worse than two (see fusion.py); and pairs of loops over rows
         and columns (see rows_and_columns.py).
         """
-        if rows_and_columns.can_be_pair(node1, node2):
+        if self._are_pair(node1, node2):
             return True
         if any(node.is_template() for node in (node1, node2)) or not super().can_fuse(node1, node2):
             return False
-        reason = self._fusions.reason_against(node1, node2)
+        reason = self._reason_against(node1, node2)
         if reason is not None:
             WhyNoFuse(node1, node2)("%s", reason)
         return reason is None
+
+    def _reason_against(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> str | None:
+        """Why one kernel would be worse than two, or, where this attempt at the graph allows it, why nobody knows."""
+        try:
+            return self._fusions.reason_against(node1, node2)
+        except Exception as error:
+            if not attempt.current().allows_operators:
+                raise
+            return eager_kernel.reason_of(error)
 
     can_fuse_vertical = can_fuse
     can_fuse_horizontal = can_fuse
@@ -134,8 +146,25 @@ class NpuScheduling(WritesPairs):
             nodes = [part for part in node.get_nodes() if part.get_name() not in self.scheduler.removed_ops]
             nodes.sort(key=operator.attrgetter("min_order"))
             if nodes:
-                size_terms.write_out_in(nodes)
-                self._codegen_nodes(nodes)
+                self._or_operators(nodes, self._codegen_loops)
+
+    @optional_step(Kind.PLAN, "loops")
+    def _codegen_loops(self, nodes: Sequence[Any]) -> None:
+        size_terms.write_out_in(nodes)
+        self._codegen_nodes(nodes)
+
+    def _or_operators(self, nodes: Sequence[Any], write: Callable[[Sequence[Any]], None]) -> None:
+        """Writes the loops `nodes` by `write`; where that fails, and this attempt at the graph allows it, they become
+        eager operators.
+        """
+        try:
+            write(nodes)
+        except Exception as error:
+            if not attempt.current().allows_operators:
+                raise
+            kernel = OperatorsKernel(self._features_of(nodes), error)
+            self._define_and_launch(kernel.codegen_kernel(), kernel, nodes)
+            self.free_buffers_in_scheduler()
 
     @classmethod
     def get_tiling_and_scores(
@@ -221,14 +250,23 @@ class NpuScheduling(WritesPairs):
         compile becomes a kernel for each of its loops.
         """
         with self._lookahead.compiling(combo_kernel_node):
-            for group in self._combo_groups(combo_kernel_node.get_subkernel_nodes()):
-                try:
-                    self._with_fitting_share(partial(self._codegen_combo, group))
-                except WriteAgain as error:
-                    log.debug("%s; one kernel for each of its loops", error)
-                    for features in group:
-                        self._with_fitting_share(partial(self._codegen_combo, [features]))
+            if attempt.current().allows_operators:
+                with self._several_kernels():
+                    for node in combo_kernel_node.get_subkernel_nodes():
+                        self._or_operators(node.get_nodes(), self._codegen_loops)
+            else:
+                self._codegen_combos(combo_kernel_node.get_subkernel_nodes())
         self.free_buffers_in_scheduler()
+
+    @optional_step(Kind.PLAN, "combo kernels")
+    def _codegen_combos(self, nodes: Sequence[BaseSchedulerNode]) -> None:
+        for group in self._combo_groups(nodes):
+            try:
+                self._with_fitting_share(partial(self._codegen_combo, group))
+            except WriteAgain as error:
+                log.debug("%s; one kernel for each of its loops", error)
+                for features in group:
+                    self._with_fitting_share(partial(self._codegen_combo, [features]))
 
     def _combo_groups(self, nodes: Sequence[BaseSchedulerNode]) -> list[list[SIMDKernelFeatures]]:
         """The loops of each kernel. A tensor that keeps every core busy by itself gets a kernel of its own, which all

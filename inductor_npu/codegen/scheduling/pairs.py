@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch._inductor.scheduler import BaseSchedulerNode, FusedMixOrderReductions, FusedSchedulerNode
 from torch._inductor.virtualized import V
 
+from inductor_npu.codegen import attempt
 from inductor_npu.codegen.analysis.kernel_plan import plan_kernel
 from inductor_npu.codegen.emit.column_sums import ColumnSumsKernel
 from inductor_npu.codegen.index import size_terms
@@ -24,9 +26,13 @@ class WritesPairs(WritesKernels):
 
     def fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> FusedSchedulerNode:
         """As Inductor's, and pairs."""
-        if rows_and_columns.can_be_pair(node1, node2):
+        if self._are_pair(node1, node2):
             return rows_and_columns.pair_of(node1, node2)
         return super().fuse(node1, node2)
+
+    @staticmethod
+    def _are_pair(node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        return not attempt.current().allows_operators and rows_and_columns.can_be_pair(node1, node2)
 
     # Whether buffers that nobody reads any longer are freed behind a kernel; not between the kernels of one node.
     _frees = True
@@ -34,6 +40,15 @@ class WritesPairs(WritesKernels):
     def free_buffers_in_scheduler(self) -> None:
         if self._frees:
             super().free_buffers_in_scheduler()
+
+    @contextlib.contextmanager
+    def _several_kernels(self) -> Iterator[None]:
+        """Context in which one node becomes several kernels: buffers are freed behind the last."""
+        self._frees = False
+        try:
+            yield
+        finally:
+            self._frees = True
 
     def codegen_mix_order_reduction(self, node: FusedMixOrderReductions) -> None:
         """Writes one kernel for a pair; two where that cannot be, as when rows do not fit the tile, or other loops were
@@ -45,12 +60,9 @@ class WritesPairs(WritesKernels):
             self._write_pair(rows, columns)
         except WriteAgain as error:
             log.debug("%s; rows and columns apart", error)
-            self._frees = False
-            try:
+            with self._several_kernels():
                 self.codegen_node(node.node1)
                 self.codegen_node(node.node2)
-            finally:
-                self._frees = True
         self.free_buffers_in_scheduler()
 
     def _write_pair(self, rows: Sequence[Any], columns: Sequence[Any]) -> None:

@@ -23,6 +23,7 @@ from torch._inductor.scheduler import BaseSchedulerNode, FusedMixOrderReductions
 
 from inductor_npu import config, providers
 from inductor_npu.codegen.emit.column_sums import ColumnSums
+from inductor_npu.support.optional_steps import Kind, optional_step
 
 # As Inductor's for GPUs: smaller tensors are read from L2 the second time, and few rows make few tiles.
 _FEWEST_ELEMENTS = 5 * 2**20
@@ -37,6 +38,7 @@ _SHORTEST_PART = 64
 _in_pairs: WeakSet[BaseSchedulerNode] = WeakSet()  # pairs are of two
 
 
+@optional_step(Kind.PLAN, "pairs of rows and columns")
 def can_be_pair(node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
     """Whether one of both reduces rows and the other sums columns, and one kernel would read a tensor once for both."""
     if not (node1.is_reduction() and node2.is_reduction() and _are_wanted()):

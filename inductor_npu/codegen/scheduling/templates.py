@@ -13,6 +13,7 @@ from inductor_npu.codegen.attention.buffer import AttentionBuffer
 from inductor_npu.codegen.grouped.buffer import GroupedBuffer
 from inductor_npu.codegen.scheduling import attention, grouped
 from inductor_npu.codegen.templates.kernel import TemplateKernel
+from inductor_npu.support.optional_steps import Kind, optional_step
 
 
 def is_ours(buffer: ir.Buffer) -> bool:
@@ -37,6 +38,7 @@ def define(
     return kernel
 
 
+@optional_step(Kind.TEMPLATE, "kernel")
 def _kernel_of(buffer: AttentionBuffer | GroupedBuffer, share: float) -> TemplateKernel:
     if isinstance(buffer, AttentionBuffer):
         return attention.kernel_of(buffer, share)

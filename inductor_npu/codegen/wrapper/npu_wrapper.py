@@ -11,6 +11,7 @@ from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
+from inductor_npu.codegen import attempt
 from inductor_npu.codegen.wrapper import captures, cpu_launches, operator_calls
 from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 
@@ -118,6 +119,9 @@ class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         self.header.writelines(providers.module_lines())
+        if attempt.current().leaves_out:
+            self.imports.writeline("from inductor_npu.runtime.eager_kernels import compiled_without")
+            self.header.writeline(f"compiled_without({attempt.current().leaves_out!r}, {attempt.current().why!r})")
 
     def generate_after_suffix(self, result: IndentedBuffer) -> None:
         """Writes the end of the module, and the capture of its parts where Inductor asks no backend about it."""

@@ -21,7 +21,7 @@ from inductor_npu.codegen.annotations.launch_comments import (
     read_traffic,
 )
 from inductor_npu.codegen.annotations.provenance import Line
-from inductor_npu.diagnostics.explanation.data import Kernel, LeftToEager, LibraryCall, Pass, grouped
+from inductor_npu.diagnostics.explanation.data import CompiledWithout, Kernel, LeftToEager, LibraryCall, Pass, grouped
 from inductor_npu.support.comments import comments_above
 
 _AOT_ID = re.compile(r"^# AOT ID: .*_(?P<name>inference|forward|backward)'", re.MULTILINE)
@@ -44,6 +44,7 @@ class GeneratedModule:
     kernels: tuple[Kernel, ...]
     library_calls: tuple[LibraryCall, ...]
     left_to_eager: tuple[LeftToEager, ...]
+    compiled_without: CompiledWithout | None
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,17 @@ def read(text: str) -> GeneratedModule:
                 if of[0].in_eager is not None
             ),
         ),
+        _compiled_without(tree),
     )
+
+
+def _compiled_without(tree: ast.Module) -> CompiledWithout | None:
+    """What the module's statement `compiled_without(left_out, why)` says (codegen/wrapper/npu_wrapper.py)."""
+    for statement in tree.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "compiled_without":
+            return CompiledWithout(*map(ast.literal_eval, call.args))
+    return None
 
 
 def _pass_of(text: str) -> Pass:

@@ -173,7 +173,7 @@ def _graphs(told: Sequence[_Told]) -> tuple[Graph, ...]:
         if each.name == _CODE:
             module = generated.read(each.payload)
             function, line = _function(told, place, module.pass_ is Pass.BACKWARD)
-            calls = module.kernels, module.library_calls, module.left_to_eager
+            calls = module.kernels, module.library_calls, module.left_to_eager, module.compiled_without
             graphs.append(Graph(each.compile_id, module.pass_, function, line, False, *calls))
         elif _cache_of(each.name) == FX_GRAPH and each.name.endswith(_FOUND):
             last = max((at for at, graph in enumerate(graphs) if graph.compile_id == each.compile_id), default=None)

@@ -40,6 +40,7 @@ def shown(observed: Observed) -> RenderableType:
         _kernels(observed),
         _library_calls(observed),
         _left_to_eager(observed),
+        _compiled_without(observed),
         _captured(observed),
         _caches(observed),
         observed.times if observed.times.graphs else None,
@@ -225,6 +226,12 @@ def _library_calls(observed: Observed) -> Table | None:
             for call in graph.library_calls
         ),
     )
+
+
+def _compiled_without(observed: Observed) -> Table | None:
+    graphs = [(graph.compile_id, graph.compiled_without) for graph in observed.graphs]
+    rows = [(name, _indented(left.left_out, [left.why])) for name, left in graphs if left is not None]
+    return _table("Compiled without, because it failed", ("Graph", "Without, and why"), rows)
 
 
 def _left_to_eager(observed: Observed) -> Table | None:

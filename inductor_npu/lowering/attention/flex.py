@@ -30,6 +30,7 @@ from inductor_npu.lowering.attention.operands import (
 from inductor_npu.lowering.attention.sdpa import delta_of, gradients, values_of_scores
 from inductor_npu.lowering.attention.user_graph import OF_MASK, OF_SCORE
 from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu
+from inductor_npu.support.optional_steps import Kind, optional_step
 from inductor_npu.tiling.attention import Pass
 
 _FORWARD = torch.ops.higher_order.flex_attention
@@ -44,7 +45,8 @@ def register() -> None:
     """Takes the place of Inductor's lowerings of FlexAttention, for tensors on `npu`."""
     for operator, lower in ((_FORWARD, _forward), (_BACKWARD, _backward)):
         original = lowering.lowerings[operator]
-        lowering.register_lowering(operator, type_promotion_kind=None)(_on_npu(original, lower))
+        step = optional_step(Kind.TEMPLATE, operator.name())
+        lowering.register_lowering(operator, type_promotion_kind=None)(_on_npu(original, step(lower)))
 
 
 def _on_npu(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:

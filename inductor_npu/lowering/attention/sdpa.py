@@ -7,9 +7,8 @@ What no kernel of ours takes keeps Inductor's own lowering, which calls the oper
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +27,7 @@ from inductor_npu.lowering.attention.operands import (
     why_no_kernel,
     why_slower,
 )
-from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu, unless_taken
+from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu, or_else, unless_taken
 from inductor_npu.tiling.attention import Pass
 
 _aten = torch.ops.aten
@@ -44,19 +43,10 @@ def register() -> None:
     for overload, lower, is_taken in ((_FORWARD, _forward, _takes), (_BACKWARD, _backward, _takes_backward)):
         original = lowering.lowerings[overload]
         constraint = lowering._maybe_layout_constraints.get(overload)
-        lowering.register_lowering(overload, type_promotion_kind=None)(_chosen(original, lower, is_taken))
+        chosen = or_else(original, lower, str(overload), is_taken)
+        lowering.register_lowering(overload, type_promotion_kind=None)(chosen)
         if constraint is not None:
             lowering.add_layout_constraint(overload, unless_taken(constraint, is_taken))
-
-
-def _chosen(
-    original: Callable[..., Any], lower: Callable[..., Any], is_taken: Callable[..., bool]
-) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def chosen(*args: Any, **options: Any) -> Any:
-        return (lower if is_taken(*args, **options) else original)(*args, **options)
-
-    return chosen
 
 
 def _takes(

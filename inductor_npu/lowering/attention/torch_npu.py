@@ -19,7 +19,7 @@ from inductor_npu.codegen.attention import choice
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
 from inductor_npu.lowering.attention.operands import readable, wanted_results
 from inductor_npu.lowering.attention.sdpa import attention_of, delta_of, gradients
-from inductor_npu.lowering.operands import base_of, dense_layout
+from inductor_npu.lowering.operands import base_of, dense_layout, or_else
 from inductor_npu.tiling.attention import Pass
 
 _LANES = 8
@@ -39,12 +39,7 @@ def register() -> None:
 def _or_the_operator(overload: Any, lower: Any) -> Any:
     """`lower`, or a call of the operator for what kernels of ours do not take."""
     call = lowering.fallback_handler(overload, add_to_fallback_set=False)
-
-    def chosen(*args: Any, **options: Any) -> Any:
-        takes = choice.why_library(V.graph.current_node) is None
-        return lower(*args, **options) if takes else call(*args, **options)
-
-    return chosen
+    return or_else(call, lower, str(overload), lambda *_, **_o: choice.why_library(V.graph.current_node) is None)
 
 
 def _forward(

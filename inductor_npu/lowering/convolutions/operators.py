@@ -27,7 +27,9 @@ def register() -> None:
     """Takes the place of Inductor's lowerings of convolutions, for tensors on `npu`."""
     for operator, lower in ((_aten.convolution, _convolution), (_aten.convolution_backward, _backward)):
         original = lowering.lowerings[operator.default]
-        lowering.register_lowering([operator.default], type_promotion_kind=None)(or_else(original, lower))
+        lowering.register_lowering([operator.default], type_promotion_kind=None)(
+            or_else(original, lower, str(operator))
+        )
 
 
 # -- operators --------------------------------------------------------------------------------------------------------

@@ -30,12 +30,13 @@ from inductor_npu.lowering.graph_passes.required import (
     size_conditions,
     written_concatenations,
 )
+from inductor_npu.support.optional_steps import Kind, optional_step
 
 # What decides the rewritten graph, as files and folders of the package.
 _SOURCES = ("lowering/graph_passes",)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class GraphPass:
     """One rewrite of a graph. `apply` takes the graph and returns how often it rewrote something.
 
@@ -47,6 +48,10 @@ class GraphPass:
     reason: str
     apply: Callable[[torch.fx.Graph], int]
     optional: bool = True
+
+    def __post_init__(self) -> None:
+        if self.optional:
+            self.apply = optional_step(Kind.GRAPH_PASS, self.name)(self.apply)
 
 
 PASSES: tuple[GraphPass, ...] = (

@@ -25,7 +25,7 @@ def register() -> None:
 
 def _lower(value: Any) -> Any:
     value.realize()
-    # As for values that Inductor stores of itself (GraphLowering.run_node).
-    if V.graph.current_node in V.graph.nodes_prefer_channels_last:
+    # As for values that Inductor stores of itself (GraphLowering.run_node): it knows channels of images only.
+    if len(value.get_size()) == 4 and V.graph.current_node in V.graph.nodes_prefer_channels_last:
         return ir.ExternKernel.require_channels_last(value)
     return value

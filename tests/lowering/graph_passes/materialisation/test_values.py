@@ -68,3 +68,19 @@ def test_a_graph_that_is_materialised_computes_the_same(steps: list[tuple[int, i
 def test_a_compiled_program_computes_what_eager_does(steps: list[tuple[int, int, int]]) -> None:
     torch._dynamo.reset()
     check(program(steps), *matrices("cpu"))
+
+
+@pytest.mark.parametrize("image", [(2, 3, 32), (2, 3, 8, 8), (2, 3, 4, 4, 4)], ids=["1d", "2d", "3d"])
+def test_values_that_are_stored_between_convolutions_of_any_rank(image: tuple[int, ...]) -> None:
+    """Inductor prefers channels last on the way to a convolution; a sequence of tokens has no such order."""
+    axes = len(image) - 2
+    convolve = (torch.conv1d, torch.conv2d, torch.conv3d)[axes - 1]
+
+    def f(x: Tensor, patches: Tensor, across: Tensor, pointwise: Tensor) -> Tensor:
+        tokens = convolve(x, patches, stride=4).flatten(2).transpose(1, 2)
+        tokens = tokens + torch.nn.functional.gelu(torch.layer_norm(tokens, (16,))) @ across
+        return tokens + torch.conv1d(torch.layer_norm(tokens, (16,)), pointwise)
+
+    count = torch.Size([size // 4 for size in image[2:]]).numel()
+    shapes = [image, (16, 3, *[4] * axes), (16, 16), (count, count, 1)]
+    check(f, *map(torch.randn, shapes))
