@@ -11,6 +11,8 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from ..target.npu_target import NpuTarget
+
 WARP_SIZE = 32  # without meaning on a chip without threads; the value that Inductor assumes where a device names none
 CPP_TYPES = {
     "i1": "int8_t",
@@ -29,6 +31,18 @@ CPP_TYPES = {
     "f32": "double",
     "fp64": "double",
 }
+
+
+# Of the memory's bus, which no target names: any will do, as Triton multiplies it by the clock.
+_BUS_BITS = 8192
+
+
+def memory_properties(target: NpuTarget) -> dict[str, int]:
+    """The memory's clock in kHz and the width of its bus in bits, of which `triton.testing.get_dram_gbps` makes the
+    target's bandwidth: two transfers a cycle. Inductor estimates how long kernels take by it.
+    """
+    bandwidth = target.device_bytes_per_cycle * target.vector_cores * target.clock
+    return {"mem_clock_rate": round(bandwidth * 8 / (2 * _BUS_BITS) / 1000), "mem_bus_width": _BUS_BITS}
 
 
 class DriverOfTarget(DriverBase):

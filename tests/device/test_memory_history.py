@@ -57,6 +57,14 @@ class TestHistory:
         names = ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free"]
         assert seen == [(name, address, 30 * MIB) for name in names]
 
+    def test_it_is_switched_on_and_off_as_older_programs_do(self):
+        memory._record_memory_history(True)
+        x = reserve(MIB)
+        assert "alloc" in actions()
+        memory._record_memory_history(False)
+        assert not events()
+        del x
+
     def test_events_say_when_and_from_where(self):
         memory._record_memory_history()
         x = reserve(1000)

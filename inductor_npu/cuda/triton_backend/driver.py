@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedLaunchError
 from ...target import NpuTarget
-from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads
+from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads, memory_properties
 from .image import is_packed, unpacked
 
 PROVIDER = "cuda"
@@ -53,8 +53,7 @@ class CudaUtils:
             "multiprocessor_count": self._target.vector_cores,
             "warpSize": WARP_SIZE,
             "sm_clock_rate": 0,
-            "mem_clock_rate": 0,
-            "mem_bus_width": 0,
+            **memory_properties(self._target),
         }
 
 

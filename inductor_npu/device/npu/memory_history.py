@@ -25,7 +25,7 @@ _LISTED_FRAMES = 5
 
 
 def _record_memory_history(
-    enabled: Literal["state", "all"] | None = "all",
+    enabled: Literal["state", "all"] | bool | None = "all",
     context: Literal["state", "alloc", "all"] | None = "all",
     stacks: Literal["python", "all"] = "python",
     max_entries: int = sys.maxsize,
@@ -38,7 +38,7 @@ def _record_memory_history(
     """Records the allocator's work from here on, on all devices, for `_snapshot`.
 
     `enabled`: "all" keeps each allocation and each free; "state" the stacks of what is allocated now; None ends it and
-    forgets what was recorded. `context`: whose stacks are kept: "state" (what is allocated now), "alloc" (also
+    forgets what was recorded; True and False, as older programs write, are "all" and None. `context`: whose stacks are kept: "state" (what is allocated now), "alloc" (also
     allocations of the past), "all" (also frees), or None. `stacks`: "python", or "all" for C++ frames too, which are
     slow to look up. Of each device at most the last `max_entries` events are kept, but none of `skip_actions`.
 
@@ -49,6 +49,8 @@ def _record_memory_history(
             "torch.npu.memory records neither compile ids nor annotations: leave compile_context and "
             "global_record_annotations off"
         )
+    if isinstance(enabled, bool):
+        enabled = "all" if enabled else None
     _check_choice("enabled", enabled, (None, "state", "all"))
     _check_choice("context", context, tuple(_CONTEXTS))
     _check_choice("stacks", stacks, ("python", "all"))

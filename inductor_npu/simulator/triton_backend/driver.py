@@ -8,7 +8,7 @@ from typing import Any
 
 from ...diagnostics.compile_time.phases import Phase, timed
 from ...target import NpuTarget
-from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads
+from ...triton_npu.driver import WARP_SIZE, DriverOfTarget, asks_for_threads, memory_properties
 
 UNLIMITED_THREADS = 1 << 30
 CACHE_FLUSH_BYTES = 64 * 1024 * 1024  # larger than the host's last-level cache share of a core
@@ -58,8 +58,7 @@ class NpuUtils:
             "multiprocessor_count": self._target.vector_cores,
             "warpSize": WARP_SIZE,
             "sm_clock_rate": 0,
-            "mem_clock_rate": 0,
-            "mem_bus_width": 0,
+            **memory_properties(self._target),
         }
 
 

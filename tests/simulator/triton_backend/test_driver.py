@@ -11,8 +11,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from torch._inductor.utils import get_gpu_dram_gbps
 from triton.runtime.driver import driver as triton_driver
 
+from inductor_npu import providers
 from inductor_npu.simulator.triton_backend.driver import NpuDriver
 from inductor_npu.simulator.triton_backend.errors import UnifiedBufferExceededError
 from inductor_npu.simulator.triton_backend.kernel_file import DamagedKernelError, KernelFile
@@ -73,6 +75,13 @@ def test_the_current_device_and_stream_follow_torch(active: NpuDriver) -> None:
     with torch.npu.stream(torch.npu.Stream()):
         assert active.get_current_stream(0) != default
     assert active.get_current_stream(0) == default
+
+
+def test_inductor_knows_the_bandwidth_of_the_targets_memory(active: NpuDriver) -> None:
+    """Without it Inductor takes each kernel to last no time, and overlaps nothing with it."""
+    target = providers.current_target()
+    bandwidth = target.device_bytes_per_cycle * target.vector_cores * target.clock
+    assert get_gpu_dram_gbps() == pytest.approx(bandwidth / 1e9, rel=1e-3)
 
 
 def test_making_a_driver_does_not_open_the_device() -> None:
