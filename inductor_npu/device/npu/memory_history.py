@@ -38,9 +38,10 @@ def _record_memory_history(
     """Records the allocator's work from here on, on all devices, for `_snapshot`.
 
     `enabled`: "all" keeps each allocation and each free; "state" the stacks of what is allocated now; None ends it and
-    forgets what was recorded; True and False, as older programs write, are "all" and None. `context`: whose stacks are kept: "state" (what is allocated now), "alloc" (also
-    allocations of the past), "all" (also frees), or None. `stacks`: "python", or "all" for C++ frames too, which are
-    slow to look up. Of each device at most the last `max_entries` events are kept, but none of `skip_actions`.
+    forgets what was recorded; True and False, as older programs write, are "all" and None. `context`: whose stacks are
+    kept: "state" (what is allocated now), "alloc" (also allocations of the past), "all" (also frees), or None.
+    `stacks`: "python", or "all" for C++ frames too, which are slow to look up. Of each device at most the last
+    `max_entries` events are kept, but none of `skip_actions`.
 
     Raises ValueError for other values, NotImplementedError for what only CUDA records.
     """

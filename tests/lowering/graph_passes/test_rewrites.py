@@ -112,7 +112,11 @@ def test_a_graph_computes_the_same_before_and_after(
         if not _runs(function, tensors):
             continue
         torch._dynamo.reset()
-        with verified() as counts, config.patch(templates="none", graph_passes=alone), inductor_config.patch(force_disable_caches=True):
+        with (
+            verified() as counts,
+            config.patch(templates="none", graph_passes=alone),
+            inductor_config.patch(force_disable_caches=True),
+        ):
             results = torch.compile(function)(*map(to_npu, tensors))
             if name != "padded_products":  # whose results keep padded rows, as stock Inductor's on CUDA do
                 assert strides_of(results) == strides_of(function(*map(to_npu, tensors)))
