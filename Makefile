@@ -10,6 +10,7 @@
 #   make lint    ruff, mypy and the house rules of tools/lint_house_rules.py
 #   make bench   the benchmarks of docs/benchmarks.md, measured in one run
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
+#   make traffic  kernels and bytes of training steps, compared with the table in git
 #   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
 #   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
@@ -58,7 +59,7 @@ TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py test
 AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
 	test_matmul_kernel.py)
 
-.PHONY: setup demo test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 bench-ascend-seat clean
+.PHONY: setup demo traffic test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 bench-ascend-seat clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -170,6 +171,10 @@ lint: $(READY)
 # What Ascend's compiler makes of every kernel of the corpus, compared with the table in git; ARGS=--accept writes that.
 corpus: setup ascend-env
 	$(PY) -m corpus $(ARGS)
+
+# Kernels, launches and bytes of training steps, compared with the table in git; ARGS=--accept writes that.
+traffic: setup
+	$(PY) -m corpus.traffic --jobs $(JOBS) $(ARGS)
 
 # Every sample of every operator that PyTorch tests, of every dtype, compared with the table in git (docs/operators.md).
 # It goes on where it was ended. ARGS="--only 'nn.*' --dtype float32 --samples 4" is a shorter form.

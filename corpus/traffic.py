@@ -1,8 +1,8 @@
-"""`python -m corpus.traffic`: how many kernels each program has, and how many bytes of device memory they move.
+"""`python -m corpus.traffic`: how many kernels a training step of each model of models/zoo.py has, and how many bytes
+of device memory they move, in a size at which tensors and not constants are what is moved.
 
-Beside the programs of the corpus, the models of models/zoo.py are counted in training, in a size at which tensors
-and not constants are what is moved. The bytes are those of the comments beside launches (`inductor_npu.explain`): each
-element of each operand of a kernel once.
+The bytes are those of the comments beside launches (`inductor_npu.explain`): each element of each operand of a kernel
+once. CI compares all rows with the table in git.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from corpus.check import program_names
-from corpus.collecting import in_processes, program_called
+from corpus.collecting import in_processes
 from corpus.table import FOLDER
 from inductor_npu.providers import DEFAULT_TARGET
 from tools.tables import one_line, read_table, write_table
 
-TRAINING = "step/"  # before the names of the models
 _LONGEST = 160
 
 
@@ -41,19 +39,19 @@ class Traffic:
     error: str = ""
 
 
-def names_of(target: str) -> list[str]:
-    """The models in training, and all programs of the corpus."""
+def names() -> list[str]:
+    """The models."""
     from models.zoo import MODELS
 
-    return [*(TRAINING + name for name in MODELS), *program_names(False, target)]
+    return list(MODELS)
 
 
 def traffic(name: str) -> Traffic:
-    """Runs one program in this process."""
+    """A training step of the model `name`, in this process."""
     from inductor_npu import record_explanation
     from inductor_npu.ascend.collect.afresh import compiled_afresh
 
-    run = _training(name.removeprefix(TRAINING)) if name.startswith(TRAINING) else program_called(name)
+    run = _training(name)
     error = ""
     with compiled_afresh(), record_explanation() as recorded:
         try:
@@ -97,24 +95,12 @@ def differences(before: dict[str, Traffic], after: Iterable[Traffic]) -> list[tu
 
 
 def summarise(console: Console, before: dict[str, Traffic], after: Sequence[Traffic]) -> None:
-    """Prints the models in training, the sum of all other programs, and each program that differs, before and after."""
-    table = Table("Program", "kernels", "launches", "bytes")
+    """Prints each model, before and after."""
+    table = Table("Model", "kernels", "launches", "bytes", "")
     for one in after:
-        if one.program.startswith(TRAINING):
-            table.add_row(one.program, *_both(before.get(one.program, one), one))
-    others = [one for one in after if not one.program.startswith(TRAINING)]
-    known = [before.get(one.program, one) for one in others]
-    table.add_row(f"corpus, {len(others)} programs", *_both(_total(known), _total(others)))
+        old = before.get(one.program, one)
+        table.add_row(one.program, *_both(old, one), "" if old == one else "differs")
     console.print(table)
-    changed = Table("Program that differs", "kernels", "launches", "bytes")
-    for old, new in differences(before, after):
-        changed.add_row(new.program, *_both(old, new))
-    if changed.row_count:
-        console.print(changed)
-
-
-def _total(found: Sequence[Traffic]) -> Traffic:
-    return Traffic("", *(sum(getattr(one, name) for one in found) for name in ("kernels", "launches", "bytes")))
 
 
 def _both(old: Traffic, new: Traffic) -> list[str]:
@@ -124,23 +110,26 @@ def _both(old: Traffic, new: Traffic) -> list[str]:
 
 def main(
     target: Annotated[str, typer.Option(help="The chip.")] = DEFAULT_TARGET,
-    only: Annotated[str, typer.Option(help="Only programs whose name begins so.")] = "",
-    every: Annotated[int, typer.Option(min=1, help="Only every so manyth of them.")] = 1,
-    jobs: Annotated[int, typer.Option(help="Programs at a time.")] = len(os.sched_getaffinity(0)),
+    only: Annotated[str, typer.Option(help="Only models whose name begins so.")] = "",
+    jobs: Annotated[int, typer.Option(help="Models at a time.")] = len(os.sched_getaffinity(0)),
     before: Annotated[Path | None, typer.Option(help="Another table than the one in git to compare with.")] = None,
     write: Annotated[Path | None, typer.Option(help="Where to write the result.")] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Write the result as the table in git.")] = False,
 ) -> None:
-    """Counts the kernels of each program and what they move, and says what differs from the table in git."""
+    """Counts kernels and bytes of training steps. Exit status 1 where the table in git has others."""
     console = Console()
-    names = [name for name in names_of(target) if name.startswith(only)][::every]
-    found = track(in_processes(traffic, names, target, jobs), "counting", total=len(names), console=console)
+    chosen = [name for name in names() if name.startswith(only)]
+    found = track(in_processes(traffic, chosen, target, jobs), "counting", total=len(chosen), console=console)
     by_name = {one.program: one for one in found}
-    after = [by_name[name] for name in names]
-    summarise(console, read(before or path_of(target)), after)
+    after = [by_name[name] for name in chosen]
+    known = read(before or path_of(target))
+    summarise(console, known, after)
     for path in (write, path_of(target) if accept else None):
         if path is not None:
             write_table(path, Traffic, after)
+    if not accept and differences(known, after):
+        console.print("Look at what changed, then: python -m corpus.traffic --accept")
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
