@@ -76,10 +76,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
         continue;
       }
       lock.unlock();
-      wait_for_all_streams(device);  // queued work may still use what is cached
+      wait_for_all_streams(device);
       lock.lock();
       devices_[device].reclaim_pending();
-      devices_[device].release_cached();
+      release(devices_[device].take_cached(), device, lock);
     }
   }
 
@@ -189,7 +189,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     Block* block = map();
     if (block == nullptr) {
       wait_and_reclaim(memory, device, lock);
-      memory.release_cached();
+      release(memory.take_cached(), device, lock);
       block = map();
     }
     if (block == nullptr) {
@@ -220,12 +220,12 @@ class CachingAllocator final : public c10::DeviceAllocator {
         return;
       }
     }
-    wait_for_all_streams(device);  // queued work may still use what is free
-    std::lock_guard<std::mutex> lock(mutex_);
+    wait_for_all_streams(device);
+    std::unique_lock<std::mutex> lock(mutex_);
     memory.reclaim_pending();
     const Pools* pools = memory.find_private(id);
     if (pools != nullptr && pools->owners == 0) {  // else somebody was faster, or wants it again
-      memory.release_private(id);
+      release(memory.take_private(id), device, lock);
     }
   }
 
@@ -324,10 +324,16 @@ class CachingAllocator final : public c10::DeviceAllocator {
     std::unique_lock<std::mutex> lock(mutex_);
     memory.reclaim_passed();
     const uint64_t capture = driver::capture_of(native(current));
-    Pool& pool = memory.pools(pool_for(capture)).for_size(size);
+    Pools& pools = memory.pools(pool_for(capture));
+    Pool& pool = pools.for_size(size);
     Block* block = memory.find_cached(pool, stream, size, /*spare=*/true);
     if (block == nullptr) {
-      block = reserve(memory, pool, current, size, requested, lock);
+      ++pools.reserving;
+      block = reserve(memory, pool, current, size, lock);
+      --pools.reserving;
+    }
+    if (block == nullptr) {
+      fail(memory, current, pool.id, requested, lock);
     }
     memory.hand_out(block, size, requested);
     if (C10_UNLIKELY(capture != 0)) {
@@ -395,27 +401,39 @@ class CachingAllocator final : public c10::DeviceAllocator {
     block.watchers.clear();
   }
 
-  // A new segment; if the limit or the host forbids it, after giving back what is cached. Raises OutOfMemoryError.
-  Block* reserve(DeviceMemory& memory, Pool& pool, c10::Stream stream, size_t size, size_t requested,
-                 std::unique_lock<std::mutex>& lock) {
-    collect_garbage(memory, stream.device_index(), lock);
+  // A new segment; if the limit or the host forbids it, after giving back what is cached. Null if that is not enough.
+  Block* reserve(DeviceMemory& memory, Pool& pool, c10::Stream stream, size_t size, std::unique_lock<std::mutex>& lock) {
+    const c10::DeviceIndex device = stream.device_index();
+    // With garbage_collection_threshold, what was not used for long goes before the limit is reached.
+    if (const size_t garbage = memory.garbage(); C10_UNLIKELY(garbage > 0)) {
+      release(memory.take_oldest(garbage), device, lock);
+    }
     if (Block* block = memory.new_segment(pool, stream.id(), size)) {
       return block;
     }
-    wait_and_reclaim(memory, stream.device_index(), lock);
+    wait_and_reclaim(memory, device, lock);
     if (Block* block = memory.find_cached(pool, stream.id(), size, /*spare=*/false)) {
       return block;
     }
-    if (memory.release_oversize(pool, stream.id(), size)) {
+    if (const DeviceMemory::Taken oversize = memory.take_oversize(pool, stream.id(), size); !oversize.empty()) {
+      release(oversize, device, lock);
       if (Block* block = memory.new_segment(pool, stream.id(), size)) {
         return block;
       }
     }
-    memory.release_cached();
-    if (Block* block = memory.new_segment(pool, stream.id(), size)) {
-      return block;
+    release(memory.take_cached(), device, lock);
+    return memory.new_segment(pool, stream.id(), size);
+  }
+
+  // Gives segments back that nobody can get any more. Meanwhile other threads may have queued work that uses them, and
+  // freed them: it is waited for after they were taken.
+  void release(const DeviceMemory::Taken& taken, c10::DeviceIndex device, std::unique_lock<std::mutex>& lock) {
+    if (!taken.empty()) {
+      lock.unlock();
+      wait_for_all_streams(device);
+      lock.lock();
     }
-    fail(memory, stream, pool.id, requested, lock);
+    devices_[device].release(taken);
   }
 
   // For want of memory: what waits for other streams is free then, and what is cached can be given back.
@@ -434,17 +452,6 @@ class CachingAllocator final : public c10::DeviceAllocator {
     history_.add(stream.device_index(), MemoryAction::OutOfMemory, reinterpret_cast<void*>(memory.room()), requested,
                  stream.id(), pool);
     raise_out_of_memory(stream.device_index(), requested, lock);
-  }
-
-  // With garbage_collection_threshold, gives back what was not used for long before the limit is reached.
-  void collect_garbage(DeviceMemory& memory, c10::DeviceIndex device, std::unique_lock<std::mutex>& lock) {
-    if (C10_LIKELY(memory.garbage() == 0)) {
-      return;
-    }
-    lock.unlock();
-    wait_for_all_streams(device);  // queued work may still use what is free
-    lock.lock();
-    memory.release_oldest(memory.garbage());
   }
 
   [[noreturn]] void raise_out_of_memory(c10::DeviceIndex device, size_t requested, std::unique_lock<std::mutex>& lock) {

@@ -131,14 +131,6 @@ Pools* DeviceMemory::find_private(c10::MempoolId_t id) {
   return found != private_pools_.end() ? &found->second : nullptr;
 }
 
-void DeviceMemory::release_private(c10::MempoolId_t id) {
-  const auto found = private_pools_.find(id);
-  release_free(found->second);
-  if (found->second.segments == 0) {
-    private_pools_.erase(found);
-  }
-}
-
 void DeviceMemory::add_to_pool(Block* block) {
   block->freed_at = block->pool->searches;
   block->pool->free.insert(block);
@@ -346,33 +338,55 @@ Block* DeviceMemory::add_segment(void* memory, Pool& pool, c10::StreamId stream,
   return block;
 }
 
-void DeviceMemory::release_cached() {
-  release_free(shared_);
-  for (auto it = private_pools_.begin(); it != private_pools_.end();) {
-    Pools& pools = it->second;
+DeviceMemory::Taken DeviceMemory::take_cached() {
+  Taken taken;
+  take_free(shared_, taken);
+  for (auto& [id, pools] : private_pools_) {
     if (pools.owners == 0) {
-      release_free(pools);
+      take_free(pools, taken);
     }
-    it = pools.owners == 0 && pools.segments == 0 ? private_pools_.erase(it) : std::next(it);
   }
+  return taken;
 }
 
-void DeviceMemory::release_free(Pools& pools) {
+DeviceMemory::Taken DeviceMemory::take_private(c10::MempoolId_t id) {
+  Taken taken;
+  take_free(private_pools_.at(id), taken);
+  return taken;
+}
+
+void DeviceMemory::take_free(Pools& pools, Taken& taken) {
   for (Pool* pool : {&pools.small, &pools.large}) {
-    for (auto it = pool->free.begin(); it != pool->free.end();) {
-      Block* block = *it++;
+    std::erase_if(pool->free, [&](Block* block) {
       if (!block->is_split()) {
-        release_segment(block);
+        taken.push_back(block);
       }
-    }
+      return !block->is_split();
+    });
   }
 }
 
-// `whole` is a free block, in its pool unless other processes have it.
+DeviceMemory::Taken DeviceMemory::take(const Taken& whole) {
+  for (Block* block : whole) {
+    block->pool->free.erase(block);
+  }
+  return whole;
+}
+
+void DeviceMemory::release(const Taken& taken) {
+  for (Block* block : taken) {
+    release_segment(block);
+  }
+  std::erase_if(private_pools_, [](const auto& entry) {
+    const Pools& pools = entry.second;
+    return pools.owners == 0 && pools.segments == 0 && pools.reserving == 0;
+  });
+}
+
+// `whole` is a free block that is in no pool.
 void DeviceMemory::release_segment(Block* whole) {
   record(MemoryAction::SegmentFree, *whole, whole->size);
-  Pool& pool = *whole->pool;
-  pool.free.erase(whole);
+  const Pool& pool = *whole->pool;
   if (segments_.at(whole->pointer)->oversize) {
     stats.oversize_segments.decrease(1);
   }
@@ -388,13 +402,13 @@ void DeviceMemory::release_segment(Block* whole) {
   delete whole;
 }
 
-bool DeviceMemory::release_oversize(Pool& pool, c10::StreamId stream, size_t size) {
+DeviceMemory::Taken DeviceMemory::take_oversize(Pool& pool, c10::StreamId stream, size_t size) {
   const size_t max_split = Settings::max_split_size();
   if (max_split == std::numeric_limits<size_t>::max()) {
-    return false;
+    return {};
   }
   const size_t wanted = std::max(size, max_split);
-  std::vector<Block*> candidates;  // from small to large
+  Taken candidates;  // from small to large
   Block key{0, stream, nullptr, nullptr, max_split};
   for (auto it = pool.free.lower_bound(&key); it != pool.free.end() && (*it)->stream == stream; ++it) {
     if (!(*it)->is_split()) {
@@ -404,15 +418,15 @@ bool DeviceMemory::release_oversize(Pool& pool, c10::StreamId stream, size_t siz
   const auto enough =
       std::find_if(candidates.begin(), candidates.end(), [&](const Block* block) { return block->size >= wanted; });
   if (enough != candidates.end()) {
-    release_segment(*enough);
-    return true;
+    return take({*enough});
   }
-  size_t released = 0;
-  for (auto it = candidates.rbegin(); it != candidates.rend() && released < wanted; ++it) {
-    released += (*it)->size;
-    release_segment(*it);
+  Taken largest;
+  size_t bytes = 0;
+  for (auto it = candidates.rbegin(); it != candidates.rend() && bytes < wanted; ++it) {
+    bytes += (*it)->size;
+    largest.push_back(*it);
   }
-  return released >= wanted;
+  return take(largest);
 }
 
 size_t DeviceMemory::garbage() const {
@@ -426,16 +440,18 @@ size_t DeviceMemory::garbage() const {
   return any ? reserved_bytes() - allowed : 0;
 }
 
-void DeviceMemory::release_oldest(size_t bytes) {
-  std::vector<Block*> whole;
+DeviceMemory::Taken DeviceMemory::take_oldest(size_t bytes) {
+  Taken whole;
   std::copy_if(shared_.large.free.begin(), shared_.large.free.end(), std::back_inserter(whole),
                [](const Block* block) { return !block->is_split(); });
   std::sort(whole.begin(), whole.end(), [](const Block* a, const Block* b) { return a->freed_at < b->freed_at; });
-  size_t released = 0;
-  for (auto it = whole.begin(); it != whole.end() && released < bytes; ++it) {
-    released += (*it)->size;
-    release_segment(*it);
+  size_t taken = 0;
+  size_t count = 0;
+  for (; count < whole.size() && taken < bytes; ++count) {
+    taken += whole[count]->size;
   }
+  whole.resize(count);
+  return take(whole);
 }
 
 bool DeviceMemory::holds_cached() const {

@@ -70,6 +70,7 @@ struct Pools {
   Pool small, large;
   int owners = 0;  // of a private pool
   int segments = 0;
+  int reserving = 0;  // threads that make a segment, or wait to
   Pool& for_size(size_t size);
 };
 
@@ -116,8 +117,6 @@ class DeviceMemory {
   // A private pool that is not there is made.
   Pools& pools(c10::MempoolId_t id);
   Pools* find_private(c10::MempoolId_t id);
-  // Of a pool without owners: gives back what is free, and forgets the pool if that was all. The device must be idle.
-  void release_private(c10::MempoolId_t id);
 
   // The best fitting cached block, taken out of its pool; null if there is none. A block that max_split_size_mb
   // forbids to split serves only requests of about its size. With `spare`, a small request leaves a block of a large
@@ -136,16 +135,24 @@ class DeviceMemory {
   void reclaim_passed();
   // The same for those behind a stream that lags.
   void reclaim_pending();
-  // Gives back every segment that is free as a whole and that no captured graph counts on. The device must be idle.
-  void release_cached();
-  // Gives back cached segments that are too large to be split, of `pool` and `stream`: one of at least `size` bytes,
-  // or the largest ones until that many are free. False if that cannot be. The device must be idle.
-  bool release_oversize(Pool& pool, c10::StreamId stream, size_t size);
+
+  // Segments that are free as a whole, out of their pools, so that nobody gets them any more. Work that is queued by then
+  // may still use them: whoever takes them waits for it, then gives them back with `release`.
+  using Taken = std::vector<Block*>;
+  // All that no captured graph counts on.
+  Taken take_cached();
+  // Those of a private pool.
+  Taken take_private(c10::MempoolId_t id);
+  // Of `pool` and `stream`, such as are too large to be split: one of at least `size` bytes, or the largest ones, that
+  // many bytes in all. None if that cannot be.
+  Taken take_oversize(Pool& pool, c10::StreamId stream, size_t size);
+  // About `bytes` bytes of large segments, those first that were free for the most searches.
+  Taken take_oldest(size_t bytes);
+  // Gives them back to the driver, and forgets private pools of which nobody has anything any more.
+  void release(const Taken& taken);
+
   // What is reserved above garbage_collection_threshold, if there are whole segments to give back for it; else 0.
   size_t garbage() const;
-  // Gives back about `bytes` bytes of large segments, those first that were free for the most searches. The device
-  // must be idle.
-  void release_oldest(size_t bytes);
   // Whether there is something to reclaim or release.
   bool holds_cached() const;
 
@@ -162,7 +169,8 @@ class DeviceMemory {
   void add_to_pool(Block* block);
   void remove_from_pool(Block* block);
   void finish_use(const PendingUse& use);
-  void release_free(Pools& pools);
+  static void take_free(Pools& pools, Taken& taken);
+  static Taken take(const Taken& whole);
   void release_segment(Block* whole);
   void record(MemoryAction action, const Block& block, size_t size, const Stack& stack = CallStack::current());
 

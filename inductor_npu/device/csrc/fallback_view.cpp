@@ -201,7 +201,9 @@ c10::Storage LibraryView::npu_storage(const c10::Storage& alias, bool sole_owner
     memory = {nullptr, device_};
   } else if (!library::kQueues && !is_npu_pointer(data)) {
     // The kernel made its result in memory of its own, not through the allocator.
-    memory = npu_allocator()->allocate(bytes);
+    const library::AllocateOn npu(device_);
+    memory = library::allocator()->allocate(bytes);
+    memory.unsafe_set_device(device_);
     std::memcpy(memory.get(), data, bytes);
     driver::note_written(memory.get(), bytes);
   } else if (sole_owner) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "allocator.h"
 #include "fallback.h"
 #include "generator.h"
 #include "host_calls.h"
@@ -160,18 +161,31 @@ class KernelsOnly {
 };
 
 // Makes the stream whose work this thread runs, which is of `device`, the current one.
+//
+// What the work allocates comes from a pool that only work of streams allocates from. Memory that the host has freed may
+// be in use by what is queued behind this work; what work has freed is not.
 class OnStream {
  public:
   explicit OnStream(c10::Device device)
       : device_(device),
-        previous_(exchange_stream(c10::Stream(c10::Stream::UNSAFE, device, driver::stream_worked_off()))) {}
-  ~OnStream() { exchange_stream(previous_); }
+        previous_(exchange_stream(c10::Stream(c10::Stream::UNSAFE, device, driver::stream_worked_off()))),
+        previous_pool_(exchange_thread_pool(pool_of_work())) {}
+  ~OnStream() {
+    exchange_thread_pool(previous_pool_);
+    exchange_stream(previous_);
+  }
   OnStream(const OnStream&) = delete;
   OnStream& operator=(const OnStream&) = delete;
 
  private:
+  static c10::MempoolId_t pool_of_work() {
+    static const c10::MempoolId_t pool = new_pool_id(/*by_user=*/false);
+    return pool;
+  }
+
   const c10::DeviceGuard device_;
   const c10::Stream previous_;
+  const c10::MempoolId_t previous_pool_;
 };
 
 c10::Device device_of(const torch::jit::Stack& arguments) {

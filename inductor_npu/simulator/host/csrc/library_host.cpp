@@ -31,6 +31,9 @@ class RedirectingAllocator final : public c10::Allocator {
       return host->allocate(bytes);
     }
     c10::DataPtr memory = npu_allocator()->allocate(bytes);
+    // The operator writes it now, not in its turn on the stream. What other threads have queued since this one waited for
+    // the stream may still use it, if they have freed it; all of that was queued before it became ours.
+    driver::synchronize(native(current_stream()));
     memory.unsafe_set_device(c10::kCPU);
     memory_check::allocation_written(memory.get());  // the operator will
     return memory;
