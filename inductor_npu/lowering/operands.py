@@ -22,13 +22,16 @@ def is_on_npu(node: Any) -> bool:
 
 
 def in_memory(node: ir.IRNode, is_good: Callable[[ir.IRNode], bool]) -> ir.IRNode:
-    """`node` in memory that holds its own dtype and `is_good`, which is a copy where its own memory is not."""
+    """`node` in memory that holds its own dtype and `is_good`, which is a contiguous copy where its own memory is not.
+    Inductor would lay out a copy in the order in which it reads.
+    """
     stored = ir.ExternKernel.realize_input(node)
     ir.as_storage_and_layout(stored, freeze=True)
     if stored.get_dtype() == V.graph.get_dtype(stored.get_name()) and is_good(stored):
         return stored
     copied = ir.ExternKernel.copy_input(stored)
-    ir.as_storage_and_layout(copied, freeze=True)
+    ir.as_storage_and_layout(copied, freeze=True, want_contiguous=True)
+    assert is_good(copied), f"a kernel that cannot read contiguous memory of {copied.get_size()}"
     return copied
 
 
