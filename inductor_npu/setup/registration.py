@@ -154,6 +154,7 @@ def _register_codegen() -> None:
         contractions,
         grouped_products,
         moved_constants,
+        ragged_pools,
         search_boundaries,
     )
     from inductor_npu.lowering.attention import flex, sdpa, torch_npu
@@ -178,6 +179,7 @@ def _register_codegen() -> None:
     complex_copies.register()
     moved_constants.register()
     argmax_positions.register()
+    ragged_pools.register()
     contractions.register()
     convolutions.register()
     grouped_products.register()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.compile.helpers import check, code_of, kernel_count
 from tests.triton_features import require
@@ -32,6 +33,36 @@ def test_float_arithmetic(dtype: torch.dtype) -> None:
 def test_integer_arithmetic(dtype: torch.dtype) -> None:
     x, y = torch.randint(0, 100, (101,)).to(dtype), torch.randint(1, 10, (101,)).to(dtype)
     check(lambda x, y: (x + y, x - y, x * y, x // y, x % y, x & y, x | y, x ^ y, x << (y % 3), x >> (y % 3)), x, y)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_shifts_by_any_amount(dtype: torch.dtype) -> None:
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.min, 1, 127, limits.max // 2 + 1, limits.max], dtype=dtype)
+    amounts = [amount for amount in (-9, -1, 0, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100) if amount >= limits.min]
+
+    def shifted(x: torch.Tensor, amount: torch.Tensor) -> list[torch.Tensor]:
+        by_constants = [result for amount in (-8, *amounts) for result in (x >> amount, x << amount)]
+        return [*by_constants, x >> amount, x << amount, amount >> x[0], amount << x[1]]
+
+    check(shifted, x, torch.tensor(amounts, dtype=dtype)[:, None])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_zeros_keep_their_signs(dtype: torch.dtype) -> None:
+    def signs(x: torch.Tensor) -> list[torch.Tensor]:
+        y = x * -1.0
+        limited = [torch.relu(y), y.clamp(0, 1), y.clamp(min=0), F.relu6(y), F.hardtanh(y, 0, 3), -torch.relu(x)]
+        odd = [
+            torch.log1p(y),
+            torch.expm1(y),
+            torch.tanh(y),
+            torch.special.bessel_j1(y.float()),
+            torch.special.log_ndtr(y.float()),
+        ]
+        return [torch.signbit(each) for each in (*limited, *odd, y, y.round(), y / 3, torch.sin(y), F.silu(y))]
+
+    check(signs, torch.tensor([0.0, -0.0, 0.5, -0.5], dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)

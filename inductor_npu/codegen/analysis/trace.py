@@ -31,7 +31,7 @@ _SEVERAL = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 
 # Operators that are written without a comparison: arithmetic, logic, and selections by an existing predicate.
 _WITHOUT_COMPARISON = frozenset(
     {
-        *("add", "sub", "mul", "truediv", "div_rn", "mul_rn", "fma", "neg", "abs", "square", "reciprocal", "relu"),
+        *("add", "sub", "mul", "truediv", "div_rn", "mul_rn", "fma", "neg", "abs", "square", "reciprocal"),
         *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "erf", "floor", "ceil"),
         *("maximum", "minimum", "where", "and_", "or_", "xor", "logical_and", "logical_or", "logical_not"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "to_dtype_bitcast", "identity"),

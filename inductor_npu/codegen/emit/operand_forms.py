@@ -220,16 +220,18 @@ def of_int32(text: str, *operands: Operand) -> str:
 
 
 def shift_text(a: Operand, amount: Operand, sign: str, function: str) -> str:
-    """Text of a shift. All bits are shifted out where the amount is negative or at least the number of bits."""
+    """Text of a shift. All bits are shifted out where the amount is negative or at least the number of bits: 0 is left,
+    or the sign of a signed number that is shifted right.
+    """
     dtype = common_integer(a, amount)
     assert dtype is not None, "operands of a shift are integers"
     bits, constant = dtype.itemsize * 8, value_of(amount)
     if constant is not None:
         whole = as_int64(a) if dtype is torch.int64 else a
         if not 0 <= constant < bits:
-            if sign == "<<":
+            if sign == "<<" or not dtype.is_signed:
                 return f"{whole} * 0"
-            constant = bits - 1
+            constant = bits - 1  # copies of the sign
         if dtype is torch.int32 or not is_tile(a):
             return f"({whole} {sign} {constant})"
         if fits_int32(a) and (sign == ">>" or within(_bounds("*", a, 2**constant), INT32.min, INT32.max) or bits < 32):

@@ -40,6 +40,13 @@ def is_bool(x: Operand) -> bool:
     return isinstance(x, bool) or dtype_of(x) is torch.bool
 
 
+def is_zero(x: Operand) -> bool:
+    """Whether `x` is a floating-point constant that equals 0."""
+    if not isinstance(x, CSEVariable):
+        return isinstance(x, float) and x == 0.0
+    return is_float(x) and x.bounds.is_singleton() and float(x.bounds.lower) == 0.0
+
+
 def is_tile(x: Operand) -> bool:
     """Whether `x` has several elements, or may have: a scalar has shape `()`."""
     return isinstance(x, CSEVariable) and x.shape != ()

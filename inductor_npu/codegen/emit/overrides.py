@@ -58,6 +58,7 @@ from inductor_npu.codegen.emit.operands import (
     is_float,
     is_tile,
     is_wide,
+    is_zero,
     literal_of,
     new_variable,
     value_of,
@@ -171,17 +172,20 @@ class NpuKernelOverrides(TritonKernelOverrides):
         return f"device_functions.where_int64({less_text(x, 0)}, {NpuKernelOverrides.neg(x)}, {x})"
 
     @staticmethod
-    def relu(x: Operand) -> str:
+    def relu(x: Operand) -> Any:
         dtype = dtype_of(x)
         assert dtype is not None, "a variable of a Triton kernel has a dtype"
         return NpuKernelOverrides.maximum(x, NpuKernelOverrides.constant(0, dtype))
 
     @staticmethod
-    def maximum(a: Operand, b: Operand) -> str:
+    def maximum(a: Operand, b: Operand) -> Any:
+        for x, limit in ((a, b), (b, a)):
+            if is_zero(limit) and not is_zero(x):  # relu and clamp leave -0.0 as it is; the instruction makes it 0.0
+                return NpuKernelOverrides.where(NpuKernelOverrides.lt(x, limit), limit, x)
         return extreme_text("maximum", "|", a, b, lambda: less_text(b, a))
 
     @staticmethod
-    def minimum(a: Operand, b: Operand) -> str:
+    def minimum(a: Operand, b: Operand) -> Any:
         return extreme_text("minimum", "&", a, b, lambda: less_text(a, b))
 
     @staticmethod

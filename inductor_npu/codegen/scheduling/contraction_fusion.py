@@ -15,6 +15,7 @@ from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 
 from inductor_npu import providers
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel
+from inductor_npu.codegen.index.split_points import equal
 from inductor_npu.codegen.scheduling.kernel_reuse import key_of_plan
 from inductor_npu.codegen.scheduling.loops import features_of
 from inductor_npu.tiling.conversions import cycles_apart as cycles_apart_from_conversion
@@ -82,7 +83,8 @@ def _against_two_products(product: BaseSchedulerNode, other: BaseSchedulerNode) 
 
 
 def _against_rest(product: BaseSchedulerNode, rest: BaseSchedulerNode) -> str | None:
-    if rest.is_reduction():
+    # Inductor also fuses a loop over all that a reduction reads, which computes with its results once more.
+    if rest.is_reduction() or not equal(rest.group[1][0], product.group[1][0]):
         return "not computed from the product element by element"
     if not _reads_from(rest, product):
         return "not computed from the product"

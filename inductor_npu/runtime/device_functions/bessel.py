@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from .logarithm import upper_half, without_last_bit
-from .rounding import with_sign_of
+from .rounding import copy_sign, with_sign_of
 
 _BORDER = tl.constexpr(5.0)
 _TWO_OVER_PI = tl.constexpr(0.6366197723675814)
@@ -142,7 +142,7 @@ def bessel_j1(x: tl.tensor) -> tl.tensor:
     cosine = tl.cos(z)
     waves = _p1(u) * (sine - cosine) + _q1(u) * inverse * (sine + cosine)
     value = tl.where(z <= _BORDER, near, _INVERSE_ROOT_OF_PI * tl.sqrt_rn(inverse) * waves)
-    return tl.where(x < 0.0, value * -1.0, value)
+    return value * copy_sign(tl.full([], 1.0, tl.float32), x)  # an odd function, also at -0.0
 
 
 @triton.jit

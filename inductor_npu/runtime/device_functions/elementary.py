@@ -22,7 +22,8 @@ def log1p(x: tl.tensor) -> tl.tensor:
     one_more = 1.0 + x
     lost = x - (one_more - 1.0)  # what the sum has rounded away
     divisor = tl.maximum(one_more, _SMALLEST, propagate_nan=tl.PropagateNan.ALL)  # not the 0 of x = -1
-    return tl.log(one_more) + tl.where(one_more == x, 0.0, lost / divisor)
+    result = tl.log(one_more) + tl.where(one_more == x, 0.0, lost / divisor)
+    return tl.where(one_more == 1.0, x, result)  # a sum, which loses the sign of -0.0
 
 
 @triton.jit

@@ -53,6 +53,18 @@ def test_what_follows_is_in_the_kernel(name: str) -> None:
     assert divisions(kernel) == []
 
 
+def excite(image: torch.Tensor, squeezed: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    weights = F.conv2d(squeezed, w, b)
+    return weights, F.hardswish(image) * F.hardsigmoid(weights)
+
+
+def test_a_loop_over_all_that_is_multiplied_is_apart() -> None:
+    """Squeeze and excitation of images with as many pixels as the product has steps: Inductor would take the scaling of
+    all pixels for a loop over what the product sums.
+    """
+    check(excite, random(2, 64, 4, 4), random(2, 16, 1, 1), random(64, 16, 1, 1), random(64))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_halves_are_rounded_once(dtype: torch.dtype) -> None:
     """Closer to the exact result than eager, which rounds after each operator."""
