@@ -11,7 +11,7 @@ from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
 from inductor_npu import providers
-from inductor_npu.codegen.wrapper import captures, cpu_launches, operator_calls
+from inductor_npu.codegen.wrapper import captures, cpu_launches, donated_results, operator_calls
 from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 
 
@@ -118,6 +118,15 @@ class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
         self.header.writelines(providers.module_lines())
+
+    def generate_return(self, output_refs: list[str]) -> None:
+        """Returns copies of what the backward graph may overwrite although another result lies there."""
+        copies = donated_results.copied()
+        if copies:
+            self.imports.writeline(donated_results.IMPORT)
+        for index in copies:
+            output_refs[index] = f"{donated_results.COPY}({output_refs[index]})"
+        super().generate_return(output_refs)
 
     def generate_after_suffix(self, result: IndentedBuffer) -> None:
         """Writes the end of the module, and the capture of its parts where Inductor asks no backend about it."""
