@@ -222,27 +222,6 @@ def test_donated_buffers_give_the_same_gradients() -> None:
             check(_loss, *inputs, compiled=compiled, backward=True)
 
 
-def _product_of_one(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    product = torch.bmm(x, x.transpose(1, 2))  # rewritten as a product of matrices
-    return torch.nn.functional.group_norm(product, 1), product.squeeze()
-
-
-def _random_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    noise = torch.rand_like(x)  # rewritten as Inductor's own random numbers
-    return (x * noise).sin() * noise, noise.view(-1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("function", [_product_of_one, _random_numbers])
-def test_a_backward_overwrites_no_result(function: Callable[..., tuple[torch.Tensor, ...]]) -> None:
-    """What it reads is a result's memory, too, though rewrites of the graph hide that."""
-    x = torch.randn(1, 3, 3, device="npu", requires_grad=True)
-    result, kept = torch.compile(function, fullgraph=True)(x)
-    before = kept.detach().clone()
-    result.sum().backward()
-    assert_equal(kept.detach(), before.cpu())
-
-
 def test_a_backward_that_overwrites_donated_buffers_cannot_keep_them() -> None:
     with torch._functorch.config.patch(donated_buffer=True):
         compiled = torch.compile(_loss, fullgraph=True)

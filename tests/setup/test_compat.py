@@ -109,7 +109,7 @@ def test_gpu_types_are_still_a_fixed_list() -> None:
 
 
 def test_donated_buffers_are_still_found_by_the_storages_of_fake_tensors() -> None:
-    """When rewrites of a graph keep views in the storage of what they view, the pass donated_results can go."""
+    """When donation is decided by the buffers of the compiled graph, codegen/wrapper/donated_results.py can go."""
     source = "import inspect\nfrom torch._functorch._aot_autograd import graph_compile as g"
     body = "inspect.getsource(g.collect_fw_donated_buffer_idxs)"
     assert _without_our_package(f"{source}\nprint('StorageWeakRef' in {body})") == "True"

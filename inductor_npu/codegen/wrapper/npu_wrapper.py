@@ -12,7 +12,7 @@ from torch._inductor.virtualized import V
 
 from inductor_npu import providers
 from inductor_npu.codegen import attempt
-from inductor_npu.codegen.wrapper import captures, cpu_launches, operator_calls
+from inductor_npu.codegen.wrapper import captures, cpu_launches, donated_results, operator_calls
 from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 
 
@@ -122,6 +122,15 @@ class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation
         if attempt.current().leaves_out:
             self.imports.writeline("from inductor_npu.runtime.eager_kernels import compiled_without")
             self.header.writeline(f"compiled_without({attempt.current().leaves_out!r}, {attempt.current().why!r})")
+
+    def generate_return(self, output_refs: list[str]) -> None:
+        """Returns copies of what the backward graph may overwrite although another result lies there."""
+        copies = donated_results.copied()
+        if copies:
+            self.imports.writeline(donated_results.IMPORT)
+        for index in copies:
+            output_refs[index] = f"{donated_results.COPY}({output_refs[index]})"
+        super().generate_return(output_refs)
 
     def generate_after_suffix(self, result: IndentedBuffer) -> None:
         """Writes the end of the module, and the capture of its parts where Inductor asks no backend about it."""

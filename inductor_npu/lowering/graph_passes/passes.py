@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.utils import get_donated_idxs
 from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
 from inductor_npu import config, identity
@@ -23,7 +24,6 @@ from inductor_npu.lowering.graph_passes.materialisation import materialise
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
 from inductor_npu.lowering.graph_passes.products import batch_products, operand_copies, padded_products, vector_products
 from inductor_npu.lowering.graph_passes.required import (
-    donated_results,
     narrow_accumulation,
     overlapping_writes,
     saved_numbers,
@@ -136,12 +136,6 @@ PASSES: tuple[GraphPass, ...] = (
         optional=False,
     ),
     GraphPass(
-        name="donated_results",
-        reason="a saved tensor that lies in a result's memory is saved as a copy, which a backward graph may overwrite",
-        apply=donated_results.apply,
-        optional=False,
-    ),
-    GraphPass(
         name="saved_numbers",
         reason="what a captured graph saves of the CPU's numbers stays on the CPU, where its backward graph reads it",
         apply=saved_numbers.apply,
@@ -184,7 +178,7 @@ class NpuGraphPasses(CustomGraphModulePass):
 
     def uuid(self) -> str:
         """What stands for these passes in the key of Inductor's cache; which of them are on is in it with the knobs.
-        Which tensors AOTAutograd donates, as `donated_results` asks, is in no other key of a graph.
+        Which tensors AOTAutograd donates, which decides what the generated modules overwrite and copy, is in no other
+        key of a graph.
         """
-        donated = getattr(donated_results.metadata(), "bw_donated_idxs", None)
-        return f"{identity.source_hash(_SOURCES)}, donated: {donated}"
+        return f"{identity.source_hash(_SOURCES)}, donated: {get_donated_idxs()}"
