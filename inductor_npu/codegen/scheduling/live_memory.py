@@ -8,14 +8,52 @@ in which Inductor would run them, and their peak is compared with the one before
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from torch._inductor import memory
-from torch._inductor.scheduler import BaseSchedulerNode
+from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
+
+from inductor_npu.codegen.scheduling.contraction_fusion import is_product
+
+
+class _Kind(Enum):
+    CALL = auto()
+    PRODUCT = auto()
+    POINTWISE = auto()
+    REDUCTION = auto()
+
+
+# Which kinds of loops, one reading the other's result, may become one kernel, so that the result is not in memory.
+_FUSED = frozenset(
+    {
+        (_Kind.PRODUCT, _Kind.POINTWISE),
+        (_Kind.POINTWISE, _Kind.POINTWISE),
+        (_Kind.POINTWISE, _Kind.REDUCTION),
+        (_Kind.REDUCTION, _Kind.POINTWISE),
+        (_Kind.REDUCTION, _Kind.REDUCTION),
+    }
+)
+
+
+# How much above what no fusion can avoid the peak may be: few bytes of a reduction are no reason against a kernel.
+_SLACK = 1.03
+
+# Those that may write what they make over what they read last.
+_LOOPS = (_Kind.POINTWISE, _Kind.REDUCTION)
+
+
+def _kind(node: BaseSchedulerNode) -> _Kind:
+    if node.is_template() or not all(isinstance(part, SchedulerNode) for part in node.get_nodes()):
+        return _Kind.CALL
+    if is_product(node):
+        return _Kind.PRODUCT
+    return _Kind.REDUCTION if node.is_reduction() else _Kind.POINTWISE
 
 
 @dataclass(eq=False)
@@ -39,6 +77,7 @@ class _Step:
     """
 
     place: int
+    kind: _Kind
     operators: list[str] = field(default_factory=list)
     made: list[_Buffer] = field(default_factory=list)
     read: set[_Buffer] = field(default_factory=set)
@@ -51,12 +90,13 @@ class LiveMemory:
 
     def __init__(self, scheduler: Any) -> None:
         """`scheduler`: Inductor's, before its first fusion."""
-        self._order: list[_Step | None] = [_Step(place) for place in range(len(scheduler.nodes))]
+        self._order: list[_Step | None] = [_Step(place, _kind(node)) for place, node in enumerate(scheduler.nodes)]
         self._steps: dict[str, _Step] = {}  # by the names of operators
         self._before = self._read(scheduler)
         self._peaks = [0] * len(self._order)
         self._entering = [0] * len(self._order)
         self._write(0, self._order)
+        self._unavoidable = self._peak_of_unavoidable()
 
     def _read(self, scheduler: Any) -> int:
         """Reads steps and buffers from Inductor's; returns the bytes of inputs that the graph may free."""
@@ -80,7 +120,18 @@ class LiveMemory:
             step.defined.update(node.get_buffer_names())
             step.needed.update(dependency.name for dependency in node.unmet_dependencies)
             step.made.extend(add(output.get_name(), output.mpi_buffer) for output in node.get_outputs())
-        return sum(add(name, each.mpi_buffer).allocated for name, each in inputs.items())
+        return sum(add(name, each.mpi_buffer).freed for name, each in inputs.items())
+
+    def _peak_of_unavoidable(self) -> int:
+        """The peak of the buffers that no fusion can keep out of memory."""
+        steps = [step for step in self._order if step is not None]
+        avoided = {
+            buffer
+            for step in steps
+            for buffer in step.made
+            if not buffer.stays and all((step.kind, reader.kind) in _FUSED for reader in buffer.readers)
+        }
+        return max((peak for _, peak in self._walk(0, len(steps) - 1, steps, avoided)), default=0)
 
     def reason_against(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> str | None:
         """Returns why `first` and `second` as one kernel would take more memory than both; None if they do not."""
@@ -90,9 +141,9 @@ class LiveMemory:
         segment = self._fused_segment(earlier, later)
         if segment is None:
             return None  # a cycle, which Inductor will find
-        before = max(self._peaks[earlier.place : later.place + 1])
+        before = max(_SLACK * self._unavoidable, *self._peaks[earlier.place : later.place + 1])
         after = max(peak for _, peak in self._walk(earlier.place, later.place, segment))
-        return f"{after} bytes live at once, separate {before}" if after > before else None
+        return f"{after} bytes live at once, separate {before:.0f}" if after > before else None
 
     def fuse(self, first: BaseSchedulerNode, second: BaseSchedulerNode) -> None:
         """Notes that `first` and `second` are one kernel from now on."""
@@ -133,23 +184,28 @@ class LiveMemory:
             return None
         return [*reversed(before), _fused(earlier, later), *reversed(behind)]
 
-    def _walk(self, start: int, end: int, steps: Sequence[_Step | None]) -> Iterable[tuple[int, int]]:
-        """For each of `steps`, which take the places from `start` to `end`, the bytes before it and at its peak."""
+    def _walk(
+        self, start: int, end: int, steps: Sequence[_Step | None], without: Set[_Buffer] = frozenset()
+    ) -> Iterator[tuple[int, int]]:
+        """For each of `steps`, which take the places from `start` to `end`, the bytes before it and at its peak; those
+        of the buffers `without` are not counted.
+        """
         last = {
             buffer: number
             for number, step in enumerate(steps)
             if step is not None
             for buffer in (*step.made, *step.read)
         }
-        freed = [0] * len(steps)
+        freed: dict[int, list[int]] = defaultdict(list)
         for buffer, number in last.items():
-            if not buffer.stays and buffer.last_read() <= end:
-                freed[number] += buffer.freed
+            if not buffer.stays and buffer.last_read() <= end and buffer not in without:
+                freed[number].append(buffer.freed)
         live = self._entering[start] if start else self._before
         for number, step in enumerate(steps):
-            peak = live + (sum(buffer.allocated for buffer in step.made) if step is not None else 0)
-            yield live, peak
-            live = peak - freed[number]
+            before = live
+            made = [buffer.allocated for buffer in step.made if buffer not in without] if step is not None else []
+            live += sum(made) - sum(freed[number])
+            yield before, before + sum(made) - (_in_place(made, freed[number]) if step and step.kind in _LOOPS else 0)
 
     def _write(self, start: int, steps: Sequence[_Step | None]) -> None:
         """Puts `steps` from place `start` on, and what is live at each."""
@@ -169,9 +225,15 @@ def _fused(earlier: _Step, later: _Step) -> _Step:
     inside = {buffer for buffer in (*earlier.made, *later.made) if not buffer.stays and buffer.readers <= both}
     return _Step(
         -1,
+        next(kind for kind in _Kind if kind in (earlier.kind, later.kind)),
         [*earlier.operators, *later.operators],
         [buffer for buffer in (*earlier.made, *later.made) if buffer not in inside],
         (earlier.read | later.read) - inside,
         earlier.defined | later.defined,
         (earlier.needed | later.needed) - earlier.defined - later.defined,
     )
+
+
+def _in_place(made: list[int], freed: list[int]) -> int:
+    """How many bytes of the buffers `made` take the place of buffers `freed` of the same size."""
+    return sum(size * count for size, count in (Counter(made) & Counter(freed)).items())
