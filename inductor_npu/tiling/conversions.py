@@ -28,7 +28,7 @@ def cycles_apart(work: ProductSummary, chip: NpuTarget, share: float) -> float:
     """Returns the estimated cycles of the conversion in a kernel of its own, of its launch, and of the product `work`
     of its result, whose tile fills up to `share` (0 to 1) of the Unified Buffer.
     """
-    elements = work.inner * work.columns * work.batch * work.accumulators
+    elements = work.inner * work.columns * work.batch * work.rights
     moved = elements * (work.converted + work.item_size)
     conversion = moved / (chip.vector_cores * chip.device_bytes_per_cycle) + chip.launch_cycles
     return conversion + _cycles(replace(work, converted=0), chip, share)

@@ -59,7 +59,8 @@ class ProductSummary:
     Inductor's hints. The sum may have further loops, of `repeats` rounds in all, along which a tile has one index.
 
     `item_size` is that of the operands, in bytes; `result_bytes` what a kernel stores for each element of the result.
-    `accumulators` is the number of products that are summed side by side. `vector_bytes` is what the vector cores hold
+    `accumulators` is the number of products that are summed side by side, of `lefts` different left operands and
+    `rights` different right ones: what they share is loaded once. `vector_bytes` is what the vector cores hold
     on chip for each element of the result, 0 if they have nothing to do; `vector_passes` how many instructions go over
     each, and `vector_loads` how many bytes they load for each. `converted`: bytes of an element of the right operand in
     memory, where the vector cores convert it for the cube core; else 0.
@@ -72,6 +73,8 @@ class ProductSummary:
     item_size: int
     result_bytes: int
     accumulators: int = 1
+    lefts: int = 1
+    rights: int = 1
     vector_bytes: int = 0
     vector_passes: int = 0
     vector_loads: int = 0
@@ -105,8 +108,8 @@ def l0c_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
 
 def l1_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
     """Bytes of L1 that the operands of one step take, in one buffer each."""
-    left = chip.operand_bytes(tile.rows, tile.inner, work.item_size)
-    return left + work.accumulators * chip.operand_bytes(tile.inner, tile.columns, work.item_size)
+    left = work.lefts * chip.operand_bytes(tile.rows, tile.inner, work.item_size)
+    return left + work.rights * chip.operand_bytes(tile.inner, tile.columns, work.item_size)
 
 
 def vector_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> int:
@@ -116,7 +119,7 @@ def vector_bytes(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> in
     finished = -(-tile.rows // chip.vector_cores_per_cube) * tile.columns * work.vector_bytes
     if not work.converted:
         return finished
-    part = tile.inner * tile.columns * work.accumulators * _VALUES_OF_CONVERSION * work.item_size
+    part = tile.inner * tile.columns * work.rights * _VALUES_OF_CONVERSION * work.item_size
     return finished + part // chip.vector_cores_per_cube
 
 
@@ -158,7 +161,7 @@ def cost(work: ProductSummary, tile: ProductTile, chip: NpuTarget) -> ProductCos
     tiles = -(-work.rows // tile.rows) * -(-work.columns // tile.columns) * work.batch
     waves = -(-tiles // chip.cube_cores)
     rows, columns = min(tile.rows, work.rows), min(tile.columns, work.columns)
-    left, right = (side * work.summed * work.item_size for side in (rows, columns * work.accumulators))
+    left, right = (side * work.summed * work.item_size for side in (rows * work.lefts, columns * work.rights))
     elements = rows * columns
     stored = elements * (work.accumulators * _ACCUMULATOR_BYTES if work.is_mixed else work.result_bytes)
     steps = work.repeats * -(-work.inner // tile.inner)
@@ -206,8 +209,8 @@ def order_of(work: ProductSummary, tile: ProductTile, chip: NpuTarget, is_turned
     along_sum = work.summed * work.item_size
     rows, columns = min(tile.rows, work.rows), min(tile.columns, work.columns)
     sides = [
-        Side(-(-work.rows // tile.rows), rows * along_sum),
-        Side(-(-work.columns // tile.columns), columns * work.accumulators * along_sum),
+        Side(-(-work.rows // tile.rows), rows * work.lefts * along_sum),
+        Side(-(-work.columns // tile.columns), columns * work.rights * along_sum),
     ]
     first, second = reversed(sides) if is_turned else sides
     return tile_order(first, second, rows * columns * work.result_bytes, chip.l2)

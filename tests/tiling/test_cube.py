@@ -64,11 +64,16 @@ def test_too_many_vector_values_are_an_error() -> None:
 sizes = st.integers(1, 5000)
 
 
-@given(sizes, sizes, sizes, st.sampled_from((1, 2, 4)), st.sampled_from((0, 4, 10, 20)), st.sampled_from((1, 2)))
+operands = st.sampled_from(((1, 1), (2, 1), (1, 2), (8, 1)))
+
+
+@given(sizes, sizes, sizes, st.sampled_from((1, 2, 4)), st.sampled_from((0, 4, 10, 20)), operands)
 def test_every_candidate_fits(
-    rows: int, columns: int, inner: int, item_size: int, vector_bytes: int, accumulators: int
+    rows: int, columns: int, inner: int, item_size: int, vector_bytes: int, operands: tuple[int, int]
 ) -> None:
-    work = product(rows, columns, inner, item_size, vector_bytes=vector_bytes, accumulators=accumulators)
+    lefts, rights = operands
+    shared = {"accumulators": lefts * rights, "lefts": lefts, "rights": rights}
+    work = product(rows, columns, inner, item_size, vector_bytes=vector_bytes, **shared)
     for tile in candidates(work, CHIP, 0.8):
         assert cube.l0c_bytes(work, tile, CHIP) <= CHIP.l0c
         assert 2 * cube.l1_bytes(work, tile, CHIP) <= CHIP.l1

@@ -100,6 +100,8 @@ def plan_contraction(traced: Trace, axes: Axes, chip: NpuTarget, share: float) -
         item_size=traced.products[0].item_size,
         result_bytes=sum(access.item_size for access in traced.accesses if access.is_store),
         accumulators=len(traced.products),
+        lefts=len({product.left_loads for product in traced.products}),
+        rights=len({product.right_loads for product in traced.products}),
         vector_bytes=vector.bytes,
         vector_passes=vector.passes,
         vector_loads=vector.loads,

@@ -113,12 +113,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Product:
-    """The product of two values that the kernel sums: the axes along which each varies, and bytes of an element.
-    `converted`: the bytes in memory of an element of `right`, where the vector cores convert it; else 0.
+    """The product of two values that the kernel sums: the axes along which each varies, the numbers of the loads that
+    each is of, and bytes of an element. `converted`: the bytes in memory of an element of `right`, where the vector
+    cores convert it; else 0.
     """
 
     left: Symbols
     right: Symbols
+    left_loads: frozenset[int]
+    right_loads: frozenset[int]
     item_size: int
     converted: int = 0
 
@@ -313,7 +316,8 @@ class _Tracer(DefaultHandler):
     def dot(self, left: Value, right: Value) -> Value:
         axes = self._use(left, right)
         converted = right.held_size if right.held_size < left.held_size else 0
-        self.result.products.append(Product(left.axes, right.axes, left.held_size, converted))
+        product = Product(left.axes, right.axes, left.loads, right.loads, left.held_size, converted)
+        self.result.products.append(product)
         return self._new(axes, of=(left, right))
 
     def frexp(self, x: Value) -> tuple[Value, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ from inductor_npu.codegen.scheduling import contraction_fusion, templates, tunin
 from inductor_npu.codegen.scheduling.ahead_of_time import AheadOfTimeWorkers
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
+from inductor_npu.codegen.scheduling.live_memory import LiveMemory
 from inductor_npu.codegen.scheduling.pairs import WritesPairs
 from inductor_npu.codegen.scheduling.writing import WriteAgain
 from inductor_npu.codegen.templates.kernel import TemplateKernel
@@ -112,29 +114,39 @@ class NpuScheduling(WritesPairs):
         self._written, self._compile, self._lookahead = written, compile_kernel, AheadOfTimeWorkers(self)
 
     def can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
-        """As Inductor's, but not where one kernel would be worse than two (see fusion.py); and pairs of loops over rows
-        and columns (see rows_and_columns.py).
+        """As Inductor's, but not where one kernel would be worse than two (see fusion.py), or more memory be live at
+        once (see live_memory.py); and pairs of loops over rows and columns (see rows_and_columns.py).
         """
-        if self._are_pair(node1, node2):
-            return True
-        if any(node.is_template() for node in (node1, node2)) or not super().can_fuse(node1, node2):
+        is_pair = self._are_pair(node1, node2)
+        if not is_pair and (any(node.is_template() for node in (node1, node2)) or not super().can_fuse(node1, node2)):
             return False
-        reason = self._reason_against(node1, node2)
+        reason = self._reason_against(node1, node2, is_pair)
         if reason is not None:
             WhyNoFuse(node1, node2)("%s", reason)
         return reason is None
 
-    def _reason_against(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> str | None:
+    def _reason_against(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode, is_pair: bool) -> str | None:
         """Why one kernel would be worse than two, or, where this attempt at the graph allows it, why nobody knows."""
+        if not attempt.current().allows_operators:
+            reason = None if is_pair else self._fusions.reason_against(node1, node2)
+            return reason or self._live_memory.reason_against(node1, node2)
         try:
             return self._fusions.reason_against(node1, node2)
-        except Exception as error:
-            if not attempt.current().allows_operators:
-                raise
+        except Exception as error:  # noqa: BLE001 - the reason says it
             return eager_kernel.reason_of(error)
 
     can_fuse_vertical = can_fuse
     can_fuse_horizontal = can_fuse
+
+    def fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> FusedSchedulerNode:
+        """As Inductor's, and pairs."""
+        if not attempt.current().allows_operators:
+            self._live_memory.fuse(node1, node2)
+        return super().fuse(node1, node2)
+
+    @functools.cached_property
+    def _live_memory(self) -> LiveMemory:
+        return LiveMemory(self.scheduler)
 
     def codegen_node(self, node: FusedSchedulerNode | SchedulerNode) -> None:
         """As Inductor's, without its analysis of tiles for a GPU: see `get_tiling_and_scores`.

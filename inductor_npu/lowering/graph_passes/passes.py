@@ -22,7 +22,7 @@ from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
 from inductor_npu.lowering.graph_passes.indexing import diagonals, short_gathers, short_scatters
 from inductor_npu.lowering.graph_passes.materialisation import materialise
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
-from inductor_npu.lowering.graph_passes.products import batch_products, operand_copies, padded_products, vector_products
+from inductor_npu.lowering.graph_passes.products import operand_copies, padded_products, vector_products
 from inductor_npu.lowering.graph_passes.required import (
     narrow_accumulation,
     overlapping_writes,
@@ -60,12 +60,6 @@ PASSES: tuple[GraphPass, ...] = (
         reason="masks of attention that every layer makes of constants of its own are one",
         apply=repeated_masks.apply,
     ),
-    GraphPass(
-        name="batch_products",
-        reason="small products of one tensor with several weights are one product: one call of the library for all",
-        apply=batch_products.apply,
-    ),
-    # After batch_products, whose batches it may see: of one row they are sums, too.
     GraphPass(
         name="vector_products",
         reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",

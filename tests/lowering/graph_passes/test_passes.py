@@ -46,7 +46,7 @@ def test_none_leaves_what_a_graph_does_not_compile_without() -> None:
 
 
 def test_a_name_that_is_not_there_is_an_error_that_says_which_are() -> None:
-    with config.patch(graph_passes="batch_produce"), pytest.raises(UnknownGraphPassError, match="batch_products"):
+    with config.patch(graph_passes="vector_produce"), pytest.raises(UnknownGraphPassError, match="vector_products"):
         switched_on()
 
 

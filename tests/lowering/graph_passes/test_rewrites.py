@@ -29,10 +29,6 @@ def _layers(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _projections(x: torch.Tensor, *weights: torch.Tensor) -> list[torch.Tensor]:
-    return [torch.sin(x @ weight) for weight in weights]
-
-
 def _heads(x: torch.Tensor) -> torch.Tensor:
     query = x.reshape(2, 8, 4, 16).transpose(1, 2)
     return torch.matmul(query, query.mT).softmax(-1)
@@ -66,7 +62,6 @@ def _half(*shape: int) -> torch.Tensor:
 # For each pass a program that it rewrites; it gets gradients where an input needs them.
 PROGRAMS: dict[str, Program] = {
     "repeated_masks": (_layers, [torch.randn(2, 32, 16), ROWS]),
-    "batch_products": (_projections, [torch.randn(16, 64), *(torch.randn(64, 64) for _ in range(4))]),
     "vector_products": (lambda a, b: torch.bmm(a, b.mT) * 2, [torch.randn(6, 1, 32), torch.randn(6, 40, 32)]),
     "operand_copies": (_heads, [torch.randn(2, 8, 64, requires_grad=True)]),
     "padded_products": (lambda a, b: (a @ b).float().softmax(1), [_half(16, 21), _half(21, 13)]),
@@ -90,7 +85,7 @@ PROGRAMS: dict[str, Program] = {
     ),
 }
 # Those about sizes, and about what is saved for a backward pass: they have tests of their own beside this one.
-ELSEWHERE = ("size_conditions", "donated_results", "saved_numbers")
+ELSEWHERE = ("size_conditions", "saved_numbers")
 
 
 def test_every_pass_has_a_program() -> None:

@@ -39,7 +39,7 @@ def test_a_vector_times_a_matrix_is_one_kernel(function: object, inputs: tuple, 
 
 
 def test_switched_off_it_is_the_librarys() -> None:
-    with config.patch(graph_passes="batch_products", templates="none"):
+    with config.patch(graph_passes="none", templates="none"):
         assert calls(CASES[0][0], *CASES[0][1]) == {"bmm": 1, KERNEL: 1}
 
 
