@@ -8,9 +8,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from opinfo import workers
 from opinfo.outcomes import Outcome, Verdict
-from opinfo.workers import Task
+from opinfo.tasks import Task
+from tools import workers
 
 INDICES = tuple(range(6))
 
@@ -29,7 +29,7 @@ def work(pipe: Connection) -> None:
             if task.operator == "hanging" and index == 2:
                 time.sleep(600)
             pipe.send(("outcome", Outcome(task.case(index), Verdict.PASSED)))
-        pipe.send(("done", None))
+        pipe.send(("done", False))
 
 
 def run(*names: str, deadline: float | None = None) -> tuple[dict[str, list[Outcome]], int]:
@@ -39,13 +39,12 @@ def run(*names: str, deadline: float | None = None) -> tuple[dict[str, list[Outc
     tasks = [Task(name, "float32", INDICES, False, "npu") for name in names]
     workers.run(
         tasks,
+        workers.Processes(work, preload=("opinfo.tasks",)),
         jobs=2,
         limit=1,
         on_outcome=lambda task, outcome: found[task.operator].append(outcome),
-        on_end=lambda task, samples: None,
         on_task=ended.append,
         deadline=deadline,
-        work=work,
     )
     return found, len(ended)
 
