@@ -120,13 +120,14 @@ def run(
             while any(worker.task for worker in workers) and (deadline is None or time.monotonic() < deadline):
                 _hear(workers, on_outcome, on_said, on_task, limit)
                 for place, worker in enumerate(workers):
+                    if worker.task is not None and worker.lost:
+                        again = functools.partial(start, place)
+                        worker = workers[place] = _replaced(worker, again, on_outcome, on_task)
                     if worker.task is None and (task := next(waiting, None)) is not None:
                         if worker.renew or worker.cases > processes.renewed_after:
                             _end(worker)
                             worker = workers[place] = start(place)
                         _give(worker, task)
-                    elif worker.task is not None and worker.lost:
-                        workers[place] = _replaced(worker, lambda place=place: start(place), on_outcome, on_task)
         finally:
             for worker in workers:
                 _end(worker)
