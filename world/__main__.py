@@ -64,15 +64,74 @@ def models(
     listed: Listed = False,
 ) -> None:
     """Models of libraries, and networks of our own. Exit status 1 if a case fails."""
+    run_part(
+        "models",
+        library.split(","),
+        only,
+        shard,
+        Limits(jobs, limit, seconds),
+        out,
+        sides_of(build, stock),
+        again,
+        afresh,
+        listed,
+    )
+
+
+@app.command()
+def kernelbench(
+    only: Only = "",
+    shard: Shard = "1/1",
+    jobs: Jobs = CORES,
+    limit: Limit = 150,
+    seconds: Seconds = None,
+    out: Out = FOLDER,
+    stock: Stock = True,
+    build: Build = False,
+    again: Again = False,
+    afresh: Afresh = False,
+    listed: Listed = False,
+) -> None:
+    """KernelBench's problems, scaled down for the embedded NPU. Exit status 1 if a case fails."""
+    run_part(
+        "kernelbench",
+        ["kernelbench"],
+        only,
+        shard,
+        Limits(jobs, limit, seconds),
+        out,
+        sides_of(build, stock),
+        again,
+        afresh,
+        listed,
+    )
+
+
+def sides_of(build: bool, stock: bool) -> str:
+    """On which sides cases run (world/running.py)."""
+    return "cpu" if build else "all" if stock else "npu"
+
+
+def run_part(
+    part: str,
+    chosen: Sequence[str],
+    only: str,
+    shard: str,
+    limits: Limits,
+    out: Path,
+    sides: str,
+    again: bool,
+    afresh: bool,
+    listed: bool,
+) -> None:
+    """Runs or lists the cases of the libraries `chosen`. Raises typer.Exit if one fails."""
     console = Console()
-    names = _names(console, library.split(","))
-    names = in_share([name for name in names if re.search(only, name)], shard)
+    names = in_share([name for name in _names(console, chosen) if re.search(only, name)], shard)
     if listed:
         print(*sorted(names), sep="\n")
         return
-    sides = "cpu" if build else "all" if stock else "npu"
-    path = out / f"{'built' if build else 'models'}-{shard.replace('/', '-of-')}.jsonl"
-    known = sweep(console, names, path, sides, Limits(jobs, limit, seconds), again, afresh)
+    path = out / f"{'built-' if sides == 'cpu' else ''}{part}-{shard.replace('/', '-of-')}.jsonl"
+    known = sweep(console, names, path, sides, limits, again, afresh)
     if summarise(console, [known[name] for name in names if name in known]):
         raise typer.Exit(1)
 
@@ -121,9 +180,10 @@ def sweep(
     waiting = [tasks.Task(name, sides) for name in names if name not in file.known]
     if not waiting:
         return file.known
-    processes = tasks.processes(path.parent.absolute() / "stock")
-    for module in ("inductor_npu.device", "world.tasks"):  # what is built once, before many want it
-        subprocess.run([sys.executable, "-m", module], check=True, env={**os.environ, **processes.settings})
+    processes = tasks.processes(path.parent.absolute() / "stock", compiles=sides != "cpu")
+    if sides != "cpu":  # what is built once, before many want it
+        for module in ("inductor_npu.device", "world.tasks"):
+            subprocess.run([sys.executable, "-m", module], check=True, env={**os.environ, **processes.settings})
     failed = 0
     with terminal.progress(console, TextColumn("{task.fields[failed]} failed")) as bars:
         bar = bars.add_task(path.stem, total=len(waiting), failed=0)

@@ -17,12 +17,15 @@ _LARGEST = 1e4  # weights beyond are memory that was never written, or a mask's
 
 @dataclass
 class Built:
-    """A model in eval mode, on the CPU, and one call's arguments. `note`: in what size it was made."""
+    """A model on the CPU, and one call's arguments. `note`: in what size it was made. `keeps_mode`: it runs in the mode
+    in which it is, else in eval mode, or where it trains, in training mode without dropout.
+    """
 
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    keeps_mode: bool = False
 
 
 def names_of(library: str, members: Iterable[str]) -> Iterator[str]:

@@ -23,6 +23,7 @@ LIBRARIES = {
     "einops": ("world.models.einops", "einops"),
 }
 MODELS = tuple(LIBRARIES)
+LIBRARIES["kernelbench"] = ("world.kernelbench", "torch")
 
 
 def missing(library: str) -> str:
@@ -33,7 +34,8 @@ def missing(library: str) -> str:
 
 def case_names(library: str) -> list[str]:
     """The names of the library's cases."""
-    return list(names_of(library, _module(library).members()))
+    members = _module(library).members()
+    return [f"{library}/{member}" for member in members] if library not in MODELS else list(names_of(library, members))
 
 
 def build(name: str) -> Built:

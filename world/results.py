@@ -42,6 +42,16 @@ def moved(value: Any, device: str | None = None, dtype: torch.dtype | None = Non
     return pytree.tree_map_only(torch.Tensor, move, value)
 
 
+def placed(model: nn.Module, device: str) -> nn.Module:
+    """The model on `device`, with tensors that are neither weights nor buffers, such as states kept between calls."""
+    model = model.to(device)
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, torch.Tensor):
+                setattr(module, name, value.to(device))
+    return model
+
+
 def call(function: Callable[..., Any], built: Built, train: bool, seed: int = 0) -> tuple[Results, Any]:
     """Calls with the inputs of `built`, and where `train`, goes backward from a weighted sum of all results. Gradients
     stay in the model. Returns results, and the value that holds them.

@@ -22,7 +22,7 @@ from world import peak
 from world.case import TRAINING, Built
 from world.judging import Judge
 from world.outcomes import BUILD, COMPILED, EAGER, ON_CPU, STOCK, Outcome, Side
-from world.results import Results, call, collected, moved
+from world.results import Results, call, collected, moved, placed
 
 Say = Callable[[str], None]
 
@@ -65,9 +65,10 @@ def _judge(name: str, build: Callable[[str], Built], outcome: Outcome, train: bo
     torch.manual_seed(0)
     built = build(name.removesuffix(TRAINING))
     outcome.note, outcome.parameters = built.note, sum(weight.numel() for weight in built.model.parameters())
-    built.model.eval()
-    if train:
-        _set_training(built.model)
+    if not built.keeps_mode:
+        built.model.eval()
+        if train:
+            set_training(built.model)
     judge = Judge(built, lambda one: _twice_on_cpu(one, train))
     say(ON_CPU)
     judge.random = _is_random(judge, train)
@@ -76,15 +77,15 @@ def _judge(name: str, build: Callable[[str], Built], outcome: Outcome, train: bo
         judge = Judge(built, judge.run)
         judge.random = _is_random(judge, train)
     outcome.random = judge.random
-    if not any(_says_something(tensor) for tensor in judge.eager[0].values()):
-        raise ValueError("results are all zero or not finite")
+    if not any(_is_finite_somewhere(tensor) for tensor in judge.eager[0].values()):
+        raise ValueError("no result is finite")
     model = copy.deepcopy(built.model)
     most = peak.peak_of(lambda: call(model, Built(model, *moved((built.args, built.kwargs))), train), "cpu")
     outcome.cpu = Side(Verdict.PASSED, peak=peak.held(built) + most)
     return judge
 
 
-def _set_training(model: nn.Module) -> None:
+def set_training(model: nn.Module) -> None:
     """Training mode, but for what draws random numbers."""
     model.train()
     for module in model.modules():
@@ -105,17 +106,15 @@ def _is_random(judge: Judge, train: bool) -> bool:
     return not judge.is_near(other)
 
 
-def _says_something(tensor: torch.Tensor) -> bool:
-    if not tensor.is_floating_point() or not tensor.numel():
-        return False
-    return bool(torch.isfinite(tensor).any()) and float(tensor.nan_to_num(0.0, 0.0, 0.0).abs().max()) > 0
+def _is_finite_somewhere(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and bool(torch.isfinite(tensor).any())
 
 
 def _side(judge: Judge, built: Built, device: str, train: bool, compiled: bool) -> Side:
     """Calls twice, judges both calls, and measures the second."""
     side = Side()
     try:
-        model = copy.deepcopy(built.model).to(device)
+        model = placed(copy.deepcopy(built.model), device)
         function = torch.compile(model) if compiled else model
         inputs = [Built(model, *moved((built.args, built.kwargs), device)) for _ in "123"]
         start = processor_seconds()

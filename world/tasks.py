@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import os
@@ -44,9 +45,9 @@ class Task:
         return outcome
 
 
-def work(pipe: Connection) -> None:
+def work(pipe: Connection, compiles: bool = True) -> None:
     """Serves tasks; says the outcome so far at each stage."""
-    prepare()
+    prepare(compiles)
     from world import libraries
     from world.running import run_case
 
@@ -65,31 +66,32 @@ def work(pipe: Connection) -> None:
         pipe.send(("done", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > RENEWED_ABOVE))
 
 
-def prepare() -> None:
-    """What a process does before its first case: what the first compile of a process reads does not count for that."""
+def prepare(compiles: bool = True) -> None:
+    """What a process does before its first case, so that what the first compile of a process reads counts for none."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.INFO)
     import torch
 
     torch.set_num_threads(1)
-    for device in ("cpu", "npu"):
+    for device in ("cpu", "npu") if compiles else ():
         matrix = torch.ones(8, 8, device=device, requires_grad=True)
         torch.compile(lambda x: (x @ x).sin().sum())(matrix).backward()
 
 
-def processes(folder: Path, strict: bool = False) -> Processes:
+def processes(folder: Path, compiles: bool = True) -> Processes:
     """Processes that compile everything anew; what stock Inductor's C++ compiler makes lies in `folder`."""
     settings = {
         **SETTINGS,
         "MKL_NUM_THREADS": "1",
-        "INDUCTOR_NPU_STRICT": "1" if strict else "0",
         "INDUCTOR_NPU_CACHE": "off",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
         "TORCHINDUCTOR_CACHE_DIR": os.fspath(folder),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    return Processes(work, preload=("world.running",), settings=settings, renewed_after=40)
+    return Processes(
+        functools.partial(work, compiles=compiles), preload=("world.running",), settings=settings, renewed_after=40
+    )
 
 
 if __name__ == "__main__":  # makes what all processes share: the device's C++, headers of stock Inductor's
