@@ -18,10 +18,11 @@ from rich.console import Console
 from rich.progress import Progress, TaskID, TextColumn
 
 from inductor_npu.support import terminal
-from opinfo import plan, table, workers
+from opinfo import plan, table
 from opinfo.outcomes import FAILURES, Case, Outcome, OutcomeFile
 from opinfo.samples import DTYPES, dtypes_of, operators
-from opinfo.workers import Task
+from opinfo.tasks import PROCESSES, Task
+from tools import workers
 
 ALL = 1_000_000
 STOCK = "cpu"
@@ -115,7 +116,10 @@ class _Sweep:
         def keep_end(task: Task, samples: int) -> None:
             self.files[task.device].add_end(task.operator, task.dtype, samples)
 
-        workers.run(tasks, jobs, limit, keep, keep_end, lambda task: self.bars.advance(self.bar_of[task]), end)
+        def advance(task: Task) -> None:
+            self.bars.advance(self.bar_of[task])
+
+        workers.run(tasks, PROCESSES, jobs, limit, keep, advance, keep_end, end)
 
     def failed(self, chosen: Collection[str]) -> list[Task]:
         """What failed, for stock Inductor, unless that was run or is being run."""

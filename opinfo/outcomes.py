@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
-from typing import IO
+
+from tools.json_lines import JsonLines
 
 
 class Verdict(str, Enum):
@@ -62,16 +62,8 @@ class OutcomeFile:
         self.path = path
         self.known: dict[Case, Outcome] = {}
         self.ends: dict[tuple[str, str], int] = {}  # how many samples an operator has for a dtype, where that is known
-        self._file: IO[str] | None = None
-        if path.exists():
-            self._read()
-
-    def _read(self) -> None:
-        for line in filter(None, self.path.read_text().splitlines()):
-            try:
-                fields = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # the line that was being written when a sweep was killed
+        self._lines = JsonLines(path)
+        for fields in self._lines:
             if "samples" in fields:
                 self.ends[fields["operator"], fields["dtype"]] = fields["samples"]
             else:
@@ -82,25 +74,17 @@ class OutcomeFile:
         self.known[outcome.case] = outcome
         fields = {**asdict(outcome.case), **asdict(outcome)}
         del fields["case"]
-        self._write({name: value for name, value in fields.items() if value not in ("", ()) and value is not False})
+        self._lines.add({name: value for name, value in fields.items() if value not in ("", ()) and value is not False})
 
     def add_end(self, operator: str, dtype: str, samples: int) -> None:
         """Records that the operator has that many samples of the dtype."""
         if self.ends.get((operator, dtype)) != samples:
             self.ends[operator, dtype] = samples
-            self._write({"operator": operator, "dtype": dtype, "samples": samples})
+            self._lines.add({"operator": operator, "dtype": dtype, "samples": samples})
 
     def forget(self, which: Callable[[Outcome], bool] = lambda outcome: True) -> None:
         """Drops outcomes, so that their cases run again; the file keeps them until new ones follow."""
         self.known = {case: outcome for case, outcome in self.known.items() if not which(outcome)}
-
-    def _write(self, fields: dict[str, object]) -> None:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            torn = self.path.exists() and not self.path.read_text().endswith("\n")
-            self._file = self.path.open("a", buffering=1)
-            self._file.write("\n" if torn else "")
-        self._file.write(f"{json.dumps(fields)}\n")
 
 
 def _outcome(fields: dict[str, object]) -> Outcome:

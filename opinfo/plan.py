@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from opinfo.outcomes import Case
-from opinfo.workers import Task
+from opinfo.tasks import Task
 
 MAIN = "float32"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opinfo import plan
 from opinfo.outcomes import Case
 from opinfo.plan import Stage
-from opinfo.workers import Task
+from opinfo.tasks import Task
 
 DTYPES = {"add": ["float32", "int64"], "and": ["int64", "bool"]}
 

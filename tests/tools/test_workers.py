@@ -8,9 +8,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from opinfo import workers
 from opinfo.outcomes import Outcome, Verdict
-from opinfo.workers import Task
+from opinfo.tasks import Task
+from tools import workers
 
 INDICES = tuple(range(6))
 
@@ -26,26 +26,25 @@ def work(pipe: Connection) -> None:
                 os.abort()
             if task.operator == "always crashing":
                 os.abort()
-            if task.operator == "hanging" and index == 2:
+            if (task.operator, index) in (("hanging", 2), ("hanging last", INDICES[-1])):
                 time.sleep(600)
             pipe.send(("outcome", Outcome(task.case(index), Verdict.PASSED)))
-        pipe.send(("done", None))
+        pipe.send(("done", False))
 
 
-def run(*names: str, deadline: float | None = None) -> tuple[dict[str, list[Outcome]], int]:
+def run(*names: str, deadline: float | None = None, jobs: int = 2) -> tuple[dict[str, list[Outcome]], int]:
     """The outcomes of six samples of each operator in the order in which they came, and how many tasks ended."""
     found: dict[str, list[Outcome]] = {name: [] for name in names}
     ended: list[Task] = []
     tasks = [Task(name, "float32", INDICES, False, "npu") for name in names]
     workers.run(
         tasks,
-        jobs=2,
+        workers.Processes(work, preload=("opinfo.tasks",)),
+        jobs=jobs,
         limit=1,
         on_outcome=lambda task, outcome: found[task.operator].append(outcome),
-        on_end=lambda task, samples: None,
         on_task=ended.append,
         deadline=deadline,
-        work=work,
     )
     return found, len(ended)
 
@@ -75,6 +74,12 @@ def test_an_operator_that_crashes_again_and_again_is_given_up() -> None:
     found, ended = run("always crashing", "fine")
     assert ended == 2 and len(found["fine"]) == len(INDICES)
     assert [outcome.verdict for outcome in found["always crashing"]] == [Verdict.CRASH] * workers.GIVE_UP
+
+
+@pytest.mark.slow
+def test_a_task_follows_one_whose_last_case_was_lost() -> None:
+    found, ended = run("hanging last", "fine", jobs=1)
+    assert ended == 2 and len(found["fine"]) == len(INDICES)
 
 
 @pytest.mark.slow

@@ -1,7 +1,13 @@
-"""Runs tasks in processes that may crash or hang: a sample costs at most its time limit, never the sweep.
+"""Runs tasks in processes that may crash or hang: a case costs at most its time limit, never the sweep.
 
-A worker reports which sample it begins, and its outcome. A worker that dies, or exceeds the limit, is replaced, and its
-task continues with the next sample.
+A worker gets a task and the indices of its cases that are left, and answers with pairs:
+
+    ("begin", index)      it begins a case; the time limit counts from here
+    ("said", value)       anything that is of use before the case is done, or if it never is
+    ("outcome", outcome)  what became of the case
+    ("done", renew)       the task is done; renew: whether another process should go on
+
+A worker that dies, or exceeds the limit, is replaced, and its task continues with the next case.
 """
 
 from __future__ import annotations
@@ -15,41 +21,59 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
-from inductor_npu import providers
-from opinfo.outcomes import Case, Outcome, Verdict
 from tools.tables import one_line
 
 GIVE_UP = 3  # crashes and time-outs of one task after which the rest of it is not run
-READING_SECONDS = 120.0  # a new process reads the database before its first sample
-RENEWED_AFTER = 400  # cases, so that what a process gathers stays bounded
-_SETTINGS = {
-    providers.PROVIDER_VARIABLE: providers.SIMULATOR.name,
-    "INDUCTOR_NPU_STRICT": "1",
+READING_SECONDS = 120.0  # a new process reads what it needs before its first case
+# Settings of processes that compile for the embedded NPU: one thread each, and no device that a fork could not open.
+SETTINGS = {
+    "INDUCTOR_NPU_PROVIDER": "simulator",
     "OMP_NUM_THREADS": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # kernels are compiled in the process: no pool of workers is wanted
     "INDUCTOR_NPU_SIM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "",  # which a forked process could not open
+    "CUDA_VISIBLE_DEVICES": "",
 }
 
 
+class Task(Protocol):
+    """Cases that one process runs one after the other; `indices` are their places in the task."""
+
+    @property
+    def indices(self) -> tuple[int, ...]: ...
+
+    def lost(self, index: int, loss: Loss) -> Any:
+        """The outcome of a case during which its process ended."""
+
+
 @dataclass(frozen=True)
-class Task:
-    """Samples of one operator, of one dtype, for one device: those of `indices` that there are."""
+class Loss:
+    """How a process ended. `late`: by us, at the time limit; else by itself, and `reason` has its last words.
+    `begun`: whether it had begun the case. `said`: the last value that it said of the case, else None.
+    """
 
-    operator: str
-    dtype: str
-    indices: tuple[int, ...]
-    dynamic: bool
-    device: str
+    late: bool
+    begun: bool
+    reason: str
+    said: Any
 
-    def case(self, index: int) -> Case:
-        return Case(self.operator, self.dtype, index, self.dynamic)
+
+@dataclass(frozen=True)
+class Processes:
+    """What processes are: `work` serves one end of a pipe for ever, in a process that comes from one which has the
+    modules `preload` read, but no device open, with the environment variables `settings`. `renewed_after`: so many
+    cases, so that what a process gathers stays bounded.
+    """
+
+    work: Callable[[Connection], None]
+    preload: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=lambda: SETTINGS)
+    renewed_after: int = 400
 
 
 @dataclass
@@ -57,36 +81,36 @@ class _Worker:
     process: Any
     pipe: Connection
     errors: str  # the file that its standard error goes to
-    task: Task | None = None
+    task: Any = None
     left: deque[int] = field(default_factory=deque)
     since: float = 0.0  # when the sample that it has was begun, or the task was given
     begun: bool = False
     failures: int = 0
     cases: int = 0
+    said: Any = None
+    renew: bool = False
     late: bool = False  # ended by us
     lost: bool = False  # ended
 
 
 def run(
-    tasks: Iterable[Task],
+    tasks: Iterable[Any],
+    processes: Processes,
     jobs: int,
     limit: float,
-    on_outcome: Callable[[Task, Outcome], None],
-    on_end: Callable[[Task, int], None],
-    on_task: Callable[[Task], None],
+    on_outcome: Callable[[Any, Any], None],
+    on_task: Callable[[Any], None] = lambda task: None,
+    on_said: Callable[[Any, Any], None] = lambda task, value: None,
     deadline: float | None = None,
-    work: Callable[[Connection], None] | None = None,
 ) -> None:
-    """Runs `tasks` in order, `jobs` at a time. `limit`: seconds of one sample; `deadline`: of time.monotonic(),
-    after which what is left is not run. `on_end` hears how many samples an operator has once a task finds fewer than
-    it asked for; `on_task` is called after each task. `work` is what a process does with its end of the pipe (tests
-    have something else).
+    """Runs `tasks` (each a `Task`) in order, `jobs` at a time. `limit`: seconds of one case; `deadline`: of
+    time.monotonic(), after which what is left is not run. `on_task` is called after each task.
     """
     with (
-        patch.dict(os.environ, _SETTINGS),  # for the processes, which torch reads before any function of ours runs
-        tempfile.TemporaryDirectory(prefix="opinfo-") as folder,
+        patch.dict(os.environ, processes.settings),  # which torch reads before any function of ours runs
+        tempfile.TemporaryDirectory(prefix="workers-") as folder,
     ):
-        start = functools.partial(_started, _context(), folder, work or _work)
+        start = functools.partial(_started, _context(processes.preload), folder, processes.work)
         waiting = iter(tasks)
         workers: list[_Worker] = []
         try:
@@ -94,15 +118,16 @@ def run(
             for worker in workers:
                 _give(worker, next(waiting, None))
             while any(worker.task for worker in workers) and (deadline is None or time.monotonic() < deadline):
-                _hear(workers, on_outcome, on_end, on_task, limit)
+                _hear(workers, on_outcome, on_said, on_task, limit)
                 for place, worker in enumerate(workers):
+                    if worker.task is not None and worker.lost:
+                        again = functools.partial(start, place)
+                        worker = workers[place] = _replaced(worker, again, on_outcome, on_task)
                     if worker.task is None and (task := next(waiting, None)) is not None:
-                        if worker.cases > RENEWED_AFTER:
+                        if worker.renew or worker.cases > processes.renewed_after:
                             _end(worker)
                             worker = workers[place] = start(place)
                         _give(worker, task)
-                    elif worker.task is not None and worker.lost:
-                        workers[place] = _replaced(worker, lambda place=place: start(place), on_outcome, on_task)
         finally:
             for worker in workers:
                 _end(worker)
@@ -110,12 +135,12 @@ def run(
 
 def _hear(
     workers: list[_Worker],
-    on_outcome: Callable[[Task, Outcome], None],
-    on_end: Callable[[Task, int], None],
-    on_task: Callable[[Task], None],
+    on_outcome: Callable[[Any, Any], None],
+    on_said: Callable[[Any, Any], None],
+    on_task: Callable[[Any], None],
     limit: float,
 ) -> None:
-    """Handles what workers say within half a second, and ends those that have been at one sample for too long."""
+    """Handles what workers say within half a second, and ends those that have been at one case for too long."""
     busy = {worker.pipe: worker for worker in workers if worker.task is not None}
     for pipe in wait(list(busy), timeout=0.5):
         worker = busy[pipe]  # type: ignore[index]
@@ -124,19 +149,21 @@ def _hear(
         except (EOFError, ConnectionResetError):
             worker.lost = True
             continue
+        if kind == "said":
+            worker.said = value
+            on_said(worker.task, value)
+            continue
         worker.since = time.monotonic()
         if kind == "begin":
-            worker.begun = True
+            worker.begun, worker.said = True, None
         elif kind == "outcome":
             worker.begun = False
             worker.cases += 1
             worker.left.popleft()
             on_outcome(worker.task, value)
-        elif kind == "samples":
-            on_end(worker.task, value)
         else:
             on_task(worker.task)
-            worker.task = None
+            worker.task, worker.renew = None, bool(value)
     for worker in busy.values():
         allowed = limit if worker.begun else max(limit, READING_SECONDS)
         if worker.task is not None and not worker.late and time.monotonic() - worker.since > allowed:
@@ -147,19 +174,16 @@ def _hear(
 def _replaced(
     worker: _Worker,
     start: Callable[[], _Worker],
-    on_outcome: Callable[[Task, Outcome], None],
-    on_task: Callable[[Task], None],
+    on_outcome: Callable[[Any, Any], None],
+    on_task: Callable[[Any], None],
 ) -> _Worker:
-    """A new worker for one that died, with what its task has left; the sample that it had is accounted for."""
+    """A new worker for one that died, with what its task has left; the case that it had is accounted for."""
     worker.process.join()
     task, left = worker.task, worker.left
     assert task is not None
     if left:
-        if worker.late:
-            verdict, reason = Verdict.TIMEOUT, "" if worker.begun else "making samples"
-        else:
-            verdict, reason = Verdict.CRASH, _last_words(worker)
-        on_outcome(task, Outcome(task.case(left.popleft()), verdict, reason))
+        reason = "" if worker.late else _last_words(worker)
+        on_outcome(task, task.lost(left.popleft(), Loss(worker.late, worker.begun, reason, worker.said)))
     failures = worker.failures + 1
     _end(worker)
     new = start()
@@ -181,7 +205,7 @@ def _last_words(worker: _Worker) -> str:
     return one_line(f"{name}: {said[-1] if said else (lines[-1] if lines else '')}")
 
 
-def _give(worker: _Worker, task: Task | None, left: Iterable[int] | None = None, failures: int = 0) -> None:
+def _give(worker: _Worker, task: Any, left: Iterable[int] | None = None, failures: int = 0) -> None:
     worker.task, worker.failures, worker.begun = task, failures, False
     if task is not None:
         worker.left = deque(task.indices if left is None else left)
@@ -205,10 +229,9 @@ def _end(worker: _Worker) -> None:
     worker.pipe.close()
 
 
-def _context() -> Any:
-    """Processes come from one that has torch and the database read, but no device open."""
+def _context(preload: tuple[str, ...]) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["opinfo.running", "torch.testing._internal.common_methods_invocations"])
+    context.set_forkserver_preload(list(preload))
     return context
 
 
@@ -218,28 +241,3 @@ def _live(work: Callable[[Connection], None], pipe: Connection, errors: str) -> 
     os.dup2(log, sys.stdout.fileno())
     faulthandler.enable()
     work(pipe)
-
-
-def _work(pipe: Connection) -> None:
-    """What a worker does."""
-    from opinfo import running
-    from opinfo.samples import samples_of
-
-    running.prepare()
-    while True:
-        task, left = pipe.recv()
-        try:
-            samples = samples_of(task.operator, task.dtype, max(left) + 1)
-        except Exception as error:  # noqa: BLE001 - it is the database's, and the table says it
-            reason = one_line(f"no samples: {running.first_line(error)}")
-            for index in left:
-                pipe.send(("outcome", Outcome(task.case(index), Verdict.SKIPPED, reason)))
-            pipe.send(("done", None))
-            continue
-        if len(samples) <= max(left):
-            pipe.send(("samples", len(samples)))
-        for index in left:
-            if index < len(samples):
-                pipe.send(("begin", index))
-                pipe.send(("outcome", running.run_case(task.case(index), samples[index], task.device)))
-        pipe.send(("done", None))

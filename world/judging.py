@@ -1,0 +1,164 @@
+"""What counts as right for a model, by the rule of opinfo/comparison.py, in three steps; the first that holds decides:
+
+1. near to eager on the CPU, within torch.testing's tolerances;
+2. as near to eager in float64 as the rule allows, of which eager's own distance is the measure;
+3. the same, where an element may move besides by what it moves when every weight and input of floating-point dtype
+   changes in its last bits: of a model in which a rounding decides (a router's choice, an argmax), one run of eager
+   says nothing about what rounding does.
+
+Tensors are compared in units of their own largest element, so that a small gradient is no less compared than a large
+one; a gradient that is small beside the others' is noise and compared in a thousandth of the largest.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from opinfo.comparison import difference, plain, shape_difference, statistical_difference
+from world.case import Built
+from world.results import Results, moved
+
+ROUNDINGS = 4
+LAST_BITS = 2.0  # of weights and inputs, in units of the last place
+_NOISE = 1e-3  # of the largest gradient
+
+
+@dataclass
+class Judge:
+    """Judges results of one case. `run`: calls a model in eager on the CPU, twice in a row, and gives both results."""
+
+    built: Built
+    run: Callable[[Built], tuple[Results, Results]]
+    random: bool = False
+    _eager: tuple[Results, Results] | None = None
+    _wide: tuple[Results, Results] | None = None
+    _moved: list[tuple[Results, Results]] = field(default_factory=list)
+    how: str = "eager"  # the step that decided last: eager, float64, rounding; or statistics
+
+    @property
+    def eager(self) -> tuple[Results, Results]:
+        if self._eager is None:
+            self._eager = self.run(self.built)
+        return self._eager
+
+    def why_wrong(self, ours: Results, which: int = 0) -> str:
+        """Why the results of the call with number `which` (0, 1) are not right, "" if they are."""
+        eager = self.eager[which]
+        if list(ours) != list(eager):
+            odd = sorted(set(ours) ^ set(eager)) or ["another order"]
+            return f"other results: {', '.join(odd[:3])}"
+        if self.random:
+            self.how = "statistics"
+            return _first(ours, lambda name: statistical_difference(ours[name], eager[name]))
+        scales = _scales(eager)
+        self.how = "eager"
+        if not _why(ours, eager, scales):
+            return ""
+        self.how = "float64"
+        wide = self._widened(which)
+        why = _why(ours, eager, scales, wide)
+        if why and not _first(ours, lambda name: shape_difference(ours[name], eager[name])):
+            self.how = "rounding"
+            why = _why(ours, eager, scales, wide, self._motion(which))
+        return why
+
+    def is_near(self, ours: Results) -> bool:
+        """Whether results of a first call are near to eager's, by the first step alone."""
+        eager = self.eager[0]
+        return list(ours) == list(eager) and not _why(ours, eager, _scales(eager))
+
+    def _widened(self, which: int) -> Results | None:
+        """Results in float64; None where the model only runs in its own dtypes."""
+        if self._wide is None:
+            before = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)  # of what the model makes on its way
+            try:
+                self._wide = self.run(_changed(self.built, torch.float64))
+            except (RuntimeError, TypeError, ValueError):
+                self._wide = ({}, {})
+            finally:
+                torch.set_default_dtype(before)
+        wide, eager = self._wide[which], self.eager[which]
+        return wide if all(name in wide and wide[name].shape == eager[name].shape for name in eager) else None
+
+    def _motion(self, which: int) -> Results:
+        """By how much elements move if weights and inputs round otherwise: each by its own largest motion, and by what
+        the elements of its tensor move on average, since few runs do not show each element's own.
+        """
+        if not self._moved:
+            self._moved = [self.run(_rounded(self.built, seed)) for seed in range(ROUNDINGS)]
+        eager = self.eager[which]
+        motions = {}
+        for name, tensor in eager.items():
+            runs = [run[which][name] for run in self._moved if run[which].get(name, tensor).shape == tensor.shape]
+            wide = plain(tensor).to(torch.complex128 if tensor.is_complex() else torch.float64)
+            motion = torch.stack([(plain(one).to(wide.dtype) - wide).abs() for one in runs or [plain(tensor)]])
+            motion = motion.nan_to_num()
+            is_integer = not (tensor.is_floating_point() or tensor.is_complex())
+            motions[name] = motion.amax(0) + (0 if is_integer or not motion.numel() else motion.mean())
+        return motions
+
+
+def _why(
+    ours: Results, eager: Results, scales: dict[str, float], wide: Results | None = None, motion: Results | None = None
+) -> str:
+    def one(name: str) -> str:
+        if why := shape_difference(ours[name], eager[name]):
+            return why
+        if not eager[name].numel():
+            return ""
+        found = [each and plain(each[name]) for each in (ours, eager, wide)]
+        if eager[name].is_floating_point() or eager[name].is_complex():
+            found = [each if each is None else each / scales[name] for each in found]
+            step = motion and motion[name] / scales[name]
+            return difference(*found, moved=step)
+        if motion is not None:  # an integer may change where a rounding changes it
+            found[0] = torch.where(motion[name] > 0, found[1], found[0])
+        return difference(*found)
+
+    return _first(ours, one)
+
+
+def _first(results: Results, why: Callable[[str], str]) -> str:
+    return next((f"{name}: {text}" for name in results if (text := why(name))), "")
+
+
+def _scales(results: Results) -> dict[str, float]:
+    """The largest finite magnitude of each tensor, of a gradient at least a share of the largest gradient's."""
+    largest = {name: _largest(tensor) for name, tensor in results.items()}
+    noise = _NOISE * max((value for name, value in largest.items() if name.startswith("grad ")), default=0.0)
+    return {name: max(value, noise if name.startswith("grad ") else 0.0) or 1.0 for name, value in largest.items()}
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    if not tensor.is_floating_point() or not tensor.numel():
+        return 0.0
+    return float(tensor.double().nan_to_num(0.0, 0.0, 0.0).abs().max())
+
+
+def _changed(built: Built, dtype: torch.dtype) -> Built:
+    model = copy.deepcopy(built.model).to(dtype)
+    return Built(model, *moved((built.args, built.kwargs), dtype=dtype))
+
+
+def _rounded(built: Built, seed: int) -> Built:
+    """The case with each weight and input changed in its last bits, by chance."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def rounded(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        step = LAST_BITS * torch.finfo(tensor.dtype).eps
+        return tensor * (1 + step * (torch.rand(tensor.shape, generator=generator, dtype=tensor.dtype) - 0.5) * 2)
+
+    model: nn.Module = copy.deepcopy(built.model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(rounded(weight))
+    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, rounded, (built.args, built.kwargs))
+    return Built(model, args, kwargs)
