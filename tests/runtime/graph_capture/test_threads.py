@@ -74,6 +74,7 @@ def test_one_thread_of_several_captures_a_function(counts):
     assert counts()[2] > 0
 
 
+@pytest.mark.embedded
 def test_a_result_does_not_change_while_another_thread_reads_it(counts, slow_copy):
     read_late, running, may_read = slow_copy
     scaled = function(1)
