@@ -6,12 +6,15 @@ A provider's module of this kind has `captured`, `replayed_call` and `is_of_grap
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from inductor_npu.device import build
+
+_capturing = threading.RLock()  # all captures are on one stream of a device
 
 
 def captured(
@@ -23,7 +26,7 @@ def captured(
     Raises what a capture raises; there is no graph then, and its memory is given back.
     """
     graph = build.load().NpuGraph(watched=False)  # a replay is told where its arguments are
-    with torch.npu.device(device), torch.npu.stream(_side_stream(device.index)):
+    with _capturing, torch.npu.device(device), torch.npu.stream(_side_stream(device.index)):
         graph.capture_begin(_pool(device.index))
         try:
             results = function(arguments)

@@ -192,7 +192,8 @@ def _register_codegen() -> None:
 
 def _register_captures() -> None:
     """How mode="reduce-overhead" captures graphs. Torch 2.11 has no such hook (codegen/wrapper/captures.py). A policy
-    of the user stays.
+    of the user stays. From torch 2.13 on what is assigned to a configuration holds in the thread that assigns it; the
+    default holds in all.
     """
     from torch._inductor import config as inductor_config
 
@@ -201,4 +202,5 @@ def _register_captures() -> None:
     if upstream.has_policies_of_capture() and inductor_config.cudagraph_policy is None:
         from inductor_npu.runtime.graph_capture.policy import NpuGraphPolicy
 
-        inductor_config.cudagraph_policy = NpuGraphPolicy()
+        entry = inductor_config._config["cudagraph_policy"]
+        entry.default = NpuGraphPolicy()

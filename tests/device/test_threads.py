@@ -38,6 +38,7 @@ def queue_numbers(kept: torch.Tensor) -> None:
     kept.copy_(between)
 
 
+@pytest.mark.embedded
 class TestOperators:
     """They run on the calling thread, not in their turn on the stream."""
 
@@ -60,7 +61,6 @@ class TestOperators:
         assert torch.equal(kept.cpu(), NUMBERS)
         assert torch.equal(results[0].cpu(), torch.full((COUNT,), 7))
 
-    @pytest.mark.embedded
     def test_a_replay_s_are_not_in_memory_that_is_used_behind_it(self):
         x, kept = torch.ones(COUNT, device="npu"), torch.zeros(COUNT, dtype=torch.int64, device="npu")
         graph = torch.npu.NPUGraph()

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 
 from torch._inductor.dependencies import MemoryDep
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
+from torch._inductor.virtualized import V
 
 from inductor_npu import providers
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel
@@ -33,12 +34,13 @@ class Estimates:
 
     def plan(self, nodes: Sequence[SchedulerNode]) -> KernelPlan:
         """Returns the plan of a kernel of `nodes`, or of loops like them. Raises NoTileError if there is none."""
-        key = key_of_plan(nodes)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = _planned(nodes)
-            if key is not None:
-                self._plans[key] = plan
+        with V.graph.set_current_device(nodes[0].get_device()):
+            key = key_of_plan(nodes)
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = _planned(nodes)
+                if key is not None:
+                    self._plans[key] = plan
         if isinstance(plan, NoTileError):
             raise NoTileError(str(plan))
         return plan

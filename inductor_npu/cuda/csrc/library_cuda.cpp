@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "cuda_errors.h"
+#include "handed_out.h"
 #include "library.h"
 #include "native_stream.h"
 #include "redirected_allocator.h"
@@ -44,6 +45,7 @@ c10::Allocator* allocator() {
 
 struct InOrder::Guard {
   explicit Guard(c10::Device device) : stream(stream_for(device)) {}
+  const ResultsStay stay;
   c10::cuda::CUDAStreamGuard stream;
 };
 

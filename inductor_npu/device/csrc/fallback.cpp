@@ -337,10 +337,6 @@ void run_in_library(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, 
     }
   }
   LibraryView view(device);
-  Arguments arguments(view, plan, device);
-  arguments.to_library(stack);
-  kernels = kernels | view.keys();
-  check_kernel(op, kernels);
   std::optional<library::InOrder> order;
   if (!plan.only_views) {
     if (plan.depends_on_values) {
@@ -348,6 +344,10 @@ void run_in_library(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, 
     }
     order.emplace(device);
   }
+  Arguments arguments(view, plan, device);
+  arguments.to_library(stack);
+  kernels = kernels | view.keys();
+  check_kernel(op, kernels);
   const timeline::HostWork work(plan.only_views ? nullptr : op.schema().name().c_str(), device.index());
   const c10::ArrayRef<c10::IValue> args = torch::jit::last(stack, plan.arguments);
   std::vector<c10::IValue> kept;  // a kernel that fails may have taken its arguments from the stack

@@ -8,6 +8,7 @@
 
 #include "fallback.h"
 #include "graph_operators.h"
+#include "handed_out.h"
 #include "runtime.h"
 #include "sync_debug.h"
 #include "timeline.h"
@@ -134,6 +135,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool
   }
   const at::Tensor source = self.sizes() == destination.sizes() ? self : self.expand(destination.sizes());
   const c10::DeviceGuard guard(on_npu(self) ? self.device() : destination.device());
+  const ResultsStay stay;
   if (source.device() == destination.device()) {
     copy_within_device(source, destination);
   } else if (!non_blocking || !copy_pinned(source, destination)) {

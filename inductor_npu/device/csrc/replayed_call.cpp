@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "handed_out.h"
 #include "runtime.h"
 
 namespace inductor_npu {
@@ -41,14 +43,6 @@ c10::Storage alias(const c10::Storage& storage) {
                                                             /*resizable=*/true));
 }
 
-// Gives the storage memory of its own, with the same bytes.
-void move_away(c10::StorageImpl& storage) {
-  const size_t bytes = storage.nbytes();
-  c10::DataPtr fresh = c10::GetAllocator(kNpu)->allocate(bytes);
-  copy_async(current_stream(), fresh.get(), storage.data(), bytes);
-  storage.set_data_ptr_noswap(std::move(fresh));
-}
-
 // Without the repetitions along axes of stride 0.
 at::Tensor without_repetitions(const at::Tensor& tensor) {
   at::DimVector sizes(tensor.sizes());
@@ -65,6 +59,11 @@ bool overlap(const MemoryRange& range, const at::Tensor& tensor) {
 
 }  // namespace
 
+std::shared_mutex& handed_out_memory() {
+  static auto* mutex = new std::shared_mutex();  // never destroyed: operators may end late
+  return *mutex;
+}
+
 struct ReplayedCall::Results {
   struct HandedOut {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
@@ -73,22 +72,43 @@ struct ReplayedCall::Results {
   };
   std::vector<std::optional<HandedOut>> of_output;
 
-  // Moves what is still held of an output, and still lies in the graph's memory, away. If an earlier step than `step`
-  // handed it out, accesses raise from here on.
-  void protect(size_t index, int64_t step) {
+  // A result that is still held, and lies in the graph's memory.
+  struct Held {
+    c10::intrusive_ptr<c10::StorageImpl> storage;
+    const void* memory;
+    bool moves;          // else an earlier step handed it out, and accesses raise from here on
+    c10::DataPtr fresh;  // to where
+  };
+
+  // Adds what is held of an output to `held`.
+  void add_held(size_t index, int64_t step, std::vector<Held>& held) {
     std::optional<HandedOut>& entry = of_output[index];
-    if (!entry.has_value()) {
-      return;
+    auto storage = entry.has_value() ? entry->storage.lock() : c10::intrusive_ptr<c10::StorageImpl>();
+    if (storage && storage->data() == entry->memory) {
+      held.push_back({std::move(storage), entry->memory, entry->step == step, {}});
+    } else {
+      entry.reset();
     }
-    if (const auto storage = entry->storage.lock(); storage && storage->data() == entry->memory) {
-      if (entry->step == step) {
-        move_away(*storage);
+  }
+
+  static void move(std::vector<Held>& held, c10::Stream stream) {
+    bool copied = false;
+    for (auto& [storage, memory, moves, fresh] : held) {
+      if (storage->data() != memory) {
+        continue;  // shared with another result, or somebody was faster
+      }
+      if (moves) {
+        copy_async(stream, fresh.get(), memory, storage->nbytes());
+        storage->set_data_ptr_noswap(std::move(fresh));
+        copied = true;
       } else {
         storage->set_data_ptr_noswap(c10::DataPtr(nullptr, storage->device()));
         storage->release_data_and_set_meta_custom_data_ptr_error_msg_(kOverwritten);
       }
     }
-    entry.reset();
+    if (copied) {
+      order_before_other_streams(stream);  // those who waited for the result have not waited for the copy
+    }
   }
 };
 
@@ -139,32 +159,51 @@ int64_t ReplayedCall::moved_input(const std::vector<at::Tensor>& arguments) cons
   return -1;
 }
 
-void ReplayedCall::protect_results(int64_t step) {
-  std::erase_if(overwritten_, [](const Overwritten& entry) { return entry.results.expired(); });
-  for (const Overwritten& entry : overwritten_) {
-    const std::shared_ptr<Results> results = entry.results.lock();
-    for (const size_t output : entry.outputs) {
-      results->protect(output, step);
-    }
+// Graphs of one pool use the same memory: one after the other. The wait gives up Python's lock, and others may replay.
+void ReplayedCall::wait_for_other_stream(c10::Stream stream) const {
+  const std::optional<c10::Stream>& last = calls_of(graph_->pool()).stream;
+  while (last.has_value() && *last != stream && !query_stream(*last)) {
+    synchronize_stream(*last);
   }
 }
 
-std::vector<at::Tensor> ReplayedCall::call(const std::vector<at::Tensor>& arguments, int64_t step) {
+// Moves what the graph would overwrite, and replays it. False, with nothing done, if somebody reads some of that.
+bool ReplayedCall::protect_and_replay(c10::Stream stream, int64_t step) {
+  std::erase_if(overwritten_, [](const Overwritten& entry) { return entry.results.expired(); });
+  std::vector<Results::Held> held;
+  for (const Overwritten& entry : overwritten_) {
+    const std::shared_ptr<Results> results = entry.results.lock();
+    for (const size_t output : entry.outputs) {
+      results->add_held(output, step, held);
+    }
+  }
+  for (Results::Held& result : held) {
+    result.fresh = result.moves ? c10::GetAllocator(kNpu)->allocate(result.storage->nbytes()) : c10::DataPtr();
+  }
+  wait_for_other_stream(stream);  // again: memory may have been waited for
+  std::unique_lock<std::shared_mutex> moving(handed_out_memory(), std::defer_lock);
+  if (!held.empty() && !moving.try_lock()) {
+    return false;
+  }
+  Results::move(held, stream);
+  graph_->replay();
+  calls_of(graph_->pool()).stream = stream;
+  return true;
+}
+
+std::optional<std::vector<at::Tensor>> ReplayedCall::call(const std::vector<at::Tensor>& arguments, int64_t step) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::DeviceGuard guard(c10::Device(kNpu, graph_->device()));
-  PoolCalls& pool = calls_of(graph_->pool());
   const c10::Stream stream = current_stream();
-  if (pool.stream.has_value() && *pool.stream != stream) {
-    synchronize_stream(*pool.stream);  // graphs of one pool use the same memory: one after the other
-  }
-  pool.stream = stream;
+  wait_for_other_stream(stream);  // its replays read what is copied here
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (const auto* copied = std::get_if<Copied>(&inputs_[i])) {
       without_repetitions(copied->to).copy_(without_repetitions(arguments[i]), /*non_blocking=*/true);
     }
   }
-  protect_results(step);  // an argument may be an earlier step's result
-  graph_->replay();
+  if (!protect_and_replay(stream, step)) {  // an argument may be an earlier step's result
+    return std::nullopt;
+  }
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto* copied = std::get_if<Copied>(&inputs_[i]);
     if (copied != nullptr && copied->written) {

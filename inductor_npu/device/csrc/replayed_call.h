@@ -2,7 +2,8 @@
 // results are handed out over the graph's memory.
 //
 // Results stay valid for as long as somebody holds them. A replay that would overwrite some moves them first: their
-// storages get memory of their own, with a copy of what they hold. Nobody pays for results that are gone by then.
+// storages get memory of their own, with a copy of what they hold. Nobody pays for results that are gone by then. While
+// another thread reads some, they do not move, and there is no replay.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,7 +48,8 @@ class ReplayedCall {
   int64_t moved_input(const std::vector<at::Tensor>& arguments) const;
   // Replays with these arguments, none of which has moved. Undefined tensors stand for what the caller fills in.
   // `step`: what earlier steps handed out is not needed any longer, so that an access of what is overwritten raises.
-  std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments, int64_t step);
+  // Nothing if that cannot be, because of results that are being read. The caller holds Python's lock.
+  std::optional<std::vector<at::Tensor>> call(const std::vector<at::Tensor>& arguments, int64_t step);
 
  private:
   struct Results;  // what was handed out, and may still be held
@@ -57,7 +59,8 @@ class ReplayedCall {
   };
 
   void find_overlaps(ReplayedCall& other);
-  void protect_results(int64_t step);
+  void wait_for_other_stream(c10::Stream stream) const;
+  bool protect_and_replay(c10::Stream stream, int64_t step);
   at::Tensor hand_out(size_t index, const at::Tensor& captured, int64_t step);
 
   const std::shared_ptr<CapturedGraph> graph_;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "graph.h"
+#include "handed_out.h"
 #include "runtime.h"
 #include "timeline.h"
 
@@ -164,15 +165,30 @@ void wait_for_all_streams(c10::DeviceIndex device) {
   }
 }
 
+void order_before_other_streams(c10::Stream stream) {
+  driver::Event* event = nullptr;
+  for (auto& slot : devices[stream.device_index()].native) {
+    driver::Stream* other = slot.load(std::memory_order_acquire);
+    if (other == nullptr || other == native(stream) || driver::capture_of(other) != 0) {
+      continue;
+    }
+    if (event == nullptr) {
+      event = driver::create_event(/*timing=*/false);
+      driver::record(event, native(stream));
+    }
+    driver::block(event, other);
+  }
+  if (event != nullptr) {
+    driver::destroy(event);
+  }
+}
+
 void synchronize_device(c10::DeviceIndex device) {
   const timeline::Call call("npuDeviceSynchronize");
   ensure_open();
   device = resolve_device(device);
-  for (auto& slot : devices[device].native) {
-    if (driver::Stream* stream = slot.load(std::memory_order_acquire)) {
-      refuse_in_capture(stream, "a synchronisation of the device", kReadLater);
-    }
-  }
+  // Other streams may capture: another thread's captures have nothing to do with what is waited for here.
+  refuse_in_capture(native_of(device, current_ids[device]), "a synchronisation of the device", kReadLater);
   wait_for_all_streams(device);
   std::string first;  // the others, which may be the same that went from stream to stream, are taken with it
   for (auto& slot : devices[device].native) {

@@ -33,6 +33,9 @@ Function = Callable[[list[Any]], Sequence[Any]]
 
 _ALIGNMENT = 16  # bytes; what kernels are compiled for
 _NESTED = "the stream captures another graph"  # the kernels become part of that graph: no loss, and not logged
+_OF_ANOTHER_THREAD = "another thread than the one that captured calls it"
+
+_claiming = threading.Lock()
 
 
 @dataclass
@@ -88,7 +91,10 @@ class CapturedFunction:
             self._sizes[key] = _Size(_addresses(arguments))
             self._statistics.warmed_up += 1
             return self._launch(arguments)
-        self._thread = threading.get_ident()
+        with _claiming:
+            self._thread = self._thread or threading.get_ident()
+        if self._thread != threading.get_ident():
+            return self._skip(arguments, _OF_ANOTHER_THREAD)
         return self._capture(arguments, key, size)
 
     def _obstacle(self, arguments: list[Any], size: _Size | None) -> str | None:
@@ -97,7 +103,7 @@ class CapturedFunction:
         if torch.npu.is_current_stream_capturing():
             return _NESTED
         if self._thread not in (None, threading.get_ident()):
-            return "another thread than the one that captured calls it"
+            return _OF_ANOTHER_THREAD
         if size is None and len(self._sizes) >= config.capture_sizes:
             return f"more than {config.capture_sizes} combinations of sizes (config.capture_sizes)"
         if size is not None and size.captures >= config.capture_moves:

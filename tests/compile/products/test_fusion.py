@@ -88,6 +88,19 @@ def test_a_row_reduction_of_the_result_is_a_kernel_of_its_own() -> None:
     check_kernels(2, lambda x, w: torch.softmax(x @ w.t(), -1), X, W)
 
 
+def test_a_number_of_python_that_changes() -> None:
+    """From its second value on it is an argument, a tensor of the CPU with one element."""
+
+    def fn(x: torch.Tensor, w: torch.Tensor, scale: float) -> tuple[torch.Tensor, ...]:
+        y = F.silu(x @ w) * scale
+        return (y * 2).softmax(-1).sum(0), y.cumsum(0).amax(1)
+
+    compiled, x, w = torch.compile(fn), random(6, 6), random(6, 7)
+    for scale in (1.5, 1.625):
+        results = [result.cpu() for result in compiled(to_npu(x), to_npu(w), scale)]
+        torch.testing.assert_close(results, list(fn(x, w, scale)), rtol=1e-4, atol=1e-4)
+
+
 def test_products_of_one_tensor_share_its_loads() -> None:
     """A gate and what it gates: two accumulators, and no intermediate result."""
     (module,) = check_kernels(1, lambda x, w, v: F.silu(x @ w.t()) * (x @ v.t()), X, W, random(70, 100))

@@ -196,14 +196,19 @@ class TestStreams:
         x = npu(16)
         seen = []
 
+        def work() -> None:
+            seen.append((x + 1).cpu())
+            torch.npu.synchronize()
+            seen.append((x + 2).cpu())
+
         def capture() -> torch.Tensor:
-            thread = threading.Thread(target=lambda: seen.append((x + 1).cpu()))
+            thread = threading.Thread(target=work)
             thread.start()
             thread.join()
             return x * 2
 
         captured(capture)
-        assert torch.equal(seen[0], x.cpu() + 1)
+        assert torch.equal(seen[0], x.cpu() + 1) and torch.equal(seen[1], x.cpu() + 2)
 
 
 class TestRandomNumbers:

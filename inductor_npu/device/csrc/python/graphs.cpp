@@ -42,7 +42,7 @@ void add_graph(py::module_& m) {
 
 // --- ReplayedCall ----------------------------------------------------------------------------------------------------
 
-constexpr int64_t kInCapture = -1;
+constexpr int64_t kInCapture = -1, kResultsHeld = -2;
 
 // Python's view of ReplayedCall: lists of arguments and results, which may hold more than tensors.
 class BoundCall {
@@ -65,11 +65,14 @@ class BoundCall {
     if (const int64_t moved = call_.moved_input(tensors); moved >= 0) {
       return py::int_(moved);
     }
-    const std::vector<at::Tensor> results = call_.call(tensors, step);
+    const std::optional<std::vector<at::Tensor>> results = call_.call(tensors, step);
+    if (!results.has_value()) {
+      return py::int_(kResultsHeld);
+    }
     arguments.attr("clear")();
-    py::list list(results.size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      list[i] = results[i].defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(results[i]))
+    py::list list(results->size());
+    for (size_t i = 0; i < results->size(); ++i) {
+      list[i] = (*results)[i].defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap((*results)[i]))
                                      : py::object(others_[i]);
     }
     return list;
@@ -109,7 +112,8 @@ void add_replayed_call(py::module_& m) {
       "A captured function, called with a list of arguments; returns the list of results and empties the one of "
       "arguments,\n"
       "or, without having done anything, the index of an argument that has moved (-1: the stream captures another "
-      "graph).\n"
+      "graph;\n"
+      "-2: another thread reads results that a replay would overwrite).\n"
       "What an earlier `step` returned is invalid where a replay overwrites it. See replayed_call.h.\n\n"
       "inputs: for each argument its address, (tensor to copy to, whether to copy back), or None for what is ignored.\n"
       "outputs: for each result a tensor of the graph, (index of an argument, sizes, strides, offset) for a view of it, "

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "handed_out.h"
 #include "host_operators.h"
 #include "library.h"
 #include "memory_check.h"
@@ -78,9 +79,12 @@ c10::Allocator* allocator() {
   return c10::GetCPUAllocator();
 }
 
-struct InOrder::Guard {};
+// An operator runs for a while: what it reads must not move meanwhile.
+struct InOrder::Guard {
+  const ResultsStay stay;
+};
 
-InOrder::InOrder(c10::Device device) {
+InOrder::InOrder(c10::Device device) : guard_(std::make_unique<Guard>()) {
   synchronize_stream_of(device.index());
   note_host_operator();
 }
