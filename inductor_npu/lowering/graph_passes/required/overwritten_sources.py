@@ -1,4 +1,4 @@
-"""Arguments that a graph copies to another argument after it has overwritten them: `t = a.clone(); a.copy_(b); b.copy_(t)`.
+"""Arguments that a graph overwrites and then copies to another one: `t = a.clone(); a.copy_(b); b.copy_(t)`.
 
 AOTAutograd writes to arguments at the end of a graph, by `copy_`. Until then nothing is written, so that Inductor takes
 `t` for `a` itself; the second `copy_` would read what the first one has written. Here such a source is copied before.
@@ -14,7 +14,7 @@ _aten = torch.ops.aten
 
 
 def apply(graph: torch.fx.Graph) -> int:
-    """Has each `copy_` of `graph` on `npu` read what its source was before an argument was written; returns how many."""
+    """Copies the sources of `copy_` in `graph` on `npu` before they are overwritten; returns how many."""
     first_write: dict[torch.fx.Node, torch.fx.Node] = {}
     written: list[torch.fx.Node] = []
     copied = 0
