@@ -23,6 +23,10 @@ pointwise_tile: int = 4096
 # Elements in the tile of a reduction: rows per program times (a part of) the row.
 reduction_tile: int = 8192
 
+# Whether the allocator fills what it hands out (docs/memory.md). Here because generated code then fills memory that it
+# uses again, too. Read from the environment when the device is loaded, too: set the variable, not this.
+fill_memory: bool = Config(default=False, env_name_default="INDUCTOR_NPU_FILL_MEMORY")
+
 # How max-autotune compares tiles: "time" on the device where there is one, else by the cost model; "model" always by
 # the cost model, which is what code for another machine wants: an embedded NPU's times are those of its host.
 tune_by: str = Config(default="time", env_name_default="INDUCTOR_NPU_TUNE_BY")

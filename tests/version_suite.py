@@ -56,6 +56,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     # The profiler of PrivateUse1 and Kineto's headers; the allocator's hooks, settings and snapshots; other processes.
     "tests/device/test_timeline.py": (),
     "tests/device/test_memory_history.py": (),
+    "tests/device/test_filled_memory.py": ("test_a_graph_that_uses_memory_again_fills_it_and_computes_the_same",),
     "tests/device/test_sharing.py": (),
     # torch.distributed: the backend's C++ classes, Work, Future, the store; what Inductor makes of collectives.
     "tests/distributed/test_collectives.py": (),
@@ -98,6 +99,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     ),
     # The device pass, AOTAutograd, random numbers, checkpoints, donated buffers.
     "tests/lowering/graph_passes/required/test_saved_numbers.py": (),
+    "tests/lowering/graph_passes/required/test_overwritten_sources.py": (),
     "tests/codegen/wrapper/test_donated_results.py": ("test_a_copy_is_saved_where_a_result_would_be_overwritten",),
     "tests/lowering/graph_passes/test_inductor_passes.py": ("test_convolutions_take_their_operands_as_they_lie",),
     "tests/lowering/graph_passes/test_passes.py": (

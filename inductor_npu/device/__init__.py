@@ -10,7 +10,7 @@ import torch  # noqa: F401
 
 def __getattr__(name: str) -> Any:
     # Generated code imports these by name, and wants the C functions themselves.
-    if name in ("empty_strided", "get_raw_stream"):
+    if name in ("empty_strided", "fill_as_fresh", "get_raw_stream"):
         from inductor_npu.device import build
 
         return getattr(build.load(), name)

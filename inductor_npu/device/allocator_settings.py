@@ -1,5 +1,7 @@
 """How the caching allocator behaves: PYTORCH_NPU_ALLOC_CONF, or PYTORCH_ALLOC_CONF for all of torch's accelerators.
 
+INDUCTOR_NPU_FILL_MEMORY=1 fills what is allocated (docs/memory.md).
+
 The options are torch's (c10/core/AllocatorConfig.h), which keeps their values; the allocator reads them there. They are
 read once, when the device is loaded. `torch._C._accelerator_setAllocatorSettings` changes them later, as for CUDA.
 """
@@ -13,9 +15,12 @@ import warnings
 import torch
 
 from inductor_npu.errors import DeviceSettingError, NpuWarning
+from inductor_npu.support import switches
 
 _OF_NPU = "PYTORCH_NPU_ALLOC_CONF"  # torch_npu's name
 _OF_ALL = "PYTORCH_ALLOC_CONF"
+
+_FILL = "INDUCTOR_NPU_FILL_MEMORY"
 
 _NUMBER = r"\d+"
 _SWITCH = r"True|False"
@@ -61,6 +66,11 @@ def apply() -> None:
     except (ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise DeviceSettingError(variable=variable, value=text, expected=f"what torch accepts ({reason})") from error
+
+
+def fills_allocations() -> bool:
+    """Whether the environment asks for memory that is filled when it is allocated."""
+    return switches.is_on(_FILL)
 
 
 def parse(variable: str, text: str) -> dict[str, str]:

@@ -81,6 +81,7 @@ def _load(path: Path) -> ModuleType:
     _runtime().loaded(module)
     module.configure(**settings())
     allocator_settings.apply()
+    module.fill_allocations(allocator_settings.fills_allocations())
     sys.modules[_MODULE] = module
     return module
 

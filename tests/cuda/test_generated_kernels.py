@@ -144,3 +144,17 @@ def test_columns_are_summed_in_narrow_tiles() -> None:
     assert all("'npu_blocks': {'XBLOCK': 32" in source for source in sources)
     _, (source,) = run_and_get_code(torch.compile(lambda x: x.t().contiguous() * 2), torch.randn(4096, 4096).npu())
     assert "'npu_blocks': {'XBLOCK': 64, 'YBLOCK': 64}" in source
+
+
+def test_threads_wait_for_each_other_before_one_overwrites_what_several_load() -> None:
+    """An operand of each row that the result of the row overwrites; what each thread loads alone needs no wait."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        of_rows, of_elements = y.cumsum(0), x.cumsum(0)
+        return (x * of_rows[:, None]).sum(1) + of_rows, of_elements.sin()
+
+    x, y = torch.randn(64, 256), torch.randn(64)
+    result, (source,) = run_and_get_code(torch.compile(function), x.npu(), y.npu())
+    torch.testing.assert_close(result[0].cpu(), function(x, y)[0], rtol=1e-4, atol=1e-4)
+    stores = [line for line in source.splitlines() if "tl.store(in_out_ptr" in line or "debug_barrier" in line]
+    assert [("barrier" in line) for line in stores] == [True, False, False], stores

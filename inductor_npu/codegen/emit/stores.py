@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch._inductor.codegen.common import CSEVariable, DeferredLine
 from torch._inductor.codegen.triton import triton_type
+from torch._inductor.utils import IndentedBuffer
 
 from inductor_npu.codegen.analysis.access_forms import Direct, Strided
 from inductor_npu.codegen.analysis.tiled_axes import AxisNames
@@ -17,6 +18,7 @@ from inductor_npu.codegen.emit.on_chip_gather import Gatherer
 from inductor_npu.codegen.emit.reductions import Reducer
 from inductor_npu.codegen.emit.tile_kernel import TileKernel
 from inductor_npu.codegen.index.vector_text import CannotEmit
+from inductor_npu.providers import current_target
 
 
 class Storer:
@@ -50,6 +52,7 @@ class Storer:
             line = f"tl.atomic_add({arguments}, sem='relaxed')"
         else:
             raise CannotEmit(f"store mode {mode}")
+        self._wait_for_loads(name, self.kernel.stores)
         self.kernel.stores.writeline(DeferredLine(name, line))
         if not self.kernel.inside_reduction:
             self.kernel.outside_loop_vars.add(value)
@@ -70,7 +73,18 @@ class Storer:
         buffer = self.kernel.post_loop_combine if self.kernel.tile.loops else self.kernel.compute
         value = self.kernel.broadcast(value, self.kernel.in_tile_order(self.kernel.form.axes), buffer)
         line = f"tl.store({self._store_arguments(name, value)})"
+        self._wait_for_loads(name, self.kernel.post_loop_store)
         self.kernel.post_loop_store.writeline(DeferredLine(name, line))
+
+    def _wait_for_loads(self, name: str, buffer: IndentedBuffer) -> None:
+        """Has all threads of a program wait for each other before it overwrites what it has loaded, where several of
+        them load one element: one thread may store it before another one loads it
+        (https://github.com/triton-lang/triton/issues/1615). Inductor's own kernels do the same.
+        """
+        shared = {axis.prefix for axis in self.kernel.axis_of.values() if self.kernel.max_block(axis.prefix) > 1}
+        is_loaded_by_several = not shared.issubset(self.kernel.form.axes)
+        if current_target().threads_by_tile and name in self.kernel.args.inplace_buffers and is_loaded_by_several:
+            buffer.writeline(DeferredLine(name, "tl.debug_barrier()"))
 
     def _store_arguments(self, name: str, value: CSEVariable, conditions: Sequence[str] = ()) -> str:
         """Pointer, value and mask of a store under the scalar predicates `conditions`; the value has all axes of the

@@ -10,7 +10,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
-from inductor_npu import providers
+from inductor_npu import config, providers
 from inductor_npu.codegen import attempt
 from inductor_npu.codegen.wrapper import captures, cpu_launches, donated_results, operator_calls
 from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
@@ -38,6 +38,22 @@ class NpuAllocation:
         strides = self.codegen_python_shape_tuple(stride)  # type: ignore[attr-defined]
         line = f"{name} = empty_strided_npu({allocated}, {strides}, {dtype})"
         return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
+
+
+class FilledMemory:
+    """With `config.fill_memory`, memory that a graph uses again is filled like what the allocator hands out."""
+
+    def make_buffer_reuse(self, old: Any, new: Any, delete_old: bool) -> str:
+        line = super().make_buffer_reuse(old, new, delete_old)  # type: ignore[misc]
+        is_written_over = self.reuses.get(new.get_name()) == old.get_name()  # type: ignore[attr-defined]
+        if is_written_over or not _fills(new.get_device()):
+            return line
+        statements, mark, comment = line.partition("  # ")
+        return f"{statements}; fill_as_fresh_npu({new.get_name()}){mark}{comment}"
+
+
+def _fills(device: torch.device) -> bool:
+    return config.fill_memory and device.type == "npu" and providers.current_provider().empty_strided is not None
 
 
 class NumbersOfTheHost:
@@ -90,7 +106,7 @@ class CommentedCalls:
             self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
 
 
-class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation, PythonWrapperCodegen):
+class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, FilledMemory, NpuAllocation, PythonWrapperCodegen):
     """The wrapper of a graph on `npu`; Inductor generates the CPU kernels of the same graph unchanged."""
 
     @staticmethod
@@ -118,6 +134,8 @@ class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, NpuAllocation
         if allocate is not None:
             module, function = allocate.split(":")
             self.imports.writeline(f"from {module} import {function} as empty_strided_npu")
+            if config.fill_memory:
+                self.imports.writeline(f"from {module} import fill_as_fresh as fill_as_fresh_npu")
         self.header.writelines(providers.module_lines())
         if attempt.current().leaves_out:
             self.imports.writeline("from inductor_npu.runtime.eager_kernels import compiled_without")
@@ -145,5 +163,5 @@ def _replaces_storages() -> bool:
     return any(getattr(node.target, "overloadpacket", None) is torch.ops.aten.set_ for node in V.graph.graph.nodes)
 
 
-class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, NpuAllocation, SubgraphPythonWrapperCodegen):
+class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, FilledMemory, NpuAllocation, SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph: a branch of torch.cond, or the body of a loop."""

@@ -375,6 +375,11 @@ void copy(Stream* stream, void* destination, const void* source, size_t bytes) {
   queue_observed(*stream, "copy", facts, enqueue);
 }
 
+void fill(Stream* stream, void* memory, uint8_t value, size_t bytes) {
+  const OnGpu here(stream->device);
+  check_cuda(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(memory), value, bytes, stream->handle), "queueing a fill");
+}
+
 namespace {
 
 constexpr size_t kHiddenArguments = 2;  // pointers to scratch memory, which no kernel here has

@@ -23,6 +23,9 @@ using c10::CachingAllocator::format_size;
 using c10::CachingDeviceAllocator::DeviceStats;
 
 constexpr size_t kPage = 4096;
+constexpr uint8_t kFresh = 0xFF;  // NaN, whatever the width of the type
+
+std::atomic<bool> fills_allocations{false};
 
 void delete_block(void* pointer);
 
@@ -339,7 +342,15 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (C10_UNLIKELY(capture != 0)) {
       note_taken(capture, *block);
     }
-    return give(block, lock);
+    const size_t bytes = block->size;
+    void* pointer = give(block, lock);
+    if (C10_UNLIKELY(fills_allocations.load(std::memory_order_relaxed))) {
+      if (lock.owns_lock()) {
+        lock.unlock();
+      }
+      driver::fill(native(current), pointer, kFresh, bytes);
+    }
+    return pointer;
   }
 
   // Enters a block that was handed out; gives up the lock.
@@ -537,6 +548,14 @@ HistorySettings record_memory_history(const HistorySettings& settings, bool clea
 
 uint64_t allocation_count() {
   return allocator().allocations();
+}
+
+void fill_allocations(bool on) {
+  fills_allocations.store(on, std::memory_order_relaxed);
+}
+
+void fill_as_fresh(void* memory, size_t bytes) {
+  driver::fill(native(current_stream(device_of_pointer(memory))), memory, kFresh, bytes);
 }
 
 c10::DataPtr allocate_shared(int descriptor, c10::DeviceIndex device, size_t size) {

@@ -52,6 +52,14 @@ HistorySettings record_memory_history(const HistorySettings& settings, bool clea
 // How many allocations there were, on all devices.
 uint64_t allocation_count();
 
+// --- Memory that nobody has written ----------------------------------------------------------------------------------
+
+// From here on each allocation is filled: NaN of every floating-point type, -1 of integers. For tests, which find so
+// what reads memory that nobody has written.
+void fill_allocations(bool on);
+// Fills memory of the current stream in the same way.
+void fill_as_fresh(void* memory, size_t bytes);
+
 // --- Memory that other processes have, too (shared_memory.cpp) -------------------------------------------------------
 
 // Memory of `descriptor` (driver.h), which is taken over, on the current stream. Raises OutOfMemoryError.

@@ -33,6 +33,10 @@ void open(int device_count);
 void* allocate(int device, size_t bytes);
 void release(int device, void* memory, size_t bytes) noexcept;
 
+// Sets each byte to `value`, after the work queued so far, and before what the calling thread does next with the memory
+// by an operator of the library. Queued like a copy, but told to nobody.
+void fill(Stream* stream, void* memory, uint8_t value, size_t bytes);
+
 // Memory that several processes can have. A file descriptor stands for it, and its owner closes it; the memory goes when
 // the last process has released it and closed its descriptors, whoever made it.
 // A descriptor of new memory, all 0; -1 when there is none left.

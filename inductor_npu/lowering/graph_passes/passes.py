@@ -26,6 +26,7 @@ from inductor_npu.lowering.graph_passes.products import operand_copies, padded_p
 from inductor_npu.lowering.graph_passes.required import (
     narrow_accumulation,
     overlapping_writes,
+    overwritten_sources,
     saved_numbers,
     size_conditions,
     written_concatenations,
@@ -121,6 +122,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="written_concatenations",
         reason="a concatenation that is written in place does not lie where others read its parts",
         apply=written_concatenations.apply,
+        optional=False,
+    ),
+    GraphPass(
+        name="overwritten_sources",
+        reason="an argument that is copied to another one after it was written is copied before",
+        apply=overwritten_sources.apply,
         optional=False,
     ),
     GraphPass(

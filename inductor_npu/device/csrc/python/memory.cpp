@@ -1,4 +1,5 @@
 // The Python module _C: memory, its statistics, snapshots and history.
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
@@ -284,6 +285,13 @@ void add_memory_functions(py::module_& m) {
         [](int device) { device_allocator()->resetAccumulatedStats(index_of(device)); });
   m.def("set_memory_fraction", [](double fraction, int device) { set_memory_fraction(fraction, index_of(device)); });
   m.def("memory_limit", [](int device) { return memory_limit(index_of(device)); });
+  m.def("fill_allocations", &fill_allocations, "From here on each allocation is filled with bytes of 0xFF.");
+  m.def("fill_as_fresh", [](const at::Tensor& tensor) {
+    const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+    if (bytes > 0) {
+      fill_as_fresh(tensor.mutable_data_ptr(), bytes);
+    }
+  });
   m.def("raw_alloc", [](size_t size) {
     void* memory = device_allocator()->raw_allocate(size);
     driver::note_allocation_written(memory);  // whoever has no more than an address writes unseen

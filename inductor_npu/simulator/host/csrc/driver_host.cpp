@@ -17,6 +17,7 @@
 #include "host_operators.h"
 #include "host_threads.h"
 #include "launch_work.h"
+#include "library.h"
 #include "memory_check.h"
 #include "program_pool.h"
 #include "recording.h"
@@ -82,6 +83,17 @@ struct CopyTask final : Work {
   const char* source_;
   size_t bytes_;
   int threads_;
+};
+
+struct FillTask final : Work {
+  FillTask(void* memory, uint8_t value, size_t bytes) : memory_(memory), value_(value), bytes_(bytes) {}
+  void run() override { std::memset(memory_, value_, bytes_); }
+  const char* name() const noexcept override { return "fill"; }
+  bool is_hidden() const noexcept override { return true; }
+
+  void* memory_;
+  uint8_t value_;
+  size_t bytes_;
 };
 
 struct CallTask final : Work {
@@ -193,6 +205,16 @@ void* allocate(int /*device*/, size_t bytes) {
 
 void release(int /*device*/, void* memory, size_t bytes) noexcept {
   munmap(memory, round_to_pages(bytes));
+}
+
+void fill(Stream* stream, void* memory, uint8_t value, size_t bytes) {
+  // An operator of the library has waited for the stream, and writes on this thread.
+  const bool is_for_operator = library::allocation_device.has_value();
+  if (stream->capture() == 0 && (is_for_operator || query(stream))) {
+    std::memset(memory, value, bytes);
+  } else {
+    stream->push(std::make_unique<FillTask>(memory, value, bytes));
+  }
 }
 
 int create_shared(int /*device*/, size_t bytes) {

@@ -26,7 +26,9 @@ void RecordedGraph::run(const WorkQueue& queue, const WorkOrigin& origin) {
 std::vector<std::string> RecordedGraph::names() const {
   std::vector<std::string> names;
   for (const std::unique_ptr<Work>& work : work_) {
-    names.emplace_back(work->name());
+    if (!work->is_hidden()) {
+      names.emplace_back(work->name());
+    }
   }
   return names;
 }

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <utility>
 
 #include "host_calls.h"
@@ -48,7 +49,10 @@ WorkQueue::Ticket WorkQueue::push(std::unique_ptr<Work> work) {
     work->run();  // what work queues is part of it
     return last();
   }
-  const timeline::QueueingCall call(*work);
+  std::optional<timeline::QueueingCall> call;
+  if (C10_LIKELY(!work->is_hidden())) {
+    call.emplace(*work);
+  }
   bool wake = false;
   Ticket ticket = 0;
   {
@@ -151,7 +155,7 @@ void WorkQueue::run(Work& work) noexcept {
 }
 
 void WorkQueue::run_observed(Work& work) const {
-  if (C10_LIKELY(!is_observed())) {
+  if (C10_LIKELY(!is_observed()) || work.is_hidden()) {
     work.run();
     return;
   }

@@ -27,6 +27,8 @@ struct Work {
   virtual ~Work() = default;
   virtual void run() = 0;
   virtual const char* name() const noexcept = 0;
+  // Whether nobody is told of it: the program did not ask for it.
+  virtual bool is_hidden() const noexcept { return false; }
   // Fills in what it knows of itself, for an observer.
   virtual void describe(WorkRecord& /*record*/) const noexcept {}
 
