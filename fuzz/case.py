@@ -108,6 +108,7 @@ class Case:
     dynamic: whether sizes are arguments of the compiled code. gradients: whether floating-point inputs need them. more:
     by how much the inputs of a second call are larger (Input.grown); 0 if there is none, and if not `dynamic`, sizes
     become arguments with it. vectors: how many bits the vectors of the embedded NPU's code have; 0 for the host's.
+    threads: how many call the compiled function at once, after a first call; 0 for none.
     """
 
     inputs: tuple[Input, ...]
@@ -116,6 +117,7 @@ class Case:
     gradients: bool = False
     more: int = 0
     vectors: int = 0
+    threads: int = 0
 
     @property
     def text(self) -> str:
@@ -136,6 +138,7 @@ class Case:
             f"GRADIENTS = {self.gradients}",
             f"MORE = {self.more}",
             f"VECTORS = {self.vectors}",
+            f"THREADS = {self.threads}",
             "",
             "",
             f"def program({arguments}):",
@@ -155,6 +158,7 @@ class Case:
             space["GRADIENTS"],
             space.get("MORE", 0),  # kept programs may be older
             space.get("VECTORS", 0),
+            space.get("THREADS", 0),
         )
 
     @staticmethod

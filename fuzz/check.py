@@ -4,7 +4,8 @@ memory with an input.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,9 @@ from fuzz.case import FLOATS, Case, is_float
 from fuzz.rounding import RoundsOtherwise, integers_become_float64
 from fuzz.vectors import vectors_of
 from opinfo.comparison import difference
+
+# How often each thread calls the compiled function.
+_CALLS = 4
 
 # How often eager is asked to round otherwise.
 _ROUNDINGS = 8
@@ -65,11 +69,39 @@ def _difference(case: Case, compiled: Callable[..., Any], device: str) -> str:
     except RuntimeError:  # dtypes that only agree as they are
         reference = None
     try:
-        actual = observe(compiled, arguments, case.gradients, device)
+        for actual in _observed(case, compiled, arguments, device):
+            if why := _difference_of_call(case, arguments, actual, eager, reference):
+                return why
     except RuntimeError as error:
         if "modified by an inplace operation" in str(error):  # gradients of all that leaves a graph are traced,
             return ""  # also those that eager, which would refuse them too, is never asked for
         raise
+    return ""
+
+
+def _observed(
+    case: Case, compiled: Callable[..., Any], arguments: list[torch.Tensor], device: str
+) -> Iterator[Observation]:
+    """A call of `compiled`, then those of all threads at once."""
+
+    def call(_number: int) -> Observation:
+        return observe(compiled, arguments, case.gradients, device)
+
+    yield call(0)
+    if case.threads:
+        with ThreadPoolExecutor(case.threads) as threads:
+            calls = list(threads.map(call, range(_CALLS * case.threads)))
+        yield from calls  # compared once no thread runs: the comparison changes the default dtype of all threads
+
+
+def _difference_of_call(
+    case: Case,
+    arguments: list[torch.Tensor],
+    actual: Observation,
+    eager: Observation,
+    reference: Observation | None,
+) -> str:
+    """What one call did otherwise than `eager`."""
     if case.gradients:
         actual = replace(actual, gradients=_as_absent(actual.gradients, eager.gradients))
     narrowest = _narrowest(case)

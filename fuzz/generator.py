@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from fuzz.statements import STATEMENTS
 MOST_INPUTS = 3
 MOST_STATEMENTS = 24
 GROWTHS = (0, 0, 0, 1, 2)  # of sizes, for the second call; 0 for none
+THREADS = (0, 0, 0, 0, 3)  # that call the compiled function at once
 
 
 @st.composite
@@ -29,4 +31,4 @@ def cases(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
             statement(draft)
         except NothingFits:
             continue
-    return draft.case(dynamic=draft.sometimes())
+    return replace(draft.case(dynamic=draft.sometimes()), threads=draft.choose(THREADS))

@@ -13,13 +13,16 @@ from fuzz.statements import (
     elsewhere,
     float8,
     indexing,
+    models,
     mutation,
     pointwise,
     reductions,
     row_ends,
     shapes,
+    shifts,
     sizes,
     uninitialised,
+    zeros,
 )
 
 Statement = Callable[[Draft], None]
@@ -40,4 +43,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *complex_numbers.STATEMENTS,
     *uninitialised.STATEMENTS,
     *elsewhere.STATEMENTS,
+    *shifts.STATEMENTS,
+    *zeros.STATEMENTS,
+    *models.STATEMENTS,
 )

@@ -318,3 +318,19 @@ def test_indices_of_a_size_that_data_decides() -> None:
 
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         check(positive, torch.arange(9) - 3)
+
+
+def test_numbers_of_the_user_are_int64() -> None:
+    """Dynamo makes a number an argument once it has another value."""
+
+    def with_number(x: torch.Tensor, y: torch.Tensor, number: int) -> tuple[torch.Tensor, ...]:
+        quotient = torch.div(number, x, rounding_mode="trunc")
+        return x + number, x * number, quotient, y + number, x * 0 + (number // 3 * 2 - 1)
+
+    x, y = torch.tensor([-3, 1, 2, 2**40]), torch.tensor([-3, 1], dtype=torch.int32)
+    compiled = torch.compile(with_number)
+    for number in (3, 4, -5, 2**31, -(2**40), 2**62, -(2**63), 2**63 - 1):
+        expected, actual = with_number(x, y, number), compiled(x.npu(), y.npu(), number)
+        for got, wanted in zip(actual, expected):
+            assert got.dtype is wanted.dtype
+            assert got.tolist() == wanted.tolist(), number

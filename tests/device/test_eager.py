@@ -272,3 +272,43 @@ def test_deterministic_mode_makes_unwritten_memory_recognisable() -> None:
         assert grown[:2].tolist() == [1, 1] and grown[2:].isnan().all()
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_the_least_integer_by_minus_one_wraps(dtype: torch.dtype) -> None:
+    """The CPU's own kernel of rounding towards zero ends the process there: there is nothing to compare with."""
+    least = torch.iinfo(dtype).min
+    x = torch.tensor([least, 7, least, -9], dtype=dtype)
+    y = torch.tensor([-1, -1, 2, 2], dtype=dtype)
+    quotients = [least, -7, least // 2, -4]
+
+    def divide(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        written, out = x.clone(), torch.empty_like(x)
+        torch.div(x, y, rounding_mode="trunc", out=out)
+        by_number = torch.div(x, -1, rounding_mode="trunc")
+        number = torch.div(least, y, rounding_mode="trunc")
+        return [torch.div(x, y, rounding_mode="trunc"), written.div_(y, rounding_mode="trunc"), out, by_number, number]
+
+    for function in (divide, torch.compile(divide)):
+        *results, by_number, number = function(x.npu(), y.npu())
+        assert [result.tolist() for result in results] == 3 * [quotients]
+        assert by_number.tolist() == [least, -7, least, 9]
+        assert number.tolist() == [least, least, least // 2, least // 2]
+        assert all(result.dtype is dtype for result in results)
+    for mode in (torch.remainder, torch.fmod, torch.floor_divide):
+        assert mode(x.npu(), y.npu()).cpu().equal(mode(x, y))
+    if dtype is torch.int32:  # promoted first: nothing wraps
+        assert torch.div(x.npu(), y.npu().long(), rounding_mode="trunc").tolist() == [-least, *quotients[1:]]
+
+
+def test_compiled_integer_division_by_zero_is_zero() -> None:
+    """Eager raises ZeroDivisionError; a kernel cannot."""
+
+    def divide(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        quotients = [torch.div(x, y, rounding_mode=mode) for mode in ("trunc", "floor")]
+        return [*quotients, torch.remainder(x, y), torch.fmod(x, y)]
+
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64):
+        x, zero = torch.tensor([torch.iinfo(dtype).min, 7], dtype=dtype), torch.zeros(2, dtype=dtype)
+        results = torch.compile(divide)(x.npu(), zero.npu())
+        assert [result.tolist() for result in results] == [[0, 0], [0, 0], x.tolist(), x.tolist()]

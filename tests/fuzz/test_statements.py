@@ -24,9 +24,12 @@ from fuzz.statements import (
     complex_numbers,
     elsewhere,
     float8,
+    models,
     row_ends,
+    shifts,
     sizes,
     uninitialised,
+    zeros,
 )
 from fuzz.wider import wider
 
@@ -43,6 +46,23 @@ KINDS: dict[ModuleType, tuple[str, ...]] = {
         r"> 0\)\.cum",
         r"\.sum\(.*dtype=int8",
         r"\.any\(",
+    ),
+    shifts: (
+        r"= \w+ >> -8",
+        r"= \w+ << 64",
+        r"= \w+ >> \w+$",
+        r"\.to\(uint8\) >> 8",
+        r"wider\(torch\.bitwise_right_shift, .*torch\.uint16",
+        r"wider\(torch\.bitwise_left_shift, .*torch\.uint32",
+    ),
+    zeros: (r"torch\.signbit\(.*torch\.relu\(\(", r"torch\.reciprocal\(.*torch\.log1p", r"\* -0\.0"),
+    models: (
+        r"torch\.roll\(.*\.permute\(0, 1, 3, 2, 4, 5\)",
+        r"torch\.softmax\(.*\[x\d+\], -1\) @ ",
+        r"torch\.cat\(\[part @ x\d+ for part in torch\.chunk",
+        r"sum\(\(part @ ",
+        r"^v\d+ = \w+\.clone\(\)$",
+        r"^\w+\.copy_\(",
     ),
     sizes: (
         r"\* \(\(.*shape\[-?\d\] % 2 == 0",

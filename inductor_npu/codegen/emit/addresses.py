@@ -170,7 +170,9 @@ class Addresses:
         number = in_float64(index) if is_fraction and dtype == torch.float64 else index
         is_divided = not loaded and affine(index, self.kernel.tile_symbols()).nonlinear
         text = self._text_on_tile(index, expanded) if is_divided else self._text_of_index(number, expanded)
-        if index.is_Integer and not self.kernel.holds(index):
+        # A number of the user is no size: it may be any int64.
+        is_number = index.is_Integer or (index.is_Symbol and not (index.is_nonnegative or axes or loaded))
+        if is_number and not (index.is_Symbol and dtype is torch.int32) and not self.kernel.holds(index):
             own_dtype = torch.int64
         if not axes:
             text = f"tl.full([], {text}, {triton_type(dtype if is_fraction else own_dtype)})"

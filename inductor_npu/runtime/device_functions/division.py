@@ -49,9 +49,9 @@ def floor_remainder(x: tl.tensor, y: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def truncating_divide(x: tl.tensor, y: tl.tensor) -> tl.tensor:
-    """`x / y` rounded towards zero. int32, `y` not 0."""
+    """`x / y` rounded towards zero; 0 where `y` is 0. int32."""
     quotient, rest = _floor(x, y)
-    return tl.where((rest != 0) & ((x ^ y) < 0), quotient + 1, quotient)
+    return tl.where(y == 0, 0, tl.where((rest != 0) & ((x ^ y) < 0), quotient + 1, quotient))
 
 
 @triton.jit
