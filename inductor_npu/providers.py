@@ -99,8 +99,16 @@ class Provider:
         """Whether the provider's package can be found (it is not imported to find out). A folder of its name without
         code, which Python takes for a package, too, is none.
         """
-        spec = importlib.util.find_spec(self.package)
-        return spec is not None and spec.origin is not None
+        return _is_found(self.package, self.package in sys.modules, tuple(sys.path))
+
+
+@functools.cache
+def _is_found(package: str, is_imported: bool, path: tuple[str, ...]) -> bool:
+    """Whether `package` has code. What it depends on are arguments, since Python reads each folder of `path` anew for a
+    package that is not there, and each kernel asks dozens of times.
+    """
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None
 
 
 ASCEND = Provider(

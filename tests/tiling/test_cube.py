@@ -64,6 +64,13 @@ def test_too_many_vector_values_are_an_error() -> None:
 sizes = st.integers(1, 5000)
 
 
+def test_each_operand_lies_in_l1_whichever_side_is_shared() -> None:
+    tile = ProductTile(64, 64, 32)
+    operand = CHIP.operand_bytes(64, 32, 2)
+    for shared in ({"lefts": 8}, {"rights": 8}):
+        assert cube.l1_bytes(product(64, 64, 32, accumulators=8, **shared), tile, CHIP) == 9 * operand
+
+
 operands = st.sampled_from(((1, 1), (2, 1), (1, 2), (8, 1)))
 
 

@@ -107,6 +107,18 @@ def test_products_of_one_tensor_share_its_loads() -> None:
     assert module.count("tl.dot(") == 2 and module.count("tl.load(") == 3
 
 
+@pytest.mark.parametrize("is_left", [True, False], ids=["left", "right"])
+def test_products_of_one_operand_have_the_others_in_l1(is_left: bool) -> None:
+    def fn(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x @ a.t(), x @ b.t()) if is_left else (a @ x.t(), b @ x.t())
+
+    (source,) = code_of(fn, *(random(128, 64).to("npu") for _ in range(3)))
+    blocks = {axis: int(block) for axis, block in re.findall(r"(\w+) (\d+) of \d+", source.split("# tile [")[1])}
+    once, shared = ("x", "y") if is_left else ("y", "x")
+    kib = (2 * blocks[once] + blocks[shared]) * blocks["r0"] * 4 // 1024
+    assert source.count("tl.dot(") == 2 and f"twice {kib} of 512 KiB of L1" in source
+
+
 def test_a_chain_of_products_is_a_kernel_each() -> None:
     check_kernels(2, lambda x, w, v: (x @ w.t()).relu() @ v, X, W, random(70, 30))
 
