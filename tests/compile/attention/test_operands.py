@@ -64,7 +64,7 @@ RESULTS: list[Callable[[torch.Tensor], torch.Tensor]] = [
 
 
 def test_operands_between_convolutions() -> None:
-    """What is kept for gradients between convolutions lies with channels, here heads, innermost, and so would copies."""
+    """What is kept for gradients between convolutions lies with channels, here heads, innermost; so would copies."""
 
     def run(image: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
         query = rotated(F.conv2d(image, first, padding=1).view(2, 4, 16, 33).transpose(2, 3))
