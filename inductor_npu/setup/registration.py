@@ -144,6 +144,7 @@ def _register_codegen() -> None:
         argmax_positions,
         complex_copies,
         contractions,
+        encoder_layers,
         grouped_products,
         moved_constants,
         search_boundaries,
@@ -172,6 +173,7 @@ def _register_codegen() -> None:
     argmax_positions.register()
     contractions.register()
     convolutions.register()
+    encoder_layers.register()
     grouped_products.register()
     sdpa.register()
     flex.register()
