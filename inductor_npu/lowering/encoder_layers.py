@@ -100,15 +100,15 @@ def _attention(
     else:
         each = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
         projected = tuple(F.linear(*operands) for operands in each)
-    heads = [x.unflatten(-1, (num_head, -1)).transpose(1, 2) for x in projected]
+    queries, keys, values = (x.unflatten(-1, (num_head, -1)).transpose(1, 2) for x in projected)
     allowed = None if mask is None else _allowed(mask, mask_type)
     if need_weights:
-        scores = heads[0] / heads[0].shape[-1] ** 0.5 @ heads[1].mT
+        scores = queries / queries.shape[-1] ** 0.5 @ keys.mT
         weights = (scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)).softmax(-1)
-        out = weights @ heads[2]
+        out = weights @ values
         weights = weights.mean(1) if average_attn_weights else weights
     else:
-        out, weights = F.scaled_dot_product_attention(*heads, allowed), None
+        out, weights = F.scaled_dot_product_attention(queries, keys, values, allowed), None
     return F.linear(out.transpose(1, 2).flatten(2), proj_weight, proj_bias), weights
 
 
