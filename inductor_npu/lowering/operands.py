@@ -22,17 +22,21 @@ def is_on_npu(node: Any) -> bool:
 
 
 def in_memory(node: ir.IRNode, is_good: Callable[[ir.IRNode], bool]) -> ir.IRNode:
-    """`node` in memory that holds its own dtype and `is_good`, which is a contiguous copy where its own memory is not.
-    Inductor would lay out a copy in the order in which it reads.
-    """
+    """`node` in memory that holds its own dtype and `is_good`: a contiguous copy, where its own memory is not."""
     stored = ir.ExternKernel.realize_input(node)
     ir.as_storage_and_layout(stored, freeze=True)
     if stored.get_dtype() == V.graph.get_dtype(stored.get_name()) and is_good(stored):
         return stored
-    copied = ir.ExternKernel.copy_input(stored)
-    ir.as_storage_and_layout(copied, freeze=True, want_contiguous=True)
-    assert is_good(copied), f"a kernel that cannot read contiguous memory of {copied.get_size()}"
-    return copied
+    copy = copied(stored)
+    assert is_good(copy), f"a kernel that cannot read contiguous memory of {copy.get_size()}"
+    return copy
+
+
+def copied(node: ir.IRNode) -> ir.TensorBox:
+    """A contiguous copy of `node`. Inductor would lay it out in the order in which it reads."""
+    copy = ir.ExternKernel.copy_input(node)
+    ir.as_storage_and_layout(copy, exact_strides=ir.FlexibleLayout.contiguous_strides(copy.get_size()))
+    return copy
 
 
 def base_of(node: ir.IRNode) -> ir.IRNode:

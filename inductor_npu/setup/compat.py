@@ -244,6 +244,21 @@ def _record_compile_times() -> None:
     utils.CHROMIUM_EVENT_LOG = events.logger()
 
 
+def _admit_flex_attention() -> None:
+    from torch.nn.attention import flex_attention
+
+    check = flex_attention._validate_device
+    constants = check.__code__.co_consts
+    admitted = tuple(each | {DEVICE} if _names_devices(each) else each for each in constants)
+    if admitted == constants:
+        raise LookupError("no set of devices")
+    check.__code__ = check.__code__.replace(co_consts=admitted)
+
+
+def _names_devices(constant: Any) -> bool:
+    return isinstance(constant, frozenset) and "cuda" in constant
+
+
 def _share_graphs() -> None:
     from torch._inductor import compile_fx
 
@@ -386,5 +401,12 @@ EXTENSIONS: tuple[Patch, ...] = (
         "subclass that also adds up the times of phases takes its place (inductor_npu.compile_times).",
         when="torch._dynamo.utils",
         apply=_record_compile_times,
+    ),
+    Patch(
+        symbol="torch.nn.attention.flex_attention._validate_device",
+        reason="the devices that FlexAttention takes, in eager and compiled, are a set among the constants of a "
+        "function. The set gets an element more; the function stays, so that Dynamo traces what eager runs.",
+        when="torch.nn.attention.flex_attention",
+        apply=_admit_flex_attention,
     ),
 )

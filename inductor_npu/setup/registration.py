@@ -43,7 +43,6 @@ def _register_once() -> None:
     after_import("torch._dynamo.device_interface", functools.partial(arrival.once_there, register_device_interface))
     after_import("torch._dynamo", functools.partial(arrival.once_there, _name_constants_of_the_device))
     after_import("torch._inductor.runtime.benchmarking", _register_benchmarker)
-    after_import("torch.nn.attention.flex_attention", _admit_flex_attention)
     # Inductor wants classes, and ours derive from its own: they can be made once all of Inductor is there.
     after_import("torch._inductor.compile_fx", functools.partial(arrival.once_there, _register_codegen))
 
@@ -118,13 +117,6 @@ def _name_constants_of_the_device() -> None:
             torch.compiler.assume_constant_result(function)
 
 
-def _admit_flex_attention() -> None:
-    """FlexAttention in compiled graphs."""
-    from inductor_npu.setup import flex_attention
-
-    flex_attention.admit()
-
-
 def _register_benchmarker() -> None:
     """How a candidate kernel is timed; torch 2.11 has no such hook (see compat)."""
     from torch._inductor.runtime import benchmarking
@@ -152,6 +144,7 @@ def _register_codegen() -> None:
         argmax_positions,
         complex_copies,
         contractions,
+        encoder_layers,
         grouped_products,
         moved_constants,
         ragged_pools,
@@ -182,6 +175,7 @@ def _register_codegen() -> None:
     ragged_pools.register()
     contractions.register()
     convolutions.register()
+    encoder_layers.register()
     grouped_products.register()
     sdpa.register()
     flex.register()

@@ -240,6 +240,13 @@ def test_a_matrix_product_is_compiled_without_a_warning() -> None:
     assert "SMs" not in finished.stderr
 
 
+def test_devices_of_flex_attention_are_still_a_fixed_set() -> None:
+    """When FlexAttention asks the registered devices, the extension can go."""
+    source = "from torch.nn.attention.flex_attention import _validate_device as check"
+    sets = "[each for each in check.__code__.co_consts if isinstance(each, frozenset)]"
+    assert _without_our_package(f"{source}\nprint(*['npu' in each for each in {sets}])") == "False"
+
+
 def test_graphs_are_still_captured_on_cuda_alone() -> None:
     """When Inductor asks a policy of capture whatever the device, the patch can go."""
     source = (

@@ -27,7 +27,7 @@ from inductor_npu.lowering.attention.operands import (
     why_no_kernel,
     why_slower,
 )
-from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu, or_else, unless_taken
+from inductor_npu.lowering.operands import base_of, copied, dense_layout, is_on_npu, or_else, unless_taken
 from inductor_npu.tiling.attention import Pass
 
 _aten = torch.ops.aten
@@ -227,9 +227,7 @@ def attention_of(
     added = _added(bias, attention)
     reads = Reads.of([lambda: added("score")])
     if not reads.is_affine:
-        bias = ir.TensorBox.create(ir.ExternKernel.copy_input(bias))
-        bias.realize()
-        added = _added(bias, attention)
+        added = _added(copied(bias), attention)
         reads = Reads.of([lambda: added("score")])
     return replace(attention, score=added, masks_rows=True), reads
 

@@ -247,3 +247,15 @@ def test_eager_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npu_scheduling, "compile_in_process", lambda name, source: RuntimeError("refused"))
     with config.patch(strict=False), pytest.warns(NpuWarning, match="flex attention"):
         check(function, heads(2, 4, 200, 200, 32, shared=2))
+
+
+def test_eager_computes_what_kernels_compute() -> None:
+    """All scores at once, also with gradients, a BlockMask and a learned tensor that is captured."""
+    tensors, slopes = on_npu(heads(2, 4, 40, 40, 16)), torch.linspace(0.1, 0.4, 4).npu()
+    blocks = create_block_mask(lambda b, h, q, k: q >= k, None, None, 40, 40, device="npu")
+
+    def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
+        return flex_attention(query, key, value, lambda score, b, h, q, k: score + (k - q) * slopes[h], blocks)
+
+    eager, compiled = (with_gradients(each, [*tensors, slopes]) for each in (run, torch.compile(run)))
+    assert_close(eager, compiled, torch.float32)
