@@ -69,7 +69,7 @@ def work(pipe: Connection, compiles: bool = True) -> None:
 def prepare(compiles: bool = True) -> None:
     """What a process does before its first case, so that what the first compile of a process reads counts for none."""
     warnings.filterwarnings("ignore")
-    logging.disable(logging.INFO)
+    logging.getLogger().setLevel(logging.WARNING)  # not disable(): torch 2.11 traces nothing then
     import torch
 
     torch.set_num_threads(1)
