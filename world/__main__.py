@@ -73,6 +73,21 @@ def kernelbench(
     _run("kernelbench", chosen, Limits(jobs, limit, seconds), out, _sides(build, stock), again, listed)
 
 
+@app.command()
+def inductor(
+    only: Only = "",
+    shard: Shard = "1/1",
+    jobs: Jobs = CORES,
+    limit: Limit = 150,
+    seconds: Seconds = None,
+    out: Out = FOLDER,
+    again: Again = False,
+    listed: Listed = False,
+) -> None:
+    """PyTorch's own tests of Inductor, on npu. Exit status 1 if one fails that the table does not name."""
+    _run("inductor", Chosen(["inductor"], only, shard), Limits(jobs, limit, seconds), out, "npu", again, listed)
+
+
 def _sides(build: bool, stock: bool) -> str:
     return "cpu" if build else "all" if stock else "npu"
 

@@ -66,11 +66,11 @@ def sweep(console: Console, names: Sequence[str], file: OutcomeFile, sides: str,
     end = None if limits.in_all is None else time.monotonic() + limits.in_all
     waiting = [tasks.Task(name, sides) for name in names if name not in file.known]
     if waiting:
-        processes = tasks.processes(file.path.parent.absolute() / "stock", compiles=sides != "cpu")
-        if sides != "cpu":  # what is built once, before many want it
-            for module in ("inductor_npu.device", "world.tasks"):
-                environment = {**os.environ, **processes.settings}
-                subprocess.run([sys.executable, "-m", module], check=True, env=environment, stdout=subprocess.DEVNULL)
+        processes = tasks.processes(file.path.parent.absolute() / "stock", sides)
+        module = {"cpu": "", "npu": "inductor_npu.device", "all": "world.tasks"}[sides]
+        if module:  # makes what is made once, before many want it
+            environment = {**os.environ, **processes.settings}
+            subprocess.run([sys.executable, "-m", module], check=True, env=environment, stdout=subprocess.DEVNULL)
         _run(console, waiting, file, processes, limits, end)
     return [file.known[name] for name in names if name in file.known]
 
