@@ -72,7 +72,7 @@ def write(outcomes: Mapping[str, Outcome], command: str, date: str, versions: Se
 def markdown(outcomes: Sequence[Outcome], command: str, date: str, versions: Sequence[str]) -> str:
     """The tables of the page: a row a library, cases that fail, and what costs more than stock."""
     parts = [
-        f"`{command}`, {date}, {', '.join(versions)}.",
+        f"{len(outcomes)} cases: `{command}`, {date}, {', '.join(versions)}.",
         _libraries(outcomes),
         _failing([one for one in outcomes if one.failed]),
         _dearer("Compile time above twice stock's", outcomes, _compile_ratio, TWICE),

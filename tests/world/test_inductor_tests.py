@@ -64,6 +64,7 @@ for member in suite.members():
 """
 
 
+@pytest.mark.slow
 def test_tests_run_with_npu_as_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "test" / "inductor"
     folder.mkdir(parents=True)
