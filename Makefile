@@ -12,6 +12,7 @@
 #   make corpus  every kernel of the corpus through Ascend's compiler, compared with the table in git
 #   make traffic  kernels and bytes of training steps, compared with the table in git
 #   make opinfo  PyTorch's operators, compiled and held against eager; hours for all of it, ARGS="--minutes 10" for a part
+#   make world   models of other people's libraries, and KernelBench; hours, make world-share for what CI runs of it
 #   make fuzz    10,000 random programs, compiled and held against eager; hours, ARGS="--minutes 10" for a part
 #   make stress  the compile cache: 1,000 kills, then 32 processes on one folder for ten minutes
 #   make ascend-seat  .venv-ascend-seat: the real torch_npu over a stand-in for CANN; make test-ascend-seat runs its tests,
@@ -35,6 +36,8 @@ PY := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check -qq
 READY := $(VENV)/.ready-torch-$(TORCH)
 DEVICE := $(VENV)/.device-torch-$(TORCH)
+WORLD := $(VENV)/world
+WORLD_READY := $(WORLD)/.ready
 CSRC := $(addprefix inductor_npu/,device/csrc simulator/host/csrc package_runtime/csrc)
 DEVICE_SOURCES := $(foreach folder,$(CSRC),$(wildcard $(folder)/*.* $(folder)/*/*.*)) inductor_npu/device/build.py
 STRICT := OMP_NUM_THREADS=1 INDUCTOR_NPU_STRICT=1
@@ -59,7 +62,7 @@ TRITON_TESTS := tests/simulator/triton_backend tests/codegen/test_golden.py test
 AARCH64_TESTS := $(addprefix tests/simulator/triton_backend/,kernels test_mathlib.py test_mathlib_integers.py \
 	test_matmul_kernel.py)
 
-.PHONY: setup demo traffic test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 bench-ascend-seat clean
+.PHONY: setup demo traffic test test-full test-part test-ascend test-versions coverage lint bench corpus opinfo world world-share fuzz stress ascend-env ascend-seat test-ascend-seat test-ascend-seat-full test-aarch64 bench-ascend-seat clean
 
 # Makes the environment $(1) with what the file $(2) names. A torch wheel that pip already finds on this machine is taken
 # without asking the index.
@@ -180,6 +183,23 @@ traffic: setup
 # It goes on where it was ended. ARGS="--only 'nn.*' --dtype float32 --samples 4" is a shorter form.
 opinfo: setup
 	$(PY) -m opinfo $(ARGS)
+
+# Programs of other people's libraries (docs/world.md). It goes on where it was ended. ARGS="--library timm --shard 2/8" is
+# a part of the models; KernelBench's problems follow where they are on this disk.
+world: $(WORLD_READY)
+	$(WORLD_PY) -m world models $(ARGS)
+	@test ! -d "$${KERNELBENCH:-build/kernelbench}" || $(WORLD_PY) -m world kernelbench
+	$(WORLD_PY) -m world table
+
+# The cases that the commit's hash names, in four minutes on two cores.
+world-share: $(WORLD_READY)
+	$(WORLD_PY) -m world share $$(git rev-parse HEAD) --jobs $(JOBS)
+
+# In a folder of their own: torchvision beside a CPU build of torch would break what else imports it if it is there.
+WORLD_PY = PYTHONPATH=$(WORLD) $(PY)
+$(WORLD_READY): requirements-world.txt $(DEVICE)
+	@$(PY) $(PIP) install --no-deps --upgrade --target $(WORLD) -r requirements-world.txt
+	@touch $@
 
 # ARGS="--minutes 10 --seed 5000" for other programs, ARGS="--again FILE" for one that was kept (docs/fuzzing.md).
 fuzz: setup

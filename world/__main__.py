@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+import importlib.metadata
 import os
-import re
 import subprocess
-import sys
-import time
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import TextColumn
 
-from inductor_npu.support import terminal
-from tests.part import Part
-from tools import workers
-from world import libraries, tasks
-from world.case import place
-from world.outcomes import Outcome, OutcomeFile
+from world import libraries, share, table
+from world.outcomes import OutcomeFile, read
+from world.sweeping import Chosen, Limits, summarise, sweep
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -36,16 +29,11 @@ Out = Annotated[Path, typer.Option(help="The folder where outcomes are kept; a s
 Stock = Annotated[bool, typer.Option(help="Stock Inductor on the CPU beside it.")]
 Build = Annotated[bool, typer.Option("--build", help="Only build each case, and run it in eager on the CPU.")]
 Again = Annotated[bool, typer.Option("--again", help="Also run again what failed before.")]
-Afresh = Annotated[bool, typer.Option("--afresh", help="Run again what is known.")]
 Listed = Annotated[bool, typer.Option("--list", help="Print the names of the cases.")]
+
 CORES = len(os.sched_getaffinity(0))
 FOLDER = Path("build/world")
 MODELS = ",".join(libraries.MODELS)
-
-
-@app.callback()
-def main() -> None:
-    """Other people's programs, compiled for npu and held against eager."""
 
 
 @app.command()
@@ -60,22 +48,11 @@ def models(
     stock: Stock = True,
     build: Build = False,
     again: Again = False,
-    afresh: Afresh = False,
     listed: Listed = False,
 ) -> None:
-    """Models of libraries, and networks of our own. Exit status 1 if a case fails."""
-    run_part(
-        "models",
-        library.split(","),
-        only,
-        shard,
-        Limits(jobs, limit, seconds),
-        out,
-        sides_of(build, stock),
-        again,
-        afresh,
-        listed,
-    )
+    """Models of libraries, and networks of our own. Exit status 1 if a case fails that the table does not name."""
+    chosen = Chosen(library.split(","), only, shard)
+    _run("models", chosen, Limits(jobs, limit, seconds), out, _sides(build, stock), again, listed)
 
 
 @app.command()
@@ -89,130 +66,104 @@ def kernelbench(
     stock: Stock = True,
     build: Build = False,
     again: Again = False,
-    afresh: Afresh = False,
     listed: Listed = False,
 ) -> None:
-    """KernelBench's problems, scaled down for the embedded NPU. Exit status 1 if a case fails."""
-    run_part(
-        "kernelbench",
-        ["kernelbench"],
-        only,
-        shard,
-        Limits(jobs, limit, seconds),
-        out,
-        sides_of(build, stock),
-        again,
-        afresh,
-        listed,
-    )
+    """KernelBench's problems, scaled down. Exit status 1 if a case fails that the table does not name."""
+    chosen = Chosen(["kernelbench"], only, shard)
+    _run("kernelbench", chosen, Limits(jobs, limit, seconds), out, _sides(build, stock), again, listed)
 
 
-def sides_of(build: bool, stock: bool) -> str:
-    """On which sides cases run (world/running.py)."""
+@app.command()
+def inductor(
+    only: Only = "",
+    shard: Shard = "1/1",
+    jobs: Jobs = CORES,
+    limit: Limit = 150,
+    seconds: Seconds = None,
+    out: Out = FOLDER,
+    again: Again = False,
+    listed: Listed = False,
+) -> None:
+    """PyTorch's own tests of Inductor, on npu. Exit status 1 if one fails that the table does not name."""
+    _run("inductor", Chosen(["inductor"], only, shard), Limits(jobs, limit, seconds), out, "npu", again, listed)
+
+
+def _sides(build: bool, stock: bool) -> str:
     return "cpu" if build else "all" if stock else "npu"
 
 
-def run_part(
-    part: str,
-    chosen: Sequence[str],
-    only: str,
-    shard: str,
-    limits: Limits,
-    out: Path,
-    sides: str,
-    again: bool,
-    afresh: bool,
-    listed: bool,
-) -> None:
-    """Runs or lists the cases of the libraries `chosen`. Raises typer.Exit if one fails."""
+def _run(part: str, chosen: Chosen, limits: Limits, out: Path, sides: str, again: bool, listed: bool) -> None:
     console = Console()
-    names = in_share([name for name in _names(console, chosen) if re.search(only, name)], shard)
+    try:
+        names = chosen.names(console)
+    except (FileNotFoundError, ValueError) as error:
+        console.print(str(error), highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from error
     if listed:
         print(*sorted(names), sep="\n")
         return
-    path = out / f"{'built-' if sides == 'cpu' else ''}{part}-{shard.replace('/', '-of-')}.jsonl"
-    known = sweep(console, names, path, sides, limits, again, afresh)
-    if summarise(console, [known[name] for name in names if name in known]):
+    file = OutcomeFile(out / f"{'built-' if sides == 'cpu' else ''}{part}-{chosen.shard.replace('/', '-of-')}.jsonl")
+    if again:
+        file.forget(lambda outcome: outcome.failed)
+    _finish(console, names, file, sides, limits)
+
+
+def _finish(console: Console, names: Sequence[str], file: OutcomeFile, sides: str, limits: Limits) -> None:
+    """Runs the cases, says what came out. Raises typer.Exit if a case fails that the table does not name."""
+    outcomes = sweep(console, names, file, sides, limits)
+    worse, better = share.news(outcomes, table.read())
+    for line in (*better, *(f"worse than the table: {one}" for one in worse)):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    summarise(console, outcomes, len(names))
+    if worse:
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Processes, seconds of one `case`, and of the whole sweep."""
-
-    jobs: int
-    case: float
-    seconds: float | None = None
-
-
-def _names(console: Console, chosen: Sequence[str]) -> list[str]:
-    names: list[str] = []
-    for library in chosen:
-        if library not in libraries.LIBRARIES:
-            raise typer.BadParameter(f"{library} is none of {', '.join(libraries.LIBRARIES)}")
-        if package := libraries.missing(library):
-            console.print(f"[yellow]{library} is left out:[/] {package} is not installed (make world installs it)")
-        else:
-            names += libraries.case_names(library)
-    return names
-
-
-def in_share(names: Sequence[str], shard: str) -> list[str]:
-    """The names of share K/N, in an order by which each part of a sweep has all kinds. Raises ValueError."""
-    part = Part.parse(shard)
-    return sorted((name for name in names if part.holds(name)), key=lambda name: place(f"order of {name}", 1 << 30))
+@app.command("share")
+def share_of_commit(
+    commit: Annotated[str, typer.Argument(help="The commit's hash.")],
+    models: Annotated[int, typer.Option(help="How many models.")] = 20,
+    problems: Annotated[int, typer.Option(help="How many of KernelBench's problems, if they are on this disk.")] = 10,
+    jobs: Jobs = CORES,
+    limit: Limit = 100,
+    seconds: Seconds = 220,
+    out: Out = FOLDER / "share",
+) -> None:
+    """The cases that a commit's hash names. Exit status 1 if one fails that the table does not name."""
+    console, known = Console(), table.read()
+    names = share.chosen(Chosen(libraries.MODELS).names(console), known, commit, models)
+    try:
+        names += share.chosen(Chosen(["kernelbench"]).names(console), known, commit, problems)
+    except FileNotFoundError:
+        console.print("KernelBench is not on this disk: models alone")
+    file = OutcomeFile(out / f"{commit}.jsonl")
+    file.forget(lambda outcome: True)
+    _finish(console, names, file, "npu", Limits(jobs, limit, seconds))
 
 
-def sweep(
-    console: Console,
-    names: Collection[str],
-    path: Path,
-    sides: str,
-    limits: Limits,
-    again: bool = False,
-    afresh: bool = False,
-) -> dict[str, Outcome]:
-    """Runs the cases that the file of outcomes does not have; all outcomes that are known afterwards."""
-    end = None if limits.seconds is None else time.monotonic() + limits.seconds
-    file = OutcomeFile(path)
-    if afresh or again:
-        file.forget(lambda outcome: afresh or outcome.failed)
-    waiting = [tasks.Task(name, sides) for name in names if name not in file.known]
-    if not waiting:
-        return file.known
-    processes = tasks.processes(path.parent.absolute() / "stock", compiles=sides != "cpu")
-    if sides != "cpu":  # what is built once, before many want it
-        for module in ("inductor_npu.device", "world.tasks"):
-            subprocess.run([sys.executable, "-m", module], check=True, env={**os.environ, **processes.settings})
-    failed = 0
-    with terminal.progress(console, TextColumn("{task.fields[failed]} failed")) as bars:
-        bar = bars.add_task(path.stem, total=len(waiting), failed=0)
-
-        def keep(task: tasks.Task, outcome: Outcome) -> None:
-            nonlocal failed
-            file.add(outcome)
-            failed += outcome.failed
-            bars.update(bar, failed=failed)
-            if outcome.failed:
-                bars.console.print(one_line_of(outcome), highlight=False, markup=False, soft_wrap=True)
-
-        def advance(task: tasks.Task) -> None:
-            bars.advance(bar)
-
-        workers.run(waiting, processes, min(limits.jobs, len(waiting)), limits.case, keep, advance, deadline=end)
-    return file.known
+@app.command("table")
+def write_table(
+    files: Annotated[list[Path] | None, typer.Argument(help="Files of outcomes; else those of build/world.")] = None,
+) -> None:
+    """Writes docs/world.md and world/tables from outcomes."""
+    paths = files or [path for path in sorted(FOLDER.glob("*.jsonl")) if not path.name.startswith("built-")]
+    outcomes = read(paths)
+    command = "python -m world models; python -m world kernelbench"
+    table.write(outcomes, command, datetime.date.today().isoformat(), _versions())
+    Console().print(f"{len(outcomes)} cases: {table.PAGE.name}, {table.CASES.name}")
 
 
-def one_line_of(outcome: Outcome) -> str:
-    return f"{outcome.case}: {outcome.verdict.value}, {outcome.stage}: {outcome.reason}"
-
-
-def summarise(console: Console, outcomes: Sequence[Outcome]) -> int:
-    """Prints how many cases of each library came out how; returns how many failed."""
-    for library in dict.fromkeys(outcome.library for outcome in outcomes):
-        verdicts = Counter(outcome.verdict.value for outcome in outcomes if outcome.library == library)
-        console.print(f"{library}: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.most_common())}")
-    return sum(outcome.failed for outcome in outcomes)
+def _versions() -> list[str]:
+    """Of inductor-npu, as a commit, and of what is installed of the libraries."""
+    packages = ["torch", "triton", *(package for _, package in libraries.LIBRARIES.values() if package != "torch")]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    installed = {name.replace("-", "_") for name in packages}
+    found = [
+        f"{each.name} {each.version}"
+        for each in importlib.metadata.distributions()
+        if each.name and each.name.replace("-", "_") in installed
+    ]
+    return [f"commit {commit.stdout.strip()}", *sorted(set(found))]
 
 
 if __name__ == "__main__":

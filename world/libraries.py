@@ -24,6 +24,7 @@ LIBRARIES = {
 }
 MODELS = tuple(LIBRARIES)
 LIBRARIES["kernelbench"] = ("world.kernelbench", "torch")
+LIBRARIES["inductor"] = ("world.inductor_tests", "torch")
 
 
 def missing(library: str) -> str:

@@ -113,6 +113,7 @@ class OutcomeFile:
     """Outcomes on disk, appended as they come; what is there when it is opened is known already."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._lines = JsonLines(path)
         self.known = {told["case"]: from_json(told) for told in self._lines}
 

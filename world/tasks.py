@@ -16,7 +16,7 @@ from pathlib import Path
 
 from opinfo.outcomes import Verdict
 from tools.workers import SETTINGS, Loss, Processes
-from world.outcomes import BUILD, ON_CPU, STOCK, Outcome, Side, from_json, to_json
+from world.outcomes import BUILD, COMPILED, ON_CPU, STOCK, Outcome, Side, from_json, to_json
 
 RENEWED_ABOVE = 3 << 20  # KiB of memory
 
@@ -45,10 +45,10 @@ class Task:
         return outcome
 
 
-def work(pipe: Connection, compiles: bool = True) -> None:
+def work(pipe: Connection, devices: tuple[str, ...]) -> None:
     """Serves tasks; says the outcome so far at each stage."""
-    prepare(compiles)
-    from world import libraries
+    prepare(devices)
+    from world import inductor_tests, libraries
     from world.running import run_case
 
     while True:
@@ -61,24 +61,33 @@ def work(pipe: Connection, compiles: bool = True) -> None:
             print(f"{time.strftime('%H:%M:%S')} {outcome.case}: {stage}", file=sys.stderr, flush=True)
             pipe.send(("said", to_json(outcome)))
 
-        pipe.send(("outcome", run_case(task.case, libraries.build, outcome, task.sides, say)))
+        if outcome.library == "inductor":
+            say(COMPILED)
+            pipe.send(("outcome", inductor_tests.run_case(outcome)))
+        else:
+            pipe.send(("outcome", run_case(task.case, libraries.build, outcome, task.sides, say)))
         gc.collect()
         pipe.send(("done", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > RENEWED_ABOVE))
 
 
-def prepare(compiles: bool = True) -> None:
+def prepare(devices: tuple[str, ...]) -> None:
     """What a process does before its first case, so that what the first compile of a process reads counts for none."""
     warnings.filterwarnings("ignore")
     logging.getLogger().setLevel(logging.WARNING)  # not disable(): torch 2.11 traces nothing then
     import torch
 
     torch.set_num_threads(1)
-    for device in ("cpu", "npu") if compiles else ():
+    for device in devices:
         matrix = torch.ones(8, 8, device=device, requires_grad=True)
         torch.compile(lambda x: (x @ x).sin().sum())(matrix).backward()
 
 
-def processes(folder: Path, compiles: bool = True) -> Processes:
+def devices_of(sides: str) -> tuple[str, ...]:
+    """The devices for which processes of these sides (world/running.py) compile."""
+    return {"cpu": (), "npu": ("npu",), "all": ("cpu", "npu")}[sides]
+
+
+def processes(folder: Path, sides: str) -> Processes:
     """Processes that compile everything anew; what stock Inductor's C++ compiler makes lies in `folder`."""
     settings = {
         **SETTINGS,
@@ -86,13 +95,17 @@ def processes(folder: Path, compiles: bool = True) -> Processes:
         "INDUCTOR_NPU_CACHE": "off",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
         "TORCHINDUCTOR_CACHE_DIR": os.fspath(folder),
+        "TORCH_COMPILE_DEBUG_DIR": os.fspath(folder),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
     return Processes(
-        functools.partial(work, compiles=compiles), preload=("world.running",), settings=settings, renewed_after=40
+        functools.partial(work, devices=devices_of(sides)),
+        preload=("world.running",),
+        settings=settings,
+        renewed_after=40,
     )
 
 
 if __name__ == "__main__":  # makes what all processes share: the device's C++, headers of stock Inductor's
-    prepare()
+    prepare(("cpu", "npu"))

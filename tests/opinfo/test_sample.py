@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo import plan, table, workers
+from opinfo import plan, table
 from opinfo.outcomes import Case, Outcome, Verdict
 from opinfo.samples import dtypes_of, operators
+from opinfo.tasks import PROCESSES
+from tools import workers
 
 pytestmark = pytest.mark.slow
 EVERY = 20  # of the operators by name
@@ -28,11 +30,10 @@ def sweep() -> dict[Case, Outcome]:
     ]
     workers.run(
         tasks,
+        PROCESSES,
         jobs=2,
         limit=120,
         on_outcome=lambda task, outcome: found.update({outcome.case: outcome}),
-        on_end=lambda task, samples: None,
-        on_task=lambda task: None,
     )
     return found
 

@@ -21,7 +21,16 @@ from world.results import tensors_of
 LARGEST = 40e6  # parameters
 # What makes a config of an architecture whose default one has no model, or is not to be shrunk by rule.
 SETTINGS: dict[str, dict[str, Any]] = {
+    "autoformer": {"prediction_length": 8},
+    "codegen": {"rotary_dim": 8},
+    "esm": {"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
+    "gptj": {"rotary_dim": 8},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16},
+    "hunyuan_vl_text": {"head_dim": 16},
+    "informer": {"prediction_length": 8},
     "reformer": {"axial_pos_shape": (8, 16), "axial_pos_embds_dim": (32, 32), "is_decoder": True},
+    "time_series_transformer": {"prediction_length": 8},
 }
 
 
@@ -43,7 +52,8 @@ def build(member: str) -> Built:
 def small(kind: str) -> tuple[Built, Any]:
     """The small model of an architecture with inputs, and its config."""
     config_class = _auto("configuration_auto").CONFIG_MAPPING[kind]
-    model_class = getattr(importlib.import_module("transformers"), _class_name(kind))
+    name = _class_name(kind)
+    model_class = getattr(importlib.import_module("transformers"), name) if name else _class_of(config_class)
     reasons: list[str] = []
     for size, config in _configs(kind, config_class(), reasons):
         try:
@@ -75,6 +85,19 @@ def _class_name(kind: str) -> str:
         if name in known:
             return str(name)
     return ""
+
+
+def _class_of(config_class: Any) -> Any:
+    """The model class of a config that no mapping has, from the module beside the config's. Raises LookupError."""
+    modeling = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    found = [
+        each
+        for name, each in vars(modeling).items()
+        if getattr(each, "config_class", None) is config_class and not name.endswith("PreTrainedModel")
+    ]
+    if not found:
+        raise LookupError(f"no model class takes {config_class.__name__}")
+    return min(found, key=lambda each: len(each.__name__))
 
 
 @functools.cache

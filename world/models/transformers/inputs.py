@@ -115,7 +115,8 @@ def _images(decoded: Inputs, sizes: Sizes) -> Iterator[Inputs]:
     }
     values = sizes.channels * sizes.patch**2
     yield {"pixel_values": torch.randn(BATCH, 16, values), **grid}
-    yield {"pixel_values": torch.randn(16, values), **grid}
+    for depth in dict.fromkeys((1, sizes.depth)):
+        yield {"pixel_values": torch.randn(16, depth * values), **grid}
 
 
 def _others(sizes: Sizes) -> dict[str, list[tuple[int, ...]]]:

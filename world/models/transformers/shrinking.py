@@ -101,9 +101,9 @@ def small_settings(config: Any, size: Size) -> dict[str, Any]:
     count = next((plain[name] for name in layers if is_number(plain.get(name))), 0)
     changed: dict[str, Any] = {}
     for field, value in plain.items():
-        now = getattr(config, field, value)
         if field in SAME:
             continue
+        now = _attribute(config, field, value)
         if isinstance(now, PretrainedConfig):
             changed[field] = {"model_type": now.model_type, **small_settings(now, size)}
         elif size.layers and isinstance(value, list | tuple) and len(value) == count > size.layers:
@@ -114,6 +114,16 @@ def small_settings(config: Any, size: Size) -> dict[str, Any]:
     if {"expand", "num_heads", "head_dim", "hidden_size"} <= set(plain) and "num_heads" in changed:  # Mamba 2
         changed["head_dim"] = changed.get("hidden_size", plain["hidden_size"]) * plain["expand"] // changed["num_heads"]
     return changed
+
+
+def _attribute(config: Any, field: str, otherwise: Any) -> Any:
+    """The field as an object; `otherwise`, its plain form, where a config refuses to say it, as one value for all
+    layers.
+    """
+    try:
+        return getattr(config, field, otherwise)
+    except Exception:  # noqa: BLE001 - of any type that the library chooses
+        return otherwise
 
 
 def shrunk(field: str, value: Any, size: Size) -> Any:
