@@ -46,6 +46,13 @@ def strides_are_compared_by_remainders() -> bool:
     return method is not None and "statically_known_multiple_of" not in method.__code__.co_names
 
 
+def views_take_flexible_strides() -> bool:
+    """Before torch 2.13: a view of a tensor whose layout is not decided yet keeps the strides that it has by then."""
+    from torch._inductor import ir
+
+    return hasattr(ir, "View") and not hasattr(ir, "is_dense_contiguous_storage_and_layout")
+
+
 def numbers_are_protected() -> bool:
     """Whether sympy keeps an Identity of a number as one."""
     from torch.utils._sympy.functions import Identity
