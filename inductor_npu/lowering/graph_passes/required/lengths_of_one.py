@@ -61,4 +61,6 @@ def _spread(operand: torch.fx.Node, node: torch.fx.Node) -> set[int]:
 
 
 def _is_one_by_guard(size: Any) -> bool:
-    return isinstance(size, torch.SymInt) and statically_known_true(size == 1)
+    if not isinstance(size, torch.SymInt) or (size.node.has_hint() and size.node.hint != 1):  # not worth to ask guards
+        return False
+    return statically_known_true(size == 1)
