@@ -1,7 +1,9 @@
 """What counts as right for a model, by the rule of opinfo/comparison.py, in three steps; the first that holds decides:
 
 1. near to eager on the CPU, within torch.testing's tolerances;
-2. as near to eager in float64 as the rule allows, of which eager's own distance is the measure;
+2. as near to eager in float64 as the rule allows, of which eager's own distance is the measure; a tensor with NaN or
+   infinity in float64 where eager's has a number is no measure (a mask of the least float32, which a model knows by
+   comparing), and eager itself stands for it;
 3. the same, where an element may move besides by what it moves when every weight and input of floating-point dtype
    changes in its last bits: of a model in which a rounding decides (a router's choice, an argmax), one run of eager
    says nothing about what rounding does.
@@ -84,7 +86,9 @@ class Judge:
             finally:
                 torch.set_default_dtype(before)
         wide, eager = self._wide[which], self.eager[which]
-        return wide if all(name in wide and wide[name].shape == eager[name].shape for name in eager) else None
+        if not all(name in wide and wide[name].shape == eager[name].shape for name in eager):
+            return None
+        return {name: wide[name] if _is_measure(wide[name], eager[name]) else eager[name] for name in eager}
 
     def _motion(self, which: int) -> Results:
         """By how much elements move if weights and inputs round otherwise: each by its own largest motion, and by what
@@ -122,6 +126,11 @@ def _why(
         return difference(*found)
 
     return _first(ours, one)
+
+
+def _is_measure(wide: torch.Tensor, eager: torch.Tensor) -> bool:
+    """Whether `wide` is a number wherever `eager` is one."""
+    return bool((plain(wide).isfinite() | ~plain(eager).isfinite()).all())
 
 
 def _first(results: Results, why: Callable[[str], str]) -> str:

@@ -54,6 +54,19 @@ def test_what_cancels_may_lose_what_eager_loses() -> None:
     assert judge.why_wrong({"result": X + 0.1})
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_a_float64_run_without_numbers_is_no_measure(odd: float) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        result = (x * 1e4).sin()  # in float32 off by 1e-3
+        return result if x.dtype == torch.float32 else torch.where(X > 1, odd, result)
+
+    judge = judge_of(function)
+    near, wrong = (judge.eager[0]["result"] + offset for offset in (1e-4, 0.1))
+    assert judge.why_wrong({"result": near}) == ""
+    assert judge.how == "rounding"
+    assert judge.why_wrong({"result": wrong})
+
+
 def test_where_a_rounding_decides_both_choices_are_right() -> None:
     tied = torch.tensor([[1.0, 1.0, 1.0]])
 

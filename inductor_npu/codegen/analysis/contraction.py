@@ -22,7 +22,8 @@ from inductor_npu.tiling.plan import TilePlan
 @dataclass(frozen=True)
 class Roles:
     """The axes of a product by their roles. The tile has several indices along one axis of `rows`, of `columns` and of
-    `inner`, the last of each: one along which elements of an operand are neighbours, or else the longest.
+    `inner`, the last of each: one in which every address is affine, and along which elements of an operand are
+    neighbours, or else the longest.
     """
 
     rows: tuple[Axis, ...]
@@ -62,21 +63,23 @@ def _roles(traced: Trace, axes: Axes) -> Roles:
         raise NoTileError("products along different axes")
     if any((other.item_size, other.converted) != (product.item_size, product.converted) for other in others):
         raise NoTileError("products of different operands")
-    if any(access.address.nonlinear or access.indirect for access in traced.accesses):
-        raise NoTileError("an access that is not affine")
 
     summed = frozenset(axis.symbol for axis in axes.reduction)
     units = {access.unit_axis() for access in traced.accesses if access.axes & summed}
+    nonlinear = frozenset().union(*(access.address.nonlinear | access.indirect for access in traced.accesses))
 
     def among(symbols: Symbols, every: Sequence[Axis]) -> tuple[Axis, ...]:
         found = (axis for axis in every if axis.symbol in symbols)
-        return tuple(sorted(found, key=lambda axis: (axis.symbol in units, hint(axis.length))))
+        order = {axis: (axis.symbol not in nonlinear, axis.symbol in units, hint(axis.length)) for axis in found}
+        return tuple(sorted(order, key=order.__getitem__))
 
     rows = among(product.left - product.right, axes.pointwise)
     columns = among(product.right - product.left, axes.pointwise)
     inner = among(product.left & product.right, axes.reduction)
     if not (rows and columns and inner) or len(inner) < len(axes.reduction):
         raise NoTileError("an operand without rows or columns of its own")
+    if any(axes_of_role[-1].symbol in nonlinear for axes_of_role in (rows, columns, inner)):
+        raise NoTileError("an access that is not affine along an axis of the tile")
     batch = tuple(axis for axis in axes.pointwise if axis not in (*rows, *columns))
     return Roles(rows, columns, inner, batch)
 

@@ -24,6 +24,7 @@ from inductor_npu.lowering.graph_passes.materialisation import materialise
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
 from inductor_npu.lowering.graph_passes.products import operand_copies, padded_products, vector_products
 from inductor_npu.lowering.graph_passes.required import (
+    lengths_of_one,
     narrow_accumulation,
     overlapping_writes,
     overwritten_sources,
@@ -129,6 +130,12 @@ PASSES: tuple[GraphPass, ...] = (
         name="overwritten_sources",
         reason="an argument that is copied to another one after it was written is copied before",
         apply=overwritten_sources.apply,
+        optional=False,
+    ),
+    GraphPass(
+        name="lengths_of_one",
+        reason="axes of one element, of which only a guard knows, have a length that Inductor reads as 1",
+        apply=lengths_of_one.apply,
         optional=False,
     ),
     GraphPass(

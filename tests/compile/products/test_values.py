@@ -111,6 +111,14 @@ def test_heads_are_read_where_they_are(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.slow
+def test_matrices_of_a_batch_are_read_where_any_division_of_their_number_says() -> None:
+    def fn(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        each, times = left[:, None].expand(4, 6, 20, 24), right[:, None].expand(6, 4, 24, 36)
+        return torch.bmm(each.reshape(24, 20, 24), times.reshape(24, 24, 36))
+
+    check_kernel(fn, random(4, 20, 24), random(6, 24, 36))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
 @pytest.mark.parametrize("bias", [(25,), (20, 25), (1, 25), (20, 1), ()], ids=str)
 def test_addmm(bias: tuple[int, ...], dtype: torch.dtype) -> None:
