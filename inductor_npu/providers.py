@@ -63,8 +63,10 @@ class Provider:
         of two, before the provider's library is faster in training.
     convolves_windows: whether kernels of convolutions are as fast as the provider's library also where windows of more
         than one element overlap.
+    convolves_as: the device type, "cpu" or "cuda", whose operators convolve for the provider: compiled code knows how
+        they lay out results (device/convolution_layouts.py). None: results are contiguous.
     convolves_like_cuda: whether the provider's library is quicker with operands channels last, as PyTorch's CUDA
-        operators are, and lays out its results as they do (cuda/convolution_layouts.py).
+        operators are.
     asserts: whether kernels are compiled with their asserts of indices.
     float64: whether kernels may compute in that type.
     """
@@ -91,6 +93,7 @@ class Provider:
     module_lines: str | None = None
     most_padding: float = math.inf
     convolves_windows: bool = True
+    convolves_as: str | None = None
     convolves_like_cuda: bool = False
     asserts: bool = True
     float64: bool = True
@@ -149,6 +152,7 @@ SIMULATOR = Provider(
     most_padding=1.5,
     # Windows of 3 x 3 take 0.4 to 0.9 of the library's time in float32 as kernels, images of one element 0.8 to 2.5.
     convolves_windows=False,
+    convolves_as="cpu",
     captured_calls="inductor_npu.device.captured_calls",
     packaged_kernels="inductor_npu.simulator.packaged_kernels",
     # Importing it makes the embedded NPU the device.
@@ -171,6 +175,7 @@ CUDA = Provider(
     most_children=8,  # MiniLM compiled cold in 6.7 s with eight and in 7.7 s with two, on 16 cores
     captured_calls="inductor_npu.device.captured_calls",
     convolves_windows=False,
+    convolves_as="cuda",
     convolves_like_cuda=True,
 )
 PROVIDERS = {provider.name: provider for provider in (ASCEND, SIMULATOR, CUDA)}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 
 from inductor_npu.cuda.triton_backend import selection
 from inductor_npu.errors import NpuWarning
-from inductor_npu.support.import_hooks import after_import
 
-_FAKE_KERNELS = "torch._subclasses.fake_impls"
 # Modes of kernels that the embedded NPU has, and what does the same for a GPU.
 _MODES = {
     "INDUCTOR_NPU_CHECKED": "compute-sanitizer finds such faults (tools/gpu.sh sanitizer)",
@@ -24,10 +21,3 @@ def install() -> None:
         if os.environ.get(variable, "") not in ("", "0"):
             warnings.warn(f"{variable} is ignored: on a GPU, {instead}", NpuWarning, stacklevel=2)
     selection.install()
-    after_import(_FAKE_KERNELS, _take_layouts_of_cuda)
-
-
-def _take_layouts_of_cuda() -> None:
-    from inductor_npu.cuda import convolution_layouts
-
-    convolution_layouts.register(sys.modules[_FAKE_KERNELS])

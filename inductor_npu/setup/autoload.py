@@ -4,6 +4,7 @@ for the first use.
 
 from __future__ import annotations
 
+import functools
 import os
 import pkgutil
 import sys
@@ -25,6 +26,7 @@ from inductor_npu.providers import (
 from inductor_npu.setup import stand_in
 from inductor_npu.support.import_hooks import after_import, if_it_fails
 
+_FAKE_KERNELS = "torch._subclasses.fake_impls"
 _active: Provider | None = None
 
 
@@ -125,7 +127,15 @@ def _install_device(provider: Provider) -> None:
     npu.install()
     if provider.install is not None:
         pkgutil.resolve_name(provider.install)()
+    if provider.convolves_as is not None:
+        after_import(_FAKE_KERNELS, functools.partial(_take_layouts_of_convolutions, provider.convolves_as))
     stand_in.install_if_wanted(activate=run)
+
+
+def _take_layouts_of_convolutions(library: str) -> None:
+    from inductor_npu.device import convolution_layouts
+
+    convolution_layouts.register(sys.modules[_FAKE_KERNELS], library)
 
 
 def _another_backend_is_installed() -> bool:

@@ -148,6 +148,7 @@ def _register_codegen() -> None:
         grouped_products,
         moved_constants,
         ragged_pools,
+        recurrent_cells,
         search_boundaries,
     )
     from inductor_npu.lowering.attention import flex, sdpa, torch_npu
@@ -176,6 +177,7 @@ def _register_codegen() -> None:
     contractions.register()
     convolutions.register()
     encoder_layers.register()
+    recurrent_cells.register()
     grouped_products.register()
     sdpa.register()
     flex.register()

@@ -68,6 +68,15 @@ def checkpointed_layers() -> Program:
     return fn, gated_layers()[1]
 
 
+def convolution_of_channels_last() -> Program:
+    def fn(x: torch.Tensor, up: torch.Tensor, taps: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+        images = (x @ up).transpose(1, 2).unflatten(2, (16, 16))
+        mixed = F.conv2d(images, taps, padding=1, groups=len(taps))
+        return F.gelu(mixed.flatten(2).transpose(1, 2)) @ down
+
+    return fn, [torch.randn(2, 256, 16), torch.randn(16, 128), torch.randn(128, 1, 3, 3), torch.randn(128, 16)]
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     function.__name__: function
     for function in (
@@ -76,6 +85,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         sums_of_products,
         gated_layers,
         checkpointed_layers,
+        convolution_of_channels_last,
     )
 }
 MODELS = ("llama", "resnet")

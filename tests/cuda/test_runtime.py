@@ -55,7 +55,6 @@ def test_without_a_toolkit_the_error_says_where_it_was_looked_for(
 @pytest.mark.parametrize("variable", ["INDUCTOR_NPU_CHECKED", "INDUCTOR_NPU_RECORD"])
 def test_modes_of_the_embedded_npu_are_said_to_be_ignored(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setattr(installation.selection, "install", lambda: None)
-    monkeypatch.setattr(installation, "after_import", lambda *_: None)
     monkeypatch.setenv(variable, "1")
     with pytest.warns(NpuWarning, match=f"{variable} is ignored: on a GPU, "):
         installation.install()

@@ -1,5 +1,6 @@
-"""How results of convolutions lie in memory, for compiled code: as PyTorch's CUDA operators, which compute them, lay
-them out. PyTorch's own answer for a device from outside is that they are contiguous.
+"""How results of convolutions lie in memory, for compiled code: as PyTorch's operators of the CPU or of CUDA, which
+compute them, lay them out. PyTorch's own answer for a device from outside is that they are contiguous: then a result
+that lies channels last is copied, and both are in memory at once.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from torch.utils import _pytree as pytree
 _DEVICE = "npu"
 
 
-def register(fake_impls: ModuleType) -> None:
-    """Has fake tensors on `npu` convolved as such on `cuda`, from `fake_impls`, torch._subclasses.fake_impls.
+def register(fake_impls: ModuleType, library: str) -> None:
+    """Has fake tensors on `npu` convolved as such on `library`, "cpu" or "cuda", from `fake_impls`,
+    torch._subclasses.fake_impls.
 
     That module asks the entries of a list one after the other, of which its own table is the first.
     """
@@ -27,8 +29,9 @@ def register(fake_impls: ModuleType) -> None:
         if not any(tensor.fake_device.type == _DEVICE for tensor in tensors):
             return NotImplemented
         device = tensors[0].fake_device
-        as_cuda = _moved((arguments, named), mode, torch.device("cuda", device.index or 0))
-        results = infer(mode, operator, *as_cuda[0], **as_cuda[1])
+        place = torch.device(library) if library == "cpu" else torch.device(library, device.index or 0)
+        positional, by_name = _moved((arguments, named), mode, place)
+        results = infer(mode, operator, *positional, **by_name)
         return _moved(results, mode, device)
 
     fake_impls.op_implementations_checks.insert(0, (operators.__contains__, convolved))

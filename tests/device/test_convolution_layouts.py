@@ -1,4 +1,4 @@
-"""Compiled code takes results of convolutions to lie in memory as PyTorch's CUDA operators lay them out."""
+"""Compiled code takes results of convolutions to lie in memory as the operators of the library lay them out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._subclasses import fake_impls
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from inductor_npu import providers
-from inductor_npu.cuda import convolution_layouts
+from inductor_npu.device import convolution_layouts
 
 LAST = torch.channels_last
 
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         op_implementations_dict=fake_impls.op_implementations_dict,
         op_implementations_checks=fake_impls.op_implementations_checks,
     )
-    convolution_layouts.register(known)
+    convolution_layouts.register(known, "cuda")
     monkeypatch.setattr("torch._subclasses.fake_tensor.op_implementations_checks", known.op_implementations_checks)
     yield devices
     FakeTensorMode.cache_clear()  # what was answered here holds nowhere else
@@ -71,6 +71,28 @@ def test_gradients(asked: list[str]) -> None:
 
 def test_other_devices_are_asked_about_as_they_are(asked: list[str]) -> None:
     assert convolved("cpu", torch.contiguous_format).device.type == "cpu" and asked == ["cpu"]
+
+
+@pytest.mark.parametrize("layout", [LAST, torch.contiguous_format])
+@pytest.mark.parametrize(("groups", "size"), [(1, 3), (8, 3), (1, 1)])
+def test_the_embedded_npu_lays_results_out_as_compiled_code_is_told(
+    layout: torch.memory_format, groups: int, size: int
+) -> None:
+    def strides(image: torch.Tensor, weight: torch.Tensor) -> list[tuple[int, ...]]:
+        result = F.conv2d(image, weight, groups=groups)
+        arguments = (torch.ones_like(result), image, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], groups)
+        of_image, of_weight, _ = torch.ops.aten.convolution_backward(*arguments, [True, True, False])
+        # Where a dimension has one element, its stride says nothing.
+        pairs = (zip(each.size(), each.stride(), strict=True) for each in (result, of_image, of_weight))
+        return [tuple(stride for length, stride in pair if length > 1) for pair in pairs]
+
+    def operands(device: str) -> tuple[torch.Tensor, torch.Tensor]:
+        image = torch.ones(2, 8, 6, 6, device=device).to(memory_format=layout)
+        return image, torch.ones(8, 8 // groups, size, size, device=device)
+
+    with FakeTensorMode():
+        told = strides(*operands("npu"))
+    assert told == strides(*operands("npu")) == strides(*operands("cpu"))
 
 
 def test_layouts_of_whole_graphs_are_inductors_choice_where_the_library_is_a_gpus(
