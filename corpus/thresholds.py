@@ -37,7 +37,7 @@ THRESHOLDS = {
     f"{_ANALYSIS}.short_row_ends:_PART_FOR_A_ROW": ("6", "24"),
     f"{_ANALYSIS}.indexed_ranges:_TILE": ("1024", "16384"),
     "inductor_npu.codegen.scheduling.fusion:_FEWEST_ELEMENTS": ("64", "1024"),
-    "inductor_npu.codegen.scheduling.npu_scheduling:_LARGE_LOOP": ("3277", "52428"),
+    "inductor_npu.codegen.scheduling.combos:_LARGE_LOOP": ("3277", "52428"),
     "inductor_npu.codegen.emit.scans:_MOST_BOUNDARIES": ("128", "8192"),
     "inductor_npu.codegen.index.solutions:_LONGEST": ("64", "1024"),
     "inductor_npu.tiling.plan:_MOST_DIMENSIONS": ("2", "4"),

@@ -110,7 +110,6 @@ SUITE: dict[str, tuple[str, ...]] = {
     ),
     "tests/compile/test_random.py": ("test_dropout_is_reproducible", "test_backward_uses_the_mask_of_forward"),
     "tests/programs/test_checkpointing.py": ("test_dropout_is_drawn_again_with_the_same_numbers",),
-    "tests/programs/test_aliases_and_mutation.py": ("test_a_backward_overwrites_no_result",),
     "tests/compile/test_training.py": ("test_gradient_of_normalisation", "test_autocast"),
     # Triton's backend and driver.
     "tests/simulator/triton_backend/test_compiler.py": ("test_options_keep_what_is_known", "test_metadata_is_json"),

@@ -121,6 +121,7 @@ def test_a_miss_names_the_field(field: str, tmp_path: Path) -> None:
 
 KNOBS: dict[str, object] = {
     "strict": not config.strict,
+    "fill_memory": not config.fill_memory,
     "pointwise_tile": config.pointwise_tile // 2,
     "reduction_tile": config.reduction_tile // 2,
     "tune_by": "model",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -20,6 +21,7 @@ def pools(x: torch.Tensor, volume: torch.Tensor) -> tuple[torch.Tensor, ...]:
     )
 
 
+@pytest.mark.slow
 def test_gradients_of_ragged_windows() -> None:
     for dynamic in (False, True):
         x, volume = torch.randn(2, 3, 8, 6, requires_grad=True), torch.randn(1, 2, 3, 5, 4, requires_grad=True)
