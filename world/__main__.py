@@ -125,8 +125,8 @@ def share_of_commit(
     models: Annotated[int, typer.Option(help="How many models.")] = 20,
     problems: Annotated[int, typer.Option(help="How many of KernelBench's problems, if they are on this disk.")] = 10,
     jobs: Jobs = CORES,
-    limit: Limit = 100,
-    seconds: Seconds = 220,
+    limit: Limit = 200,
+    seconds: Seconds = 240,
     out: Out = FOLDER / "share",
 ) -> None:
     """The cases that a commit's hash names. Exit status 1 if one fails that the table does not name."""
