@@ -249,9 +249,9 @@ def _admit_flex_attention() -> None:
 
     check = flex_attention._validate_device
     constants = check.__code__.co_consts
-    admitted = tuple(each | {DEVICE} if _names_devices(each) else each for each in constants)
-    if admitted == constants:
+    if not any(map(_names_devices, constants)):
         raise LookupError("no set of devices")
+    admitted = tuple(each | {DEVICE} if _names_devices(each) else each for each in constants)  # it may be there already
     check.__code__ = check.__code__.replace(co_consts=admitted)
 
 
@@ -406,6 +406,7 @@ EXTENSIONS: tuple[Patch, ...] = (
         symbol="torch.nn.attention.flex_attention._validate_device",
         reason="the devices that FlexAttention takes, in eager and compiled, are a set among the constants of a "
         "function. The set gets an element more; the function stays, so that Dynamo traces what eager runs.",
+        is_needed=upstream.flex_attention_checks_devices_itself,
         when="torch.nn.attention.flex_attention",
         apply=_admit_flex_attention,
     ),

@@ -53,6 +53,13 @@ def views_take_flexible_strides() -> bool:
     return hasattr(ir, "View") and not hasattr(ir, "is_dense_contiguous_storage_and_layout")
 
 
+def flex_attention_checks_devices_itself() -> bool:
+    """Not where torch_npu has put a check of its own, which takes npu, in the place of torch's."""
+    from torch.nn.attention import flex_attention
+
+    return flex_attention._validate_device.__module__ == flex_attention.__name__
+
+
 def numbers_are_protected() -> bool:
     """Whether sympy keeps an Identity of a number as one."""
     from torch.utils._sympy.functions import Identity
