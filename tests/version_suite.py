@@ -102,6 +102,7 @@ SUITE: dict[str, tuple[str, ...]] = {
     "tests/lowering/graph_passes/required/test_lengths_of_one.py": (),
     "tests/lowering/graph_passes/required/test_overwritten_sources.py": (),
     "tests/codegen/wrapper/test_donated_results.py": ("test_a_copy_is_saved_where_a_result_would_be_overwritten",),
+    "tests/lowering/test_padding.py": (),
     "tests/lowering/graph_passes/test_inductor_passes.py": ("test_convolutions_take_their_operands_as_they_lie",),
     "tests/lowering/graph_passes/test_passes.py": (
         "test_all_run_by_default_in_their_order",

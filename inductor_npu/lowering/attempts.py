@@ -22,7 +22,7 @@ from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.attempt import Attempt
 from inductor_npu.errors import CacheMissError, SettingError, UnknownGraphPassError
 from inductor_npu.lowering.graph_passes import passes
-from inductor_npu.lowering.graph_passes.nodes import is_on_npu
+from inductor_npu.lowering.graph_passes.nodes import graph_is_on_npu
 from inductor_npu.support.optional_steps import Kind, causes, step_of
 
 Compile = Callable[..., Any]
@@ -38,7 +38,7 @@ def with_further_attempts(compile_graph: Compile) -> Compile:
     """
 
     def codegen_and_compile(self: Any, gm: GraphModule, *arguments: Any, **options: Any) -> Any:
-        if config.strict or not _is_for_npu(gm):
+        if config.strict or not graph_is_on_npu(gm):
             return compile_graph(self, gm, *arguments, **options)
         before = [_Saved.of(module) for module in gm.modules() if isinstance(module, GraphModule)]
         try:
@@ -59,16 +59,6 @@ def with_further_attempts(compile_graph: Compile) -> Compile:
         raise first
 
     return codegen_and_compile
-
-
-def _is_for_npu(gm: GraphModule) -> bool:
-    return any(is_on_npu(node.meta.get("val")) for node in _nodes(gm))
-
-
-def _nodes(gm: GraphModule) -> Iterator[Node]:
-    for module in gm.modules():
-        if isinstance(module, GraphModule):
-            yield from module.graph.nodes
 
 
 def _attempts(error: Exception, why: str) -> Iterator[tuple[Attempt, dict[str, Any]]]:

@@ -213,8 +213,10 @@ def _attempt_again() -> None:
     from torch._inductor.compile_fx import _InProcessFxCompile
 
     from inductor_npu.lowering.attempts import with_further_attempts
+    from inductor_npu.lowering.padding import without_wrong_padding
 
-    _InProcessFxCompile.codegen_and_compile = with_further_attempts(_InProcessFxCompile.codegen_and_compile)
+    compile_graph = without_wrong_padding(_InProcessFxCompile.codegen_and_compile)
+    _InProcessFxCompile.codegen_and_compile = with_further_attempts(compile_graph)
 
 
 def _name_functions_for_logs_only() -> None:
@@ -354,7 +356,7 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.compile_fx._InProcessFxCompile",
         reason="a graph that does not compile is compiled again without what is optional of ours "
         "(lowering/attempts.py); nothing else of Inductor's has the graph as it was before passes rewrote it, and sees "
-        "every error.",
+        "every error. Before torch 2.13 no tensor of it is padded (lowering/padding.py).",
         when="torch._inductor.compile_fx",
         apply=_make_further_attempts,
     ),

@@ -28,6 +28,12 @@ def is_on_npu(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "npu"
 
 
+def graph_is_on_npu(gm: torch.fx.GraphModule) -> bool:
+    """Whether a node of `gm`, or of a graph inside it, computes a tensor on `npu`."""
+    graphs = (module.graph for module in gm.modules() if isinstance(module, torch.fx.GraphModule))
+    return any(is_on_npu(node.meta.get("val")) for graph in graphs for node in graph.nodes)
+
+
 @contextmanager
 def in_place_of(node: torch.fx.Node) -> Iterator[None]:
     """Puts new nodes of the graph before `node`; they are said to be from where it is from."""

@@ -30,7 +30,6 @@ from inductor_npu.lowering.graph_passes.required import (
     overwritten_sources,
     saved_numbers,
     size_conditions,
-    unpadded_layouts,
     written_concatenations,
 )
 from inductor_npu.support.optional_steps import Kind, optional_step
@@ -148,12 +147,6 @@ PASSES: tuple[GraphPass, ...] = (
         name="saved_numbers",
         reason="what a captured graph saves of the CPU's numbers stays on the CPU, where its backward graph reads it",
         apply=saved_numbers.apply,
-        optional=False,
-    ),
-    GraphPass(
-        name="unpadded_layouts",
-        reason="before torch 2.13 views of tensors that Inductor pads read other elements than theirs",
-        apply=unpadded_layouts.apply,
         optional=False,
     ),
     # Last, because nothing may add up narrow integers after it.

@@ -77,6 +77,7 @@ def test_the_current_device_and_stream_follow_torch(active: NpuDriver) -> None:
     assert active.get_current_stream(0) == default
 
 
+@pytest.mark.skipif(not hasattr(triton, "knobs"), reason="this Triton's testing asks torch.cuda for the clock")
 def test_inductor_knows_the_bandwidth_of_the_targets_memory(active: NpuDriver) -> None:
     """Without it Inductor takes each kernel to last no time, and overlaps nothing with it."""
     target = providers.current_target()
