@@ -184,7 +184,7 @@ traffic: setup
 opinfo: setup
 	$(PY) -m opinfo $(ARGS)
 
-# Programs of other people's libraries (docs/world.md). It goes on where it was ended. ARGS="--library timm --shard 2/8" is
+# Programs of other people's libraries (docs/world.md). It goes on where it was ended. ARGS="--only '^timm/' --shard 2/8" is
 # a part of the models; KernelBench's problems follow where they are on this disk.
 world: $(WORLD_READY)
 	$(WORLD_PY) -m world models $(ARGS)

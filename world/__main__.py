@@ -7,19 +7,19 @@ import importlib.metadata
 import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from world import libraries, share, table
+from world import libraries, passes, share, table
 from world.outcomes import OutcomeFile, read
 from world.sweeping import Chosen, Limits, summarise, sweep
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
-Library = Annotated[str, typer.Option(help="Only these, such as timm,own.")]
 Only = Annotated[str, typer.Option(help="Only cases in whose names this pattern is found.")]
 Shard = Annotated[str, typer.Option(help="K/N: share K of N, by the cases' names.")]
 Jobs = Annotated[int, typer.Option(help="Processes.")]
@@ -33,79 +33,65 @@ Listed = Annotated[bool, typer.Option("--list", help="Print the names of the cas
 
 CORES = len(os.sched_getaffinity(0))
 FOLDER = Path("build/world")
-MODELS = ",".join(libraries.MODELS)
 
 
-@app.command()
-def models(
-    library: Library = MODELS,
-    only: Only = "",
-    shard: Shard = "1/1",
-    jobs: Jobs = CORES,
-    limit: Limit = 150,
-    seconds: Seconds = None,
-    out: Out = FOLDER,
-    stock: Stock = True,
-    build: Build = False,
-    again: Again = False,
-    listed: Listed = False,
-) -> None:
-    """Models of libraries, and networks of our own. Exit status 1 if a case fails that the table does not name."""
-    chosen = Chosen(library.split(","), only, shard)
-    _run("models", chosen, Limits(jobs, limit, seconds), out, _sides(build, stock), again, listed)
+@dataclass(frozen=True)
+class Part:
+    """A part of the world: its libraries, the sides on which its cases run (world/running.py), and what it is."""
+
+    libraries: Sequence[str]
+    sides: str
+    help: str
 
 
-@app.command()
-def kernelbench(
-    only: Only = "",
-    shard: Shard = "1/1",
-    jobs: Jobs = CORES,
-    limit: Limit = 150,
-    seconds: Seconds = None,
-    out: Out = FOLDER,
-    stock: Stock = True,
-    build: Build = False,
-    again: Again = False,
-    listed: Listed = False,
-) -> None:
-    """KernelBench's problems, scaled down. Exit status 1 if a case fails that the table does not name."""
-    chosen = Chosen(["kernelbench"], only, shard)
-    _run("kernelbench", chosen, Limits(jobs, limit, seconds), out, _sides(build, stock), again, listed)
+PARTS = {
+    "models": Part(libraries.MODELS, "all", "Models of libraries, and networks of our own."),
+    "kernelbench": Part(["kernelbench"], "all", "KernelBench's problems, scaled down."),
+    "inductor": Part(["inductor"], "npu", "PyTorch's own tests of Inductor, on npu."),
+    "passes": Part(libraries.MODELS, "passes", "What each optional graph pass does for the models."),
+}
 
 
-@app.command()
-def inductor(
-    only: Only = "",
-    shard: Shard = "1/1",
-    jobs: Jobs = CORES,
-    limit: Limit = 150,
-    seconds: Seconds = None,
-    out: Out = FOLDER,
-    again: Again = False,
-    listed: Listed = False,
-) -> None:
-    """PyTorch's own tests of Inductor, on npu. Exit status 1 if one fails that the table does not name."""
-    _run("inductor", Chosen(["inductor"], only, shard), Limits(jobs, limit, seconds), out, "npu", again, listed)
+def _command(name: str, part: Part) -> None:
+    """Makes `python -m world name`."""
+
+    def run(
+        only: Only = "",
+        shard: Shard = "1/1",
+        jobs: Jobs = CORES,
+        limit: Limit = 150,
+        seconds: Seconds = None,
+        out: Out = FOLDER,
+        stock: Stock = True,
+        build: Build = False,
+        again: Again = False,
+        listed: Listed = False,
+    ) -> None:
+        console, sides = Console(), part.sides
+        if (build or not stock) and sides != "all":
+            raise typer.BadParameter(f"{name} runs on one side only: neither --build nor --no-stock applies")
+        sides = "cpu" if build else sides if stock else "npu"
+        try:
+            names = Chosen(part.libraries, only, shard).names(console)
+        except (FileNotFoundError, ValueError) as error:
+            console.print(str(error), highlight=False, soft_wrap=True)
+            raise typer.Exit(2) from error
+        if listed:
+            print(*sorted(names), sep="\n")
+            return
+        file = OutcomeFile(out / f"{'built-' if build else ''}{name}-{shard.replace('/', '-of-')}.jsonl")
+        if again:
+            file.forget(lambda outcome: outcome.failed)
+        if sides == "passes":
+            console.print(passes.table(sweep(console, names, file, sides, Limits(jobs, limit, seconds))))
+        else:
+            _finish(console, names, file, sides, Limits(jobs, limit, seconds))
+
+    app.command(name, help=f"{part.help} Exit status 1 if a case fails that the table does not name.")(run)
 
 
-def _sides(build: bool, stock: bool) -> str:
-    return "cpu" if build else "all" if stock else "npu"
-
-
-def _run(part: str, chosen: Chosen, limits: Limits, out: Path, sides: str, again: bool, listed: bool) -> None:
-    console = Console()
-    try:
-        names = chosen.names(console)
-    except (FileNotFoundError, ValueError) as error:
-        console.print(str(error), highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from error
-    if listed:
-        print(*sorted(names), sep="\n")
-        return
-    file = OutcomeFile(out / f"{'built-' if sides == 'cpu' else ''}{part}-{chosen.shard.replace('/', '-of-')}.jsonl")
-    if again:
-        file.forget(lambda outcome: outcome.failed)
-    _finish(console, names, file, sides, limits)
+for _name, _part in PARTS.items():
+    _command(_name, _part)
 
 
 def _finish(console: Console, names: Sequence[str], file: OutcomeFile, sides: str, limits: Limits) -> None:
@@ -146,7 +132,9 @@ def write_table(
     files: Annotated[list[Path] | None, typer.Argument(help="Files of outcomes; else those of build/world.")] = None,
 ) -> None:
     """Writes docs/world.md and world/tables from outcomes."""
-    paths = files or [path for path in sorted(FOLDER.glob("*.jsonl")) if not path.name.startswith("built-")]
+    paths = files or [
+        path for path in sorted(FOLDER.glob("*.jsonl")) if not path.name.startswith(("built-", "passes-"))
+    ]
     outcomes = read(paths)
     command = "python -m world models; python -m world kernelbench"
     table.write(outcomes, command, datetime.date.today().isoformat(), _versions())

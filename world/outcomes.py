@@ -45,7 +45,7 @@ class Outcome:
 
     note: in what size the model was built. stage: where a case ended that did not end well.
     left_to_eager: calls by "operator | reason"; fallbacks: kernels that did not compile, so that their operators run in
-    eager; eager_functions: what Dynamo left alone.
+    eager; eager_functions: what Dynamo left alone. passes: what world/passes.py measured.
     """
 
     case: str
@@ -67,6 +67,7 @@ class Outcome:
     fallbacks: list[str] = field(default_factory=list)
     eager_functions: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    passes: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

@@ -67,7 +67,7 @@ def sweep(console: Console, names: Sequence[str], file: OutcomeFile, sides: str,
     waiting = [tasks.Task(name, sides) for name in names if name not in file.known]
     if waiting:
         processes = tasks.processes(file.path.parent.absolute() / "stock", sides)
-        module = {"cpu": "", "npu": "inductor_npu.device", "all": "world.tasks"}[sides]
+        module = {"cpu": "", "all": "world.tasks"}.get(sides, "inductor_npu.device")
         if module:  # makes what is made once, before many want it
             environment = {**os.environ, **processes.settings}
             subprocess.run([sys.executable, "-m", module], check=True, env=environment, stdout=subprocess.DEVNULL)

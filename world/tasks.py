@@ -23,7 +23,7 @@ RENEWED_ABOVE = 3 << 20  # KiB of memory
 
 @dataclass(frozen=True)
 class Task:
-    """One case, and on which `sides` it runs (world/running.py)."""
+    """One case, and on which `sides` it runs (world/running.py), or "passes" (world/passes.py)."""
 
     case: str
     sides: str = "all"
@@ -48,7 +48,7 @@ class Task:
 def work(pipe: Connection, devices: tuple[str, ...]) -> None:
     """Serves tasks; says the outcome so far at each stage."""
     prepare(devices)
-    from world import inductor_tests, libraries
+    from world import inductor_tests, libraries, passes
     from world.running import run_case
 
     while True:
@@ -64,6 +64,8 @@ def work(pipe: Connection, devices: tuple[str, ...]) -> None:
         if outcome.library == "inductor":
             say(COMPILED)
             pipe.send(("outcome", inductor_tests.run_case(outcome)))
+        elif task.sides == "passes":
+            pipe.send(("outcome", passes.run_case(task.case, libraries.build, outcome, say)))
         else:
             pipe.send(("outcome", run_case(task.case, libraries.build, outcome, task.sides, say)))
         gc.collect()
@@ -84,7 +86,7 @@ def prepare(devices: tuple[str, ...]) -> None:
 
 def devices_of(sides: str) -> tuple[str, ...]:
     """The devices for which processes of these sides (world/running.py) compile."""
-    return {"cpu": (), "npu": ("npu",), "all": ("cpu", "npu")}[sides]
+    return {"cpu": (), "npu": ("npu",), "passes": ("npu",), "all": ("cpu", "npu")}[sides]
 
 
 def processes(folder: Path, sides: str) -> Processes:
