@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch._inductor import compile_fx  # noqa: F401 (registers the lowerings)
 from torch._inductor import config as inductor_config
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import inductor_npu
 from inductor_npu import config
@@ -60,6 +61,27 @@ def _grouped() -> Program:
     return lambda left, right, ends: F.grouped_mm(left, right, offs=ends), [left, right, ends]
 
 
+def _summed_in_float32(product: Callable[..., torch.Tensor], *shapes: tuple[int, ...]) -> Program:
+    """A product of tensors in bfloat16 with results in float32, which PyTorch has on CUDA alone."""
+
+    def f(*tensors: torch.Tensor) -> torch.Tensor:
+        if tensors[0].device.type == "npu":
+            return product(*tensors, out_dtype=torch.float32)
+        return product(*(each.float() for each in tensors))
+
+    return f, [torch.randn(shape).bfloat16() for shape in shapes]
+
+
+def _causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """FlexAttention on npu; on the CPU, where it has no gradients, the same by other operators."""
+    if query.device.type != "npu":
+        places = torch.arange(query.shape[-2])
+        mask = torch.where(places[:, None] >= places, bias[:, None, :], -torch.inf)
+        return F.scaled_dot_product_attention(query, key, value, mask)
+    blocks = create_block_mask(lambda b, h, i, j: i >= j, None, None, 64, 64, device="npu", BLOCK_SIZE=32)
+    return flex_attention(query, key, value, lambda score, b, h, i, j: score + bias[h, j], blocks)
+
+
 PROGRAMS: dict[str, Program] = {
     "combo kernels": _list_of_tensors(),
     "aten.mm": (torch.mm, [torch.randn(33, 65), torch.randn(65, 34)]),
@@ -68,6 +90,9 @@ PROGRAMS: dict[str, Program] = {
     "aten.baddbmm": (torch.baddbmm, [torch.randn(2, 33, 34), torch.randn(2, 33, 65), torch.randn(2, 65, 34)]),
     "aten._int_mm": (torch._int_mm, [torch.randint(-9, 9, (32, 64), dtype=torch.int8) for _ in range(2)]),
     "aten._grouped_mm.default": _grouped(),
+    "aten.mm.dtype": _summed_in_float32(torch.mm, (33, 65), (65, 34)),
+    "aten.bmm.dtype": _summed_in_float32(torch.bmm, (2, 33, 65), (2, 65, 34)),
+    "aten.addmm.dtype": _summed_in_float32(torch.addmm, (34,), (33, 65), (65, 34)),
     "aten.convolution": (F.conv2d, [torch.randn(2, 4, 9, 9), torch.randn(5, 4, 3, 3)]),
 }
 PROGRAMS["aten._int_mm"][1][1] = PROGRAMS["aten._int_mm"][1][1].t()
@@ -80,10 +105,10 @@ TRAINED: dict[str, Program] = {
         F.scaled_dot_product_attention, *[(2, 2, 64, 32)] * 3
     ),
     "kernel": _gradients(F.scaled_dot_product_attention, *[(2, 2, 64, 32)] * 3),
+    "flex_attention": _gradients(_causal, *[(2, 2, 64, 32)] * 3, (2, 64)),
+    "flex_attention_backward": _gradients(_causal, *[(2, 2, 64, 32)] * 3, (2, 64)),
 }
-# What PyTorch computes on CUDA alone, and FlexAttention, which has no form but the template.
-WITHOUT_ANOTHER_WAY = ("aten.mm.dtype", "aten.bmm.dtype", "aten.addmm.dtype", "flex_attention")
-NAMES = [name for name in STEPS if not name.startswith(("npu.", *WITHOUT_ANOTHER_WAY))]
+NAMES = [name for name in STEPS if not name.startswith("npu.")]
 
 
 def _fail(*args: Any, **options: Any) -> NoReturn:

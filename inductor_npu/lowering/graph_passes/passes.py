@@ -30,6 +30,7 @@ from inductor_npu.lowering.graph_passes.required import (
     overwritten_sources,
     saved_numbers,
     size_conditions,
+    without_templates,
     written_concatenations,
 )
 from inductor_npu.support.optional_steps import Kind, optional_step
@@ -57,6 +58,13 @@ class GraphPass:
 
 
 PASSES: tuple[GraphPass, ...] = (
+    # First, because the others rewrite operators that it makes.
+    GraphPass(
+        name="without_templates",
+        reason="what has no kernel but a template's is made of plain operators where templates are off",
+        apply=without_templates.apply,
+        optional=False,
+    ),
     GraphPass(
         name="repeated_masks",
         reason="masks of attention that every layer makes of constants of its own are one",

@@ -93,8 +93,8 @@ PROGRAMS: dict[str, Program] = {
         [torch.zeros(5000, dtype=torch.int8), torch.randint(0, 5000, (40,)), torch.ones(40, dtype=torch.int8)],
     ),
 }
-# Those about sizes, and about what is saved for a backward pass: they have tests of their own.
-ELSEWHERE = ("lengths_of_one", "size_conditions", "saved_numbers")
+# Those about sizes, what is saved for a backward pass, and what templates compute otherwise have tests of their own.
+ELSEWHERE = ("lengths_of_one", "size_conditions", "saved_numbers", "without_templates")
 
 
 def test_every_pass_has_a_program() -> None:
