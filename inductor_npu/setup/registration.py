@@ -153,7 +153,6 @@ def _register_codegen() -> None:
     )
     from inductor_npu.lowering.attention import flex, sdpa, torch_npu
     from inductor_npu.lowering.convolutions import operators as convolutions
-    from inductor_npu.lowering.graph_passes.materialisation import stored
     from inductor_npu.lowering.graph_passes.passes import NpuGraphPasses
 
     # Asked for the first time, torch loads what it has for its own devices, but only if nobody has registered anything:
@@ -182,7 +181,6 @@ def _register_codegen() -> None:
     sdpa.register()
     flex.register()
     torch_npu.register()
-    stored.register()
     _register_captures()
 
 

@@ -154,16 +154,16 @@ def test_the_warning_names_the_operator_and_the_line(monkeypatch: pytest.MonkeyP
 
 def test_strict_mode_raises_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with config.patch(strict=True), pytest.raises(Exception, match="planted"):
-        _compiled_with_an_error_in("materialisation", monkeypatch)
+        _compiled_with_an_error_in("repeated_masks", monkeypatch)
 
 
 def test_explain_counts_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STEPS["materialisation"], "function", _fail)
+    monkeypatch.setattr(STEPS["repeated_masks"], "function", _fail)
     function, inputs = _loops()
     with config.patch(strict=False), inductor_config.patch(force_disable_caches=True), pytest.warns(NpuWarning):
         explained = inductor_npu.explain(function, *[each.npu() for each in inputs])
     (graph,) = explained.graphs
-    assert graph.compiled_without is not None and "materialisation" in graph.compiled_without.left_out
+    assert graph.compiled_without is not None and "repeated_masks" in graph.compiled_without.left_out
     assert "planted" in str(explained)
 
 

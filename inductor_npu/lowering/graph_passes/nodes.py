@@ -84,33 +84,14 @@ def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.
 
 def is_pointwise(node: torch.fx.Node) -> bool:
     """Whether `node` computes each element of its result from the elements of its operands at the same place."""
-    return is_pointwise_operator(node.target)
-
-
-def is_pointwise_operator(target: Any) -> bool:
-    """Whether what calls `target` is pointwise (`is_pointwise`)."""
-    return isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
 
 
 def is_view(node: torch.fx.Node) -> bool:
     """Whether what `node` computes may lie in the memory of one of its operands."""
-    return is_view_operator(node.target)
-
-
-def is_view_operator(target: Any) -> bool:
-    """Whether what calls `target` is a view (`is_view`)."""
-    return isinstance(target, torch._ops.OpOverload) and any(
-        result.alias_info is not None for result in target._schema.returns
+    return isinstance(node.target, torch._ops.OpOverload) and any(
+        result.alias_info is not None for result in node.target._schema.returns
     )
-
-
-def is_reduction_of_rows(node: torch.fx.Node) -> bool:
-    """Whether `node` is a sum, a mean, a variance or an extremum over the last axes of its operand."""
-    if node.target not in (*REDUCTIONS, _aten.var_mean.correction):
-        return False
-    rank = node.args[0].meta["val"].ndim
-    axes = named_axes(node) or set(range(rank))
-    return axes == set(range(rank - len(axes), rank))
 
 
 def named_axes(reduction: torch.fx.Node) -> set[int]:

@@ -20,9 +20,8 @@ from inductor_npu.codegen.scheduling import choices
 from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
 from inductor_npu.lowering.graph_passes.indexing import diagonals, short_gathers, short_scatters
-from inductor_npu.lowering.graph_passes.materialisation import materialise
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
-from inductor_npu.lowering.graph_passes.products import operand_copies, padded_products, vector_products
+from inductor_npu.lowering.graph_passes.products import padded_products, vector_products
 from inductor_npu.lowering.graph_passes.required import (
     lengths_of_one,
     narrow_accumulation,
@@ -75,11 +74,6 @@ PASSES: tuple[GraphPass, ...] = (
         reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
         apply=vector_products.apply,
     ),
-    GraphPass(
-        name="operand_copies",
-        reason="matrices that are multiplied are read where they are, instead of copied in the order of a batch first",
-        apply=operand_copies.apply,
-    ),
     # After vector_products, which leaves the library fewer.
     GraphPass(
         name="padded_products",
@@ -112,15 +106,7 @@ PASSES: tuple[GraphPass, ...] = (
         reason="elements of short rows look for what is written to them, where the scalar core would store by indices",
         apply=short_scatters.apply,
     ),
-    # After all that choose other operators: it goes by what is read and stored in the end. After repeated_masks, which
-    # makes several masks one, whose calls it counts.
-    GraphPass(
-        name="materialisation",
-        reason="a value that several kernels take is stored once, or computed in each: what moves fewer bytes",
-        apply=materialise.apply,
-    ),
-    # After short_scatters, which leaves fewer operators that write, and after materialisation, which gives
-    # concatenations parts of their own, too.
+    # After short_scatters, which leaves fewer operators that write.
     GraphPass(
         name="overlapping_writes",
         reason="values and indices that lie in the tensor which they are written to are read before it changes",

@@ -30,18 +30,6 @@ def _layers(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _heads(x: torch.Tensor) -> torch.Tensor:
-    query = x.reshape(2, 8, 4, 16).transpose(1, 2)
-    return torch.matmul(query, query.mT).softmax(-1)
-
-
-def _residuals(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Of a stack of matrices the library adds none to its products."""
-    for _ in range(3):
-        x = x + F.layer_norm(x, (64,)) @ weight
-    return F.layer_norm(x, (64,))
-
-
 def _rows_of_itself(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     rows = x[order]
     return rows.index_put((order,), rows)
@@ -71,7 +59,6 @@ def _half(*shape: int) -> torch.Tensor:
 PROGRAMS: dict[str, Program] = {
     "repeated_masks": (_layers, [torch.randn(2, 32, 16), ROWS]),
     "vector_products": (lambda a, b: torch.bmm(a, b.mT) * 2, [torch.randn(6, 1, 32), torch.randn(6, 40, 32)]),
-    "operand_copies": (_heads, [torch.randn(2, 8, 64, requires_grad=True)]),
     "padded_products": (lambda a, b: (a @ b).float().softmax(1), [_half(16, 21), _half(21, 13)]),
     "diagonals": (lambda a, b: a.diagonal_scatter(b, 1) * 2, [torch.randn(9, 9), torch.randn(8)]),
     "wide_pools": (lambda x: F.max_pool2d(x, 5, 1, 2, return_indices=True), [torch.randn(2, 3, 9, 17)]),
@@ -84,7 +71,6 @@ PROGRAMS: dict[str, Program] = {
         lambda x, index, y: torch.scatter_add(x, 1, index, y),
         [torch.randn(8, 33), torch.randint(0, 33, (8, 7)), torch.randn(8, 7)],
     ),
-    "materialisation": (_residuals, [torch.randn(2, 33, 64), torch.randn(64, 64)]),
     "overlapping_writes": (_rows_of_itself, [torch.randn(20, 3), torch.randperm(20)]),
     "overwritten_sources": (_swapped, [torch.randn(4, 5), torch.randn(4, 5)]),
     "written_concatenations": (_written_part, [torch.arange(12.0).reshape(3, 4), torch.tensor([2])]),
