@@ -26,18 +26,20 @@ ALL, NONE = "all", "none"
 SHARE = 0.03  # what a pass has to gain on three cases, and may lose on none
 _GAINED = 3
 # What of a measurement tells how good the code is; times are noisy and only shown.
-_KEPT = ("launches", "bytes", "peak")
+_KEPT = ("launches", "bytes", "cycles", "refused", "peak")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A case compiled with some of the passes: launches of kernels, calls of the library, bytes that the kernels move,
-    bytes that the case holds at most, milliseconds of processor time of a call, and seconds of compiling.
+    """A case compiled with some of the passes: launches of kernels, bytes that they move, cycles that Ascend's compiler
+    lets them take, kernels that it refuses (both 0 where it is not installed), bytes that the case holds at most,
+    milliseconds of processor time of a call, and seconds of compiling.
     """
 
     launches: int
-    calls: int
     bytes: int
+    cycles: int
+    refused: int
     peak: int
     milliseconds: float
     seconds: float
@@ -126,13 +128,27 @@ def _measured(built: Built, train: bool) -> dict[str, float]:
     return vars(
         Measured(
             sum(each.launches for each in seen.kernels),
-            sum(each.calls for each in (*seen.library_calls, *seen.left_to_eager)),
             sum((each.bytes_read or 0) + (each.bytes_written or 0) for each in seen.kernels),
+            *_on_ascend(lambda: call(torch.compile(model), inputs, train)),
             peak.held(built) + most,
             round(1e3 * best, 2),
             round(first - best, 2),
         )
     )
+
+
+def _on_ascend(program: Callable[[], object]) -> tuple[int, int]:
+    """Cycles of the kernels that `program` launches, and how many are refused; zeros without Ascend's compiler."""
+    from inductor_npu.ascend import check
+    from inductor_npu.ascend.environment import find_environment
+    from inductor_npu.errors import AscendPlatformError, NoAscendEnvironmentError
+
+    try:
+        find_environment()
+    except (AscendPlatformError, NoAscendEnvironmentError):
+        return 0, 0
+    rows = check(program, jobs=1).rows
+    return sum(row.cost or 0 for row in rows), sum(row.refusal is not None for row in rows)
 
 
 # -- what is worth its place ------------------------------------------------------------------------------------------
@@ -154,7 +170,7 @@ def table(outcomes: Iterable[Outcome]) -> Table:
     return made
 
 
-_FIELDS = ("launches", "bytes", "peak", "milliseconds", "seconds")
+_FIELDS = ("launches", "bytes", "cycles", "refused", "peak", "milliseconds", "seconds")
 
 
 def _share(given: dict[str, float], without: dict[str, float], field: str) -> float:
