@@ -42,7 +42,7 @@ def test_what_does_not_run_has_a_reason() -> None:
 
 
 def test_the_table_names_cases_that_gain_and_that_lose() -> None:
-    measured = {name: 100 for name in ("launches", "bytes", "cycles", "refused", "peak", "milliseconds", "seconds")}
+    measured = dict.fromkeys(("launches", "bytes", "cycles", "refused", "peak", "milliseconds", "seconds"), 100)
     gains = Outcome("own/gains", passes={"all": {**measured, "bytes": 90}, "diagonals": measured})
     loses = Outcome("own/loses", passes={"all": {**measured, "peak": 110}, "diagonals": measured})
     table = passes.table([gains, loses])
