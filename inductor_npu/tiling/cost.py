@@ -23,14 +23,6 @@ REDUCTION_PASSES = 2
 TURN_PASSES = 2
 
 
-def longest_compared_row(chip: NpuTarget) -> int:
-    """Elements of the longest row that takes no more cycles to compare with an index, select and add up as a whole than
-    one element of it takes that is loaded by the index.
-    """
-    passes = 1 + PASSES["where"] + REDUCTION_PASSES
-    return chip.indirect_access_cycles * chip.compared_at_once(4) // passes
-
-
 @dataclass(frozen=True)
 class Cost:
     """The cost of one launch.

@@ -16,8 +16,6 @@ from torch._inductor.virtualized import V
 
 convert = torch.ops.prims.convert_element_type.default
 _aten = torch.ops.aten
-# Sums, means and extrema, whose second argument names axes (`named_axes`).
-REDUCTIONS = (_aten.amax.default, _aten.sum.dim_IntList, _aten.mean.dim, _aten.amin.default)
 
 # What Inductor names kernels by, and where their comments and errors say that an operator is from.
 _ORIGIN = ("original_aten", "stack_trace", "nn_module_stack", "source_fn_stack", "fwd_source_fn_stack", "from_node")
@@ -69,14 +67,6 @@ def along(graph: torch.fx.Graph, numbers: torch.fx.Node, axis: int, axes: int) -
     return called(graph, _aten.reshape.default, numbers, shape)
 
 
-def from_start(graph: torch.fx.Graph, numbers: torch.fx.Node, index: torch.fx.Node, dim: int) -> torch.fx.Node:
-    """The indices of a gather or scatter along `dim`, checked to be one of `numbers`: none counts from the end."""
-    shape = list(index.meta["val"].shape)
-    shape[dim] = numbers.meta["val"].shape[0]
-    numbers = called(graph, _aten.expand.default, along(graph, numbers, dim, len(shape)), shape)
-    return called(graph, _aten.gather.default, numbers, dim, index)
-
-
 def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.dtype) -> torch.fx.Node:
     """A number as a tensor without axes, where `like` is."""
     return called(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)
@@ -92,13 +82,6 @@ def is_view(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and any(
         result.alias_info is not None for result in node.target._schema.returns
     )
-
-
-def named_axes(reduction: torch.fx.Node) -> set[int]:
-    """The axes of its operand that `reduction` names, counted from the first; none where it takes all unnamed."""
-    rank = reduction.args[0].meta["val"].ndim
-    named = reduction.args[1] if len(reduction.args) > 1 else None
-    return {axis % rank for axis in named} if rank and named else set()
 
 
 def is_backward(graph: torch.fx.Graph) -> bool:

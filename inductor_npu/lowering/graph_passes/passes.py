@@ -19,7 +19,6 @@ from inductor_npu import config, identity
 from inductor_npu.codegen.scheduling import choices
 from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
-from inductor_npu.lowering.graph_passes.indexing import diagonals, short_gathers, short_scatters
 from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
 from inductor_npu.lowering.graph_passes.products import padded_products, vector_products
 from inductor_npu.lowering.graph_passes.required import (
@@ -81,32 +80,15 @@ PASSES: tuple[GraphPass, ...] = (
         apply=padded_products.apply,
     ),
     GraphPass(
-        name="diagonals",
-        reason="a diagonal that is replaced is a choice for each element, in the loop that computes the rest",
-        apply=diagonals.apply,
-    ),
-    GraphPass(
         name="wide_pools",
         reason="the greatest of a window of many elements is found along one axis after the other",
         apply=wide_pools.apply,
     ),
-    # Before short_scatters, to which these are writes by any index.
     GraphPass(
         name="pool_gradients",
         reason="elements of a max pool's input look in the few windows over them for the one that chose them",
         apply=pool_gradients.apply,
     ),
-    GraphPass(
-        name="short_gathers",
-        reason="one element of a row that is read whole is found there, where the scalar core would load it again",
-        apply=short_gathers.apply,
-    ),
-    GraphPass(
-        name="short_scatters",
-        reason="elements of short rows look for what is written to them, where the scalar core would store by indices",
-        apply=short_scatters.apply,
-    ),
-    # After short_scatters, which leaves fewer operators that write.
     GraphPass(
         name="overlapping_writes",
         reason="values and indices that lie in the tensor which they are written to are read before it changes",

@@ -5,19 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ttir.ir import Op
-from ..forms.types import BITS, element_of, is_float, shape_of
-
-# Where an element is the identity it does not count.
-IDENTITIES = {"arith.addf": 0, "arith.addi": 0, "arith.maximumf": -math.inf}
-
-
-def combining(op: Op) -> str | None:
-    """The operation of IDENTITIES by which `op` reduces one tile of several axes; None where it is something else."""
-    if op.name != "tt.reduce" or len(op.operands) != 1 or len(shape_of(op.operands[0].type)) < 2:
-        return None
-    combine = op.regions[0].ops
-    is_one = len(combine) == 2 and set(combine[0].operands) == set(op.regions[0].arguments)
-    return combine[0].name if is_one and combine[0].name in IDENTITIES else None
+from ..forms.types import BITS, element_of, is_float
 
 
 def _identity(name: str, element: str) -> int | float | None:

@@ -16,8 +16,6 @@ VIEWS = frozenset(
     {"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.descriptor_load"}
 )
 # Reductions of comparisons that stand for a scatter or a gather (see `rewriting`), named as operations.
-ONE_HOT_SCATTER = "npu.one_hot_scatter"
-ONE_HOT_GATHER = "npu.one_hot_gather"
 PACK = "npu.pack"  # an operand of a product, in the order in which that reads it
 
 REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
@@ -33,8 +31,6 @@ STANDALONE = frozenset(
         "cf.assert",
         "tt.unsplat",
         SORT,
-        ONE_HOT_SCATTER,
-        ONE_HOT_GATHER,
         PACK,
     }
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...ttir.ir import Op, Value
 from ..analysis.effects import free_values, nested
 from ..analysis.facts import Facts
-from ..analysis.operations import ONE_HOT_GATHER, ONE_HOT_SCATTER, READS, STANDALONE, is_tensor, is_virtual, moves
+from ..analysis.operations import READS, STANDALONE, is_tensor, is_virtual, moves
 from .steps import Root
 
 
@@ -60,7 +60,7 @@ class Dataflow:
             return (
                 [] if self.facts.strides.is_position(place) or self.facts.constants.of(place) is not None else [place]
             )
-        return op.operands if op.name in STANDALONE and op.name not in (ONE_HOT_SCATTER, ONE_HOT_GATHER) else []
+        return op.operands if op.name in STANDALONE else []
 
     def _relate_forward(self, position: int, op: Op) -> None:
         if not is_virtual(op):

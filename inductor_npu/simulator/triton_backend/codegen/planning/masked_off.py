@@ -16,12 +16,6 @@ from .steps import KeptRoot, Root
 Number = int | float | bool
 
 
-def never_holds(conditions: Sequence[Value], places: Mapping[Value, Place], off: set[Value]) -> bool:
-    """Whether one of `conditions` is false where all comparisons in `off` are."""
-    behind = _Behind(places, off)
-    return any(behind.number(condition) is False for condition in conditions)
-
-
 def adds_nothing(roots: Sequence[Root], places: Mapping[Value, Place], off: set[Value] | None) -> bool:
     """Whether `roots` write nothing, and reduce what changes no result, where all comparisons in `off` are false; None:
     all integer comparisons.

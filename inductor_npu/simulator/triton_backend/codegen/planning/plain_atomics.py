@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...host_functions import SORT
 from ...ttir.ir import Function, TensorType, Value
-from ..analysis.operations import ATOMICS, ONE_HOT_SCATTER
+from ..analysis.operations import ATOMICS
 from ..forms.types import element_of
 
 RMW_INSTRUCTIONS = {
@@ -22,7 +22,7 @@ RMW_INSTRUCTIONS = {
     "exch": "xchg",
 }
 # What takes so long beside an atomic that several threads are worth it.
-_COSTLY = frozenset({"tt.dot", "tt.reduce", "tt.scan", "tt.extern_elementwise", "scf.while", SORT, ONE_HOT_SCATTER})
+_COSTLY = frozenset({"tt.dot", "tt.reduce", "tt.scan", "tt.extern_elementwise", "scf.while", SORT})
 
 
 def are_atomics_plain(function: Function, uses: Mapping[Value, int]) -> bool:

@@ -16,11 +16,3 @@ def replace_uses(block: Block, old: Value, new: Value) -> None:
     """Has the operations in `block` use `new` where they used `old`."""
     for op in block.walk():
         op.operands = [new if o is old else o for o in op.operands]
-
-
-def drop_carried(loop: Op, index: int) -> None:
-    """Removes a tile that nobody wants from what `loop` carries."""
-    body: Block = loop.regions[0]
-    del loop.operands[3 + index], body.arguments[1 + index], body.ops[-1].operands[index], loop.results[index]
-    for place, result in enumerate(loop.results):
-        result.index = place

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from ...mathlib import HostVectors
 from ...ttir.ir import Block, Function, Op, ScalarType, TensorType, Value
-from ..analysis.combining import combining
-from ..analysis.def_use import DefUse
 from ..analysis.operations import is_tensor
 from ..forms.types import shape_of
 from .address_arithmetic import carry_offsets, mark_offsets
 from .building import make_op, replace_uses
 from .element_functions import ElementMap, choose_sides
 from .idioms import rounded_to_even
-from .one_hot_gather import replace_gather
-from .one_hot_scatter import replace_scatter
 from .packed_operands import pack_operands
 
 _COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
 
 
 def rewrite(function: Function, host: HostVectors, observed: bool = False) -> None:
-    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`, `one_hot_scatter.py`,
-    `one_hot_gather.py`); functions of elements lose their branches, and maps of them become operations on tiles
-    (`element_functions.py`); asserts of tiles become asserts of one truth value; loops carry offsets instead of tiles
-    of addresses, and extensions of integers that serve addresses alone are marked (`address_arithmetic.py`); operands
-    of products are packed for `host` (`packed_operands.py`).
+    """Works in place: what is spelled out for Ascend becomes one operation (`idioms.py`); functions of elements lose
+    their branches, and maps of them become operations on tiles (`element_functions.py`); asserts of tiles become
+    asserts of one truth value; loops carry offsets instead of tiles of addresses, and extensions of integers that serve
+    addresses alone are marked (`address_arithmetic.py`); operands of products are packed for `host`
+    (`packed_operands.py`).
 
     Where what the kernel reads is `observed`, it reads all that the chip would.
 
     Raises UnsupportedOperation for a function of elements that cannot be computed for all of them at once.
     """
     _rewrite_block(function.body)
-    _rewrite_reductions(function.body, DefUse(function), observed)
     pack_operands(function, host, observed)
     mark_offsets(function.body)
 
@@ -57,15 +52,6 @@ def _rewrite_block(block: Block) -> None:
                 op.name, op.operands, op.attrs = "math.roundeven", [x], {}
             ops.append(op)
     block.ops = ops
-
-
-def _rewrite_reductions(block: Block, uses: DefUse, observed: bool) -> None:
-    for op in list(block.ops):
-        for region in op.regions if op.name in ("scf.for", "scf.if", "scf.while") else ():
-            _rewrite_reductions(region, uses, observed)
-        combine = combining(op)
-        if combine is not None and not replace_scatter(op, combine, block, uses) and not observed:
-            replace_gather(op, combine, block, uses)
 
 
 def _all_true(op: Op) -> list[Op]:

@@ -6,7 +6,7 @@ import math
 
 from ...host_functions import SORT
 from ...ttir.ir import Op
-from ..analysis.operations import ONE_HOT_GATHER, ONE_HOT_SCATTER, PACK
+from ..analysis.operations import PACK
 from ..emit.context import CodegenContext
 from ..errors import UnsupportedOperation
 from ..evaluation.evaluator import scalar_of
@@ -16,8 +16,6 @@ from ..forms.types import element_bytes, element_of, shape_of
 from ..nests.materialise import keep
 from ..planning.steps import KeptRoot
 from .debugging import emit_assert, emit_print
-from .direct_gather import emit_one_hot_gather
-from .direct_scatter import emit_one_hot_scatter
 from .dot import emit_dot
 from .histogram import emit_histogram
 from .pack import emit_pack
@@ -51,8 +49,6 @@ def _unsplat(context: CodegenContext, op: Op) -> None:
 
 _HANDLERS = {
     SORT: emit_sort,
-    ONE_HOT_SCATTER: emit_one_hot_scatter,
-    ONE_HOT_GATHER: emit_one_hot_gather,
     PACK: emit_pack,
     "cf.assert": emit_assert,
     "tt.assert": emit_assert,
