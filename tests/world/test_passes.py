@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -24,6 +25,7 @@ def _measure(model: nn.Module) -> Outcome:
     return passes.run_case("own/case", lambda _: _build(model), Outcome("own/case"), lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_pass_that_rewrites_something_is_measured_without() -> None:
     outcome = from_json(to_json(_measure(_WidePool())))
     assert outcome.verdict is Verdict.PASSED

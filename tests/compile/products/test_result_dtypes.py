@@ -83,9 +83,7 @@ def test_a_sum_over_nothing_is_zero() -> None:
     assert result.dtype == torch.float32 and result.shape == (5, 7) and not result.any()
 
 
-@pytest.mark.parametrize("templates", ["none", "all"])
-def test_what_no_kernel_computes_is_an_error_with_the_reason(templates: str) -> None:
-    dtype, reason = ("float16", "TEMPLATES=none") if templates == "none" else ("float64", "do not multiply")
-    a, b = (torch.ones(shape, dtype=getattr(torch, dtype), device="npu") for shape in ((5, 6), (6, 7)))
-    with inductor_npu.config.patch(templates=templates), pytest.raises(Exception, match=reason):
+def test_what_no_kernel_computes_is_an_error_with_the_reason() -> None:
+    a, b = (torch.ones(shape, dtype=torch.float64, device="npu") for shape in ((5, 6), (6, 7)))
+    with inductor_npu.config.patch(templates="all"), pytest.raises(Exception, match="do not multiply"):
         torch.compile(lambda a, b: torch.addmm(b[0], a, b, out_dtype=a.dtype))(a, b)
