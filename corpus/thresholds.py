@@ -41,7 +41,6 @@ THRESHOLDS = {
     "inductor_npu.codegen.emit.scans:_MOST_BOUNDARIES": ("128", "8192"),
     "inductor_npu.codegen.index.solutions:_LONGEST": ("64", "1024"),
     "inductor_npu.tiling.plan:_MOST_DIMENSIONS": ("2", "4"),
-    "inductor_npu.lowering.graph_passes.pooling.pool_gradients:_MOST_WINDOWS": ("4", "25"),
 }
 
 

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import nn
+
 from world.case import Built
 from world.kernelbench import problems, scaling
 from world.running import set_training
@@ -22,4 +26,13 @@ def build(member: str) -> Built:
     module = problems.load(path, scale.rewrite)
     model, inputs = problems.model_of(module), problems.inputs_of(module)
     set_training(model)
+
+    def made_again(memo: dict[int, Any]) -> nn.Module:
+        """A copy whose functions, if it has some of its own, refer to it and not to `model`."""
+        other = problems.model_of(module)
+        other.load_state_dict(model.state_dict())
+        set_training(other)
+        return other
+
+    model.__deepcopy__ = made_again
     return Built(model, tuple(inputs), note=scale.text, keeps_mode=True)

@@ -54,19 +54,6 @@ def called(graph: torch.fx.Graph, target: Any, *arguments: Any, **settings: Any)
     return node
 
 
-def counted(graph: torch.fx.Graph, like: torch.Tensor, length: int) -> torch.fx.Node:
-    """The int32 numbers from 0 to `length`, without it, where `like` is."""
-    iota = torch.ops.prims.iota.default
-    return called(graph, iota, length, start=0, step=1, dtype=torch.int32, device=like.device, requires_grad=False)
-
-
-def along(graph: torch.fx.Graph, numbers: torch.fx.Node, axis: int, axes: int) -> torch.fx.Node:
-    """Numbers of one axis along `axis` of so many axes, the others of length 1."""
-    shape = [1] * axes
-    shape[axis] = numbers.meta["val"].shape[0]
-    return called(graph, _aten.reshape.default, numbers, shape)
-
-
 def filled(graph: torch.fx.Graph, like: torch.Tensor, number: Any, dtype: torch.dtype) -> torch.fx.Node:
     """A number as a tensor without axes, where `like` is."""
     return called(graph, _aten.full.default, [], number, dtype=dtype, device=like.device, pin_memory=False)

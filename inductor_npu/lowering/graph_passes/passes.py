@@ -19,8 +19,8 @@ from inductor_npu import config, identity
 from inductor_npu.codegen.scheduling import choices
 from inductor_npu.errors import UnknownGraphPassError
 from inductor_npu.lowering.graph_passes.attention_masks import repeated_masks
-from inductor_npu.lowering.graph_passes.pooling import pool_gradients, wide_pools
-from inductor_npu.lowering.graph_passes.products import padded_products, vector_products
+from inductor_npu.lowering.graph_passes.pooling import wide_pools
+from inductor_npu.lowering.graph_passes.products import padded_products
 from inductor_npu.lowering.graph_passes.required import (
     lengths_of_one,
     narrow_accumulation,
@@ -69,12 +69,6 @@ PASSES: tuple[GraphPass, ...] = (
         apply=repeated_masks.apply,
     ),
     GraphPass(
-        name="vector_products",
-        reason="a batch of vectors times matrices is a sum of products, which is fused with what is around it",
-        apply=vector_products.apply,
-    ),
-    # After vector_products, which leaves the library fewer.
-    GraphPass(
         name="padded_products",
         reason="matrices get rows that begin where the library's quick kernels want them, with zeros that are cut off",
         apply=padded_products.apply,
@@ -83,11 +77,6 @@ PASSES: tuple[GraphPass, ...] = (
         name="wide_pools",
         reason="the greatest of a window of many elements is found along one axis after the other",
         apply=wide_pools.apply,
-    ),
-    GraphPass(
-        name="pool_gradients",
-        reason="elements of a max pool's input look in the few windows over them for the one that chose them",
-        apply=pool_gradients.apply,
     ),
     GraphPass(
         name="overlapping_writes",

@@ -46,7 +46,7 @@ def test_none_leaves_what_a_graph_does_not_compile_without() -> None:
 
 
 def test_a_name_that_is_not_there_is_an_error_that_says_which_are() -> None:
-    with config.patch(graph_passes="vector_produce"), pytest.raises(UnknownGraphPassError, match="vector_products"):
+    with config.patch(graph_passes="wide_pool"), pytest.raises(UnknownGraphPassError, match="wide_pools"):
         switched_on()
 
 
@@ -55,8 +55,14 @@ def test_the_switch_is_part_of_the_cache_key() -> None:
 
 
 def test_torchs_own_switch_knows_them() -> None:
-    with config.patch(templates="none"):
-        assert calls(torch.bmm, ROW, MATRIX, disabled_passes="npu_vector_products") == {"bmm": 1}
+    def pool(image: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.max_pool2d(image, 5, 1, 2)
+
+    image = torch.randn(2, 9, 17)
+    assert [calls(pool, image, disabled_passes=name) for name in ("", "npu_wide_pools")] == [
+        {"kernel": 2},
+        {"kernel": 1},
+    ]
 
 
 @pytest.fixture

@@ -58,10 +58,8 @@ def _half(*shape: int) -> torch.Tensor:
 # For each pass a program that it rewrites; it gets gradients where an input needs them.
 PROGRAMS: dict[str, Program] = {
     "repeated_masks": (_layers, [torch.randn(2, 32, 16), ROWS]),
-    "vector_products": (lambda a, b: torch.bmm(a, b.mT) * 2, [torch.randn(6, 1, 32), torch.randn(6, 40, 32)]),
     "padded_products": (lambda a, b: (a @ b).float().softmax(1), [_half(16, 21), _half(21, 13)]),
     "wide_pools": (lambda x: F.max_pool2d(x, 5, 1, 2, return_indices=True), [torch.randn(2, 3, 9, 17)]),
-    "pool_gradients": (lambda x: F.max_pool2d(x * 2, 2).sin(), [torch.randn(2, 3, 8, 20, requires_grad=True)]),
     "overlapping_writes": (_rows_of_itself, [torch.randn(20, 3), torch.randperm(20)]),
     "overwritten_sources": (_swapped, [torch.randn(4, 5), torch.randn(4, 5)]),
     "written_concatenations": (_written_part, [torch.arange(12.0).reshape(3, 4), torch.tensor([2])]),
