@@ -20,7 +20,7 @@ from inductor_npu import config
 from inductor_npu.codegen import attempt
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.attempt import Attempt
-from inductor_npu.errors import CacheMissError, SettingError, UnknownGraphPassError
+from inductor_npu.errors import CacheMissError, SettingError, UnknownGraphPassError, UnknownTargetError
 from inductor_npu.lowering.graph_passes import passes
 from inductor_npu.lowering.graph_passes.nodes import graph_is_on_npu
 from inductor_npu.support.optional_steps import Kind, causes, step_of
@@ -28,7 +28,7 @@ from inductor_npu.support.optional_steps import Kind, causes, step_of
 Compile = Callable[..., Any]
 
 # What no other attempt mends.
-_FOR_THE_USER = (SettingError, UnknownGraphPassError, CacheMissError)
+_FOR_THE_USER = (SettingError, UnknownGraphPassError, UnknownTargetError, CacheMissError)
 
 
 def with_further_attempts(compile_graph: Compile) -> Compile:
@@ -43,9 +43,9 @@ def with_further_attempts(compile_graph: Compile) -> Compile:
         before = [_Saved.of(module) for module in gm.modules() if isinstance(module, GraphModule)]
         try:
             return compile_graph(self, gm, *arguments, **options)
-        except _FOR_THE_USER:
-            raise
-        except Exception as error:  # noqa: BLE001 - raised below, unless another attempt succeeds
+        except Exception as error:  # raised below, unless another attempt succeeds
+            if any(isinstance(each, _FOR_THE_USER) for each in causes(error)):
+                raise
             first = error
         why = _described(first)
         for again, settings in _attempts(first, why):

@@ -19,7 +19,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 import inductor_npu
 from inductor_npu import config
 from inductor_npu.codegen.scheduling import npu_scheduling  # noqa: F401 (its steps)
-from inductor_npu.errors import NpuWarning
+from inductor_npu.errors import NpuWarning, UnknownTargetError
 from inductor_npu.lowering.graph_passes import passes
 from inductor_npu.lowering.graph_passes.passes import PASSES
 from inductor_npu.support.optional_steps import STEPS, Kind
@@ -155,6 +155,21 @@ def test_the_warning_names_the_operator_and_the_line(monkeypatch: pytest.MonkeyP
 def test_strict_mode_raises_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with config.patch(strict=True), pytest.raises(Exception, match="planted"):
         _compiled_with_an_error_in("repeated_masks", monkeypatch)
+
+
+def test_a_chip_that_is_not_known_is_the_users_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> NoReturn:
+        raise UnknownTargetError(name="Ascend310P3", known="Ascend910B3")
+
+    monkeypatch.setattr(STEPS["repeated_masks"], "function", fail)
+    function, inputs = _loops()
+    torch._dynamo.reset()
+    with (
+        config.patch(strict=False),
+        inductor_config.patch(force_disable_caches=True),
+        pytest.raises(Exception, match="Ascend310P3"),
+    ):
+        torch.compile(function)(*[each.npu() for each in inputs])
 
 
 def test_explain_counts_it(monkeypatch: pytest.MonkeyPatch) -> None:
