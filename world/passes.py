@@ -8,7 +8,7 @@ import contextlib
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from rich.table import Table
@@ -19,12 +19,11 @@ from world import peak
 from world.case import TRAINING, Built
 from world.outcomes import BUILD, Outcome
 from world.results import call, moved, placed
-from world.running import processor_seconds, set_training
+from world.running import built_in_mode, processor_seconds
 
 CALLS = 5  # of which the quickest counts
 ALL, NONE = "all", "none"
 SHARE = 0.03  # what a pass has to gain on three cases, and may lose on none
-_GAINED = 3
 # What of a measurement tells how good the code is; times are noisy and only shown.
 _KEPT = ("launches", "bytes", "cycles", "refused", "peak")
 
@@ -54,11 +53,7 @@ def run_case(name: str, build: Callable[[str], Built], outcome: Outcome, say: Ca
     torch.manual_seed(0)
     say(BUILD)
     try:
-        built = build(name.removesuffix(TRAINING))
-        if not built.keeps_mode:
-            built.model.eval()
-            if train:
-                set_training(built.model)
+        built = built_in_mode(name, build)
         with _counted() as rewrites:
             outcome.passes[ALL] = _measured(built, train)
     except Exception as error:  # noqa: BLE001 - not a case for this: the outcome says why
@@ -170,7 +165,7 @@ def table(outcomes: Iterable[Outcome]) -> Table:
     return made
 
 
-_FIELDS = ("launches", "bytes", "cycles", "refused", "peak", "milliseconds", "seconds")
+_FIELDS = tuple(each.name for each in fields(Measured))
 
 
 def _share(given: dict[str, float], without: dict[str, float], field: str) -> float:

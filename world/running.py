@@ -63,12 +63,8 @@ def _judge(name: str, build: Callable[[str], Built], outcome: Outcome, train: bo
     torch._dynamo.reset()
     say(BUILD)
     torch.manual_seed(0)
-    built = build(name.removesuffix(TRAINING))
+    built = built_in_mode(name, build)
     outcome.note, outcome.parameters = built.note, sum(weight.numel() for weight in built.model.parameters())
-    if not built.keeps_mode:
-        built.model.eval()
-        if train:
-            set_training(built.model)
     judge = Judge(built, lambda one: _twice_on_cpu(one, train))
     say(ON_CPU)
     judge.random = _is_random(judge, train)
@@ -83,6 +79,16 @@ def _judge(name: str, build: Callable[[str], Built], outcome: Outcome, train: bo
     most = peak.peak_of(lambda: call(model, Built(model, *moved((built.args, built.kwargs))), train), "cpu")
     outcome.cpu = Side(Verdict.PASSED, peak=peak.held(built) + most)
     return judge
+
+
+def built_in_mode(name: str, build: Callable[[str], Built]) -> Built:
+    """The case, its model in the mode in which it runs. Raises what building it raises."""
+    built = build(name.removesuffix(TRAINING))
+    if not built.keeps_mode:
+        built.model.eval()
+        if name.endswith(TRAINING):
+            set_training(built.model)
+    return built
 
 
 def set_training(model: nn.Module) -> None:

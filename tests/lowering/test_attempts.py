@@ -115,9 +115,11 @@ def _fail(*args: Any, **options: Any) -> NoReturn:
     raise RuntimeError("planted")
 
 
-def _compiled_with_an_error_in(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[str]]:
+def _compiled_with_an_error_in(
+    name: str, monkeypatch: pytest.MonkeyPatch, fail: Callable[..., NoReturn] = _fail
+) -> tuple[Any, list[str]]:
     """The results of the step's program with an error in the step, beside those of the CPU; the warnings."""
-    monkeypatch.setattr(STEPS[name], "function", _fail)
+    monkeypatch.setattr(STEPS[name], "function", fail)
     function, inputs = {**PROGRAMS, **TRAINED}.get(name) or _loops()
     on_npu = [each.detach().npu().requires_grad_(each.requires_grad) for each in inputs]
     torch._dynamo.reset()
@@ -161,15 +163,8 @@ def test_a_chip_that_is_not_known_is_the_users_to_name(monkeypatch: pytest.Monke
     def fail(*args: Any, **options: Any) -> NoReturn:
         raise UnknownTargetError(name="Ascend310P3", known="Ascend910B3")
 
-    monkeypatch.setattr(STEPS["repeated_masks"], "function", fail)
-    function, inputs = _loops()
-    torch._dynamo.reset()
-    with (
-        config.patch(strict=False),
-        inductor_config.patch(force_disable_caches=True),
-        pytest.raises(Exception, match="Ascend310P3"),
-    ):
-        torch.compile(function)(*[each.npu() for each in inputs])
+    with config.patch(strict=False), pytest.raises(Exception, match="Ascend310P3"):
+        _compiled_with_an_error_in("repeated_masks", monkeypatch, fail)
 
 
 def test_explain_counts_it(monkeypatch: pytest.MonkeyPatch) -> None:

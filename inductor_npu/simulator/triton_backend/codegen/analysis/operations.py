@@ -15,7 +15,6 @@ ATOMICS = frozenset({"tt.atomic_rmw", "tt.atomic_cas"})
 VIEWS = frozenset(
     {"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.descriptor_load"}
 )
-# Reductions of comparisons that stand for a scatter or a gather (see `rewriting`), named as operations.
 PACK = "npu.pack"  # an operand of a product, in the order in which that reads it
 
 REGIONS = frozenset({"scf.for", "scf.while", "scf.if"})
