@@ -16,9 +16,6 @@ import inductor_npu
 from tests.compile.helpers import check, to_npu
 from tests.programs.operator_families import ON_CUDA, PROGRAMS, Program
 
-# Left to eager since 2.13, which adds up under a condition: before, short_scatters makes a kernel of it.
-_KERNELS_BEFORE_2_13 = ("embedding by frequency",)
-
 DOCS = Path(__file__).parents[2] / "docs" / "operators.md"
 
 
@@ -43,10 +40,7 @@ def test_values_and_what_is_left_to_eager(program: Program) -> None:
         else:
             check(program.function, *program.inputs(), backward=program.backward)
     left = {operator for each in recorded.explanation.left_to_eager for operator in each.operators}
-    if program.name not in _KERNELS_BEFORE_2_13 or torch.__version__ >= (2, 13):
-        assert left == documented().get(program.name, set())
-    else:
-        assert left == set()
+    assert left == documented().get(program.name, set())
 
 
 def check_statistics(program: Program) -> None:

@@ -16,7 +16,6 @@ import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import OpsWrapper, V
 
-from inductor_npu import config
 from inductor_npu.codegen.attention.buffer import AttentionBuffer, written_to
 from inductor_npu.codegen.attention.problem import Attention, BlockLists, GradientOfScore
 from inductor_npu.codegen.templates.tensor import Tensor
@@ -29,8 +28,7 @@ from inductor_npu.lowering.attention.operands import (
 )
 from inductor_npu.lowering.attention.sdpa import delta_of, gradients, values_of_scores
 from inductor_npu.lowering.attention.user_graph import OF_MASK, OF_SCORE
-from inductor_npu.lowering.operands import base_of, dense_layout, is_on_npu
-from inductor_npu.support.optional_steps import Kind, optional_step
+from inductor_npu.lowering.operands import base_of, dense_layout, or_else
 from inductor_npu.tiling.attention import Pass
 
 _FORWARD = torch.ops.higher_order.flex_attention
@@ -44,18 +42,8 @@ _SHORTEST_BLOCK = 16
 def register() -> None:
     """Takes the place of Inductor's lowerings of FlexAttention, for tensors on `npu`."""
     for operator, lower in ((_FORWARD, _forward), (_BACKWARD, _backward)):
-        original = lowering.lowerings[operator]
-        step = optional_step(Kind.TEMPLATE, operator.name())
-        lowering.register_lowering(operator, type_promotion_kind=None)(_on_npu(original, step(lower)))
-
-
-def _on_npu(original: Callable[..., Any], lower: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def chosen(query: Any, *args: Any, **options: Any) -> Any:
-        is_ours = is_on_npu(query) and config.templates != "none"
-        return (lower if is_ours else original)(query, *args, **options)
-
-    return chosen
+        chosen = or_else(lowering.lowerings[operator], lower, operator.name())
+        lowering.register_lowering(operator, type_promotion_kind=None)(chosen)
 
 
 def _forward(
