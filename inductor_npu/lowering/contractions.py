@@ -25,6 +25,7 @@ from inductor_npu import providers
 from inductor_npu.codegen.index.affine import affine
 from inductor_npu.codegen.index.size_terms import hint
 from inductor_npu.lowering.operands import in_memory, is_on_npu, or_else
+from inductor_npu.lowering.sums import store_sum
 from inductor_npu.tiling import cube
 from inductor_npu.tiling.conversions import is_converted_inside
 from inductor_npu.tiling.plan import FILLED
@@ -125,7 +126,9 @@ def _scaled_sum(
         result = scaled(load_product(index), alpha)
         return result if load_added is None else scaled(load_added(index), beta) + result
 
-    return ir.Pointwise.create(device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size())
+    result = ir.Pointwise.create(device=product.get_device(), dtype=dtype, inner_fn=of, ranges=product.get_size())
+    store_sum(result)
+    return result
 
 
 # -- a product --------------------------------------------------------------------------------------------------------

@@ -150,6 +150,7 @@ def _register_codegen() -> None:
         ragged_pools,
         recurrent_cells,
         search_boundaries,
+        sums,
     )
     from inductor_npu.lowering.attention import flex, sdpa, torch_npu
     from inductor_npu.lowering.convolutions import operators as convolutions
@@ -173,6 +174,7 @@ def _register_codegen() -> None:
     moved_constants.register()
     argmax_positions.register()
     ragged_pools.register()
+    sums.register()
     contractions.register()
     convolutions.register()
     encoder_layers.register()
