@@ -1,10 +1,11 @@
 """Measures the device `npu` of provider `cuda` against stock Inductor and eager PyTorch on the same GPU.
 
-python -m benchmarks.gpu                            everything: kernels, models, small, launches, compile
+python -m benchmarks.gpu                            everything: kernels, models, kernelbench, small, launches, compile
 python -m benchmarks.gpu --seconds 500              what fits into so many seconds, in this order
 python -m benchmarks.gpu --go-on                    the rest of the run that --out holds, on the same GPU
 python -m benchmarks.gpu --groups models compile    these groups only
 python -m benchmarks.gpu --only softmax "rms norm"  cases with one of these in their name
+python -m benchmarks.gpu --groups kernelbench --shard 1/2   half of KernelBench, if it is on this disk
 python -m benchmarks.gpu --profile --only MiniLM    and what the device ran, by kernel, in a file of its own
 python -m benchmarks.gpu --target NAME              ours with the facts of this chip (INDUCTOR_NPU_TARGET)
 python -m benchmarks.gpu --document FILE            puts what FILE holds into docs/benchmarks.md, and measures nothing
@@ -25,10 +26,11 @@ from typing import Any
 from benchmarks.gpu import cold, profiles, report
 from benchmarks.gpu.case import GROUPS, Setup
 from benchmarks.gpu.process import ROOT, Pair, WorkerError
+from tests.part import Part
 
 # What a case takes on a GPU, until one of its group was measured; and what it may take.
-GUESS = {"kernels": 6, "models": 40, "small": 15, "launches": 20, "compile": 60}
-LIMIT = {"kernels": 90, "models": 240, "small": 120, "launches": 120, "compile": 600}
+GUESS = {"kernels": 6, "models": 40, "kernelbench": 10, "small": 15, "launches": 20, "compile": 60}
+LIMIT = {"kernels": 90, "models": 240, "kernelbench": 180, "small": 120, "launches": 120, "compile": 600}
 
 
 class Run:
@@ -45,6 +47,7 @@ class Run:
             "setup": asdict(setup),
             "results": [],
         }
+        self._part = Part.parse(arguments.shard)
         self._before = _read(arguments.out) if arguments.go_on else None
 
     def __call__(self) -> int:
@@ -100,7 +103,9 @@ class Run:
 
     def _is_asked_for(self, name: str) -> bool:
         only = self._arguments.only
-        return name.partition(":")[0] in self._arguments.groups and (not only or any(part in name for part in only))
+        if name.partition(":")[0] not in self._arguments.groups or not self._part.holds(name):
+            return False
+        return not only or any(part in name for part in only)
 
     def _left(self) -> float:
         return (self._arguments.seconds or float("inf")) - (time.monotonic() - self._began)
@@ -170,6 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--only", nargs="+", action="extend", default=[], help="cases with one of these in their name")
+    parser.add_argument("--shard", default="1/1", help="K/N: share K of N of the cases, by their names")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench" / "gpu.json")
     parser.add_argument("--go-on", action="store_true", help="keep what --out holds of the same GPU and setup")
     parser.add_argument(

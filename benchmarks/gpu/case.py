@@ -9,6 +9,7 @@ from typing import Any
 GROUPS = {
     "kernels": "Kernels",
     "models": "Models in bf16",
+    "kernelbench": "KernelBench's problems as published, in float32",
     "small": "A call with little work, in us",
     "launches": "Host time of a launch, in us",
     "compile": "Cold compile time",

@@ -17,6 +17,10 @@ Content = dict[str, Any]
 
 KERNEL_HEADER = ("Case", "ours ms", "stock ms", "eager ms", "stock / ours", "eager / ours", "ours of copy bandwidth")
 MODEL_HEADER = ("Case", "ours ms", "stock ms", "eager ms", "stock / ours", "eager / ours", "error", "stock's error")
+PROBLEM_HEADER = (
+    *("Case", "ours ms", "stock ms", "eager ms", "stock / ours", "eager / ours"),
+    *("memory, ours / stock", "ours / eager", "first call, ours / stock"),
+)
 SMALL_HEADER = (
     "Case",
     *(f"{side}, {what}" for what in ("returns", "done", "in a row") for side in ("ours", "stock")),
@@ -101,6 +105,11 @@ def _model_row(result: Result, content: Content) -> list[str]:
     return [*_times(result), f"{result['error']:.1e}", f"{result['error_of_stock']:.1e}"]
 
 
+def _problem_row(result: Result, content: Content) -> list[str]:
+    pairs = [("ours_peak", "stock_peak"), ("ours_peak", "eager_peak"), ("ours_first", "stock_first")]
+    return [*_times(result), *(f"{result[one] / (result[other] or 1):.2f}" for one, other in pairs)]
+
+
 def _times(result: Result) -> list[str]:
     times = [f"{result[side] * 1e3:.3f}" for side in ("ours", "stock", "eager")]
     ratios = [f"{result[side] / result['ours']:.2f}" for side in ("stock", "eager")]
@@ -129,7 +138,7 @@ def _compile_row(result: Result, content: Content) -> list[str]:
 
 def _means(group: str, results: list[Result], columns: int) -> list[list[str]]:
     """The geometric mean of each ratio, and the least, where there are several results."""
-    if group not in ("kernels", "models") or len(results) < 2:
+    if group not in ("kernels", "models", "kernelbench") or len(results) < 2:
         return []
     rows = []
     for title, summary in (("geometric mean", statistics.geometric_mean), ("least", min)):
@@ -142,6 +151,7 @@ def _means(group: str, results: list[Result], columns: int) -> list[list[str]]:
 ROWS: dict[str, tuple[tuple[str, ...], Callable[[Result, Content], list[str]]]] = {
     "kernels": (KERNEL_HEADER, _kernel_row),
     "models": (MODEL_HEADER, _model_row),
+    "kernelbench": (PROBLEM_HEADER, _problem_row),
     "small": (SMALL_HEADER, _small_row),
     "launches": (LAUNCH_HEADER, _launch_row),
     "compile": (COMPILE_HEADER, _compile_row),

@@ -13,14 +13,14 @@ from typing import Any, TextIO
 
 import torch
 
-from benchmarks.gpu import kernels, networks, profiles, small
+from benchmarks.gpu import kernels, networks, problems, profiles, small
 from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup, reason_of
 from benchmarks.gpu.measuring import moved, release
 
 
 def all_cases() -> Iterator[Case]:
     """In the order in which they are measured; cold compiles are not among them."""
-    for module in (kernels, networks, small):
+    for module in (kernels, networks, problems, small):
         yield from module.cases()
 
 

@@ -311,7 +311,8 @@ class EagerWriter(DefaultHandler):
             return  # an assertion stores nothing: its buffer only orders it among the other loops
         where = self.index_text(index)
         argument = self._argument(name)
-        removed = isinstance(self.kernel.args.output_buffers.get(name), RemovedArg) or name in V.graph.removed_buffers
+        gone = (V.graph.removed_buffers, V.graph.inplaced_to_remove, self.kernel.inplaced_to_remove)
+        removed = isinstance(self.kernel.args.output_buffers.get(name), RemovedArg) or any(name in one for one in gone)
         if argument is not None and not removed:
             self.lines.append(f"scatter(flat({argument}), {where}, {value}, {shape}, {accumulate})")
         if accumulate:
