@@ -9,7 +9,8 @@
    says nothing about what rounding does.
 
 Tensors are compared in units of their own largest element, so that a small gradient is no less compared than a large
-one; a gradient that is small beside the others' is noise and compared in a thousandth of the largest.
+one; a gradient that is small beside the others' is noise and compared in a thousandth of the largest, and a result that
+cancels to zero in units of 1. Of random results means are compared, with what other draws of eager move them by.
 """
 
 from __future__ import annotations
@@ -25,27 +26,31 @@ from opinfo.comparison import difference, plain, shape_difference, statistical_d
 from world.case import Built
 from world.results import Results, moved
 
-ROUNDINGS = 4
+ROUNDINGS = (4, 24)  # the more only if the fewer do not show it
+DRAWS, MOST_MOVES = 8, 5.0
 LAST_BITS = 2.0  # of weights and inputs, in units of the last place
 _NOISE = 1e-3  # of the largest gradient
 
 
 @dataclass
 class Judge:
-    """Judges results of one case. `run`: calls a model in eager on the CPU, twice in a row, and gives both results."""
+    """Judges results of one case. `run(built, seed)`: calls a model in eager on the CPU, twice in a row, and gives both
+    results; `seed` is that of random numbers.
+    """
 
     built: Built
-    run: Callable[[Built], tuple[Results, Results]]
+    run: Callable[[Built, int], tuple[Results, Results]]
     random: bool = False
     _eager: tuple[Results, Results] | None = None
     _wide: tuple[Results, Results] | None = None
     _moved: list[tuple[Results, Results]] = field(default_factory=list)
+    _drawn: list[tuple[Results, Results]] = field(default_factory=list)
     how: str = "eager"  # the step that decided last: eager, float64, rounding; or statistics
 
     @property
     def eager(self) -> tuple[Results, Results]:
         if self._eager is None:
-            self._eager = self.run(self.built)
+            self._eager = self.run(self.built, 0)
         return self._eager
 
     def why_wrong(self, ours: Results, which: int = 0) -> str:
@@ -56,18 +61,34 @@ class Judge:
             return f"other results: {', '.join(odd[:3])}"
         if self.random:
             self.how = "statistics"
-            return _first(ours, lambda name: statistical_difference(ours[name], eager[name]))
+            return _first(ours, lambda name: self._why_no_draw(name, ours[name], which))
         scales = _scales(eager)
         self.how = "eager"
         if not _why(ours, eager, scales):
             return ""
         self.how = "float64"
         wide = self._widened(which)
+        scales |= dict.fromkeys(_zeros(eager, wide), 1.0)
         why = _why(ours, eager, scales, wide)
         if why and not _first(ours, lambda name: shape_difference(ours[name], eager[name])):
             self.how = "rounding"
-            why = _why(ours, eager, scales, wide, self._motion(which))
+            for runs in ROUNDINGS:
+                why = why and _why(ours, eager, scales, wide, self._motion(which, runs))
         return why
+
+    def _why_no_draw(self, name: str, ours: torch.Tensor, which: int) -> str:
+        """Why this tensor of a random result is no other draw. Elements that depend on each other, as those of a
+        gradient, have a mean that moves by more than they let expect: then eager's own draws are the measure.
+        """
+        eager = self.eager[which][name]
+        why = statistical_difference(ours, eager)
+        if not why or not eager.is_floating_point() or shape_difference(ours, eager):
+            return why
+        if not self._drawn:
+            self._drawn = [self.run(self.built, seed) for seed in range(2, 2 + DRAWS)]
+        means = [float(one.double().mean()) for one in (ours, eager, *(run[which][name] for run in self._drawn))]
+        moves = max(abs(mean - means[1]) for mean in means[2:])
+        return "" if abs(means[0] - means[1]) <= MOST_MOVES * moves else why
 
     def is_near(self, ours: Results) -> bool:
         """Whether results of a first call are near to eager's, by the first step alone."""
@@ -80,7 +101,7 @@ class Judge:
             before = torch.get_default_dtype()
             torch.set_default_dtype(torch.float64)  # of what the model makes on its way
             try:
-                self._wide = self.run(_changed(self.built, torch.float64))
+                self._wide = self.run(_changed(self.built, torch.float64), 0)
             except (RuntimeError, TypeError, ValueError):
                 self._wide = ({}, {})
             finally:
@@ -90,18 +111,17 @@ class Judge:
             return None
         return {name: wide[name] if _is_measure(wide[name], eager[name]) else eager[name] for name in eager}
 
-    def _motion(self, which: int) -> Results:
-        """By how much elements move if weights and inputs round otherwise: each by its own largest motion, and by what
-        the elements of its tensor move on average, since few runs do not show each element's own.
+    def _motion(self, which: int, runs: int) -> Results:
+        """By how much elements move in so many runs whose weights and inputs round otherwise: each by its own largest
+        motion, and by what the elements of its tensor move on average, since few runs do not show each element's own.
         """
-        if not self._moved:
-            self._moved = [self.run(_rounded(self.built, seed)) for seed in range(ROUNDINGS)]
+        self._moved += [self.run(_rounded(self.built, seed), 0) for seed in range(len(self._moved), runs)]
         eager = self.eager[which]
         motions = {}
         for name, tensor in eager.items():
-            runs = [run[which][name] for run in self._moved if run[which].get(name, tensor).shape == tensor.shape]
+            others = [run[which][name] for run in self._moved if run[which].get(name, tensor).shape == tensor.shape]
             wide = plain(tensor).to(torch.complex128 if tensor.is_complex() else torch.float64)
-            motion = torch.stack([(plain(one).to(wide.dtype) - wide).abs() for one in runs or [plain(tensor)]])
+            motion = torch.stack([(plain(one).to(wide.dtype) - wide).abs() for one in others or [plain(tensor)]])
             motion = motion.nan_to_num()
             is_integer = not (tensor.is_floating_point() or tensor.is_complex())
             motions[name] = motion.amax(0) + (0 if is_integer or not motion.numel() else motion.mean())
@@ -142,6 +162,13 @@ def _scales(results: Results) -> dict[str, float]:
     largest = {name: _largest(tensor) for name, tensor in results.items()}
     noise = _NOISE * max((value for name, value in largest.items() if name.startswith("grad ")), default=0.0)
     return {name: max(value, noise if name.startswith("grad ") else 0.0) or 1.0 for name, value in largest.items()}
+
+
+def _zeros(eager: Results, wide: Results | None) -> list[str]:
+    """The results that are 0 but for rounding: in eager on the CPU no digit is that of float64. No unit is theirs."""
+    names = [name for name in eager if wide and eager[name].is_floating_point() and not name.startswith("grad ")]
+    pairs = {name: (plain(eager[name]).double(), plain((wide or {})[name]).double()) for name in names}
+    return [name for name, (one, other) in pairs.items() if (one - other).norm() > one.norm() / 2]
 
 
 def _largest(tensor: torch.Tensor) -> float:

@@ -65,7 +65,7 @@ def _judge(name: str, build: Callable[[str], Built], outcome: Outcome, train: bo
     torch.manual_seed(0)
     built = built_in_mode(name, build)
     outcome.note, outcome.parameters = built.note, sum(weight.numel() for weight in built.model.parameters())
-    judge = Judge(built, lambda one: _twice_on_cpu(one, train))
+    judge = Judge(built, lambda one, seed: _twice_on_cpu(one, train, seed))
     say(ON_CPU)
     judge.random = _is_random(judge, train)
     if judge.random and train:  # what draws numbers in training only

@@ -27,8 +27,8 @@ class Network(nn.Module):
 
 
 def judge_of(function: Callable[[torch.Tensor], torch.Tensor], train: bool = False) -> Judge:
-    def twice(built: Built) -> tuple[Results, Results]:
-        one, two = (collected(call(built.model, built, train)[0], built.model) for _ in "12")
+    def twice(built: Built, seed: int) -> tuple[Results, Results]:
+        one, two = (collected(call(built.model, built, train, seed)[0], built.model) for _ in "12")
         return one, two
 
     return Judge(Built(Network(function), (X,)), twice)
@@ -52,6 +52,20 @@ def test_what_cancels_may_lose_what_eager_loses() -> None:
     assert judge.why_wrong({"result": X.clone()}) == ""
     assert judge.how == "float64"
     assert judge.why_wrong({"result": X + 0.1})
+
+
+def test_what_cancels_to_zero_has_no_unit_of_its_own() -> None:
+    judge = judge_of(lambda x: (x.sin() - x.sin().mean()).mean().reshape(1))
+    assert judge.why_wrong({"result": torch.tensor([3e-7])}) == ""
+    assert judge.why_wrong({"result": torch.tensor([1e-3])})
+
+
+def test_random_elements_that_depend_on_each_other_move_as_those_of_other_draws() -> None:
+    judge = judge_of(lambda x: x + torch.randn(()))
+    judge.random = True
+    assert judge.why_wrong({"result": X + 0.1}) == ""
+    assert judge.how == "statistics"
+    assert "mean" in judge.why_wrong({"result": X + 40})
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])
