@@ -213,9 +213,9 @@ def _attempt_again() -> None:
     from torch._inductor.compile_fx import _InProcessFxCompile
 
     from inductor_npu.lowering.attempts import with_further_attempts
-    from inductor_npu.lowering.padding import without_wrong_padding
+    from inductor_npu.lowering.settings import with_settings_of_npu
 
-    compile_graph = without_wrong_padding(_InProcessFxCompile.codegen_and_compile)
+    compile_graph = with_settings_of_npu(_InProcessFxCompile.codegen_and_compile)
     _InProcessFxCompile.codegen_and_compile = with_further_attempts(compile_graph)
 
 
@@ -356,7 +356,7 @@ PATCHES: tuple[Patch, ...] = (
         symbol="torch._inductor.compile_fx._InProcessFxCompile",
         reason="a graph that does not compile is compiled again without what is optional of ours "
         "(lowering/attempts.py); nothing else of Inductor's has the graph as it was before passes rewrote it, and sees "
-        "every error. Before torch 2.13 no tensor of it is padded (lowering/padding.py).",
+        "every error. It is compiled by settings of its own (lowering/settings.py).",
         when="torch._inductor.compile_fx",
         apply=_make_further_attempts,
     ),

@@ -127,12 +127,7 @@ def _call_on(device: str, name: str, compiled: bool) -> Callable[[], None]:
     return call
 
 
-# Inductor orders a backward pass as if the gradients that it is given were freed after their last use, and autograd
-# keeps them to the end: of the orders that it weighs for this model it takes the wrong one (1.07 of stock's peak).
-_WRONG_ORDER = pytest.mark.xfail(reason="gradients that are given count as freed", strict=True)
-
-
-@pytest.mark.parametrize("name", [*PROGRAMS, pytest.param("llama", marks=_WRONG_ORDER), "resnet"])
+@pytest.mark.parametrize("name", [*PROGRAMS, *MODELS])
 def test_a_compiled_program_needs_no_more_memory(name: str) -> None:
     eager = peak_on_npu(_call_on("npu", name, compiled=False))
     stock = peak_on_cpu(_call_on("cpu", name, compiled=True))
