@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch._inductor import config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.scheduling import choices
+from tests.compile.helpers import check
 
 NPU, META = torch.device("npu"), torch.device("meta")
 
@@ -46,6 +48,24 @@ def test_parts_of_several_rows_on_npu_are_a_multiple_of_eight(
 ) -> None:
     assert V.choices.reduction_split_factor(device, 100000, rows, inner_reduction=inner) == parts
     assert mine.asked == 1
+
+
+@pytest.mark.parametrize(("shape", "parts"), [((8, 5, 9, 33, 31), 24), ((64, 4, 128, 136), 32), ((3, 2, 1, 99991), 3)])
+def test_rows_of_several_axes_are_reduced_between_indices(shape: tuple[int, ...], parts: int) -> None:
+    """As those of a batch norm; a prime length has no such parts."""
+    taken = []
+    chosen = choices._NpuChoices.reduction_split_factor
+
+    def remember(*arguments: object, **options: object) -> int:
+        taken.append(chosen(*arguments, **options))  # type: ignore[arg-type]
+        return taken[-1]
+
+    torch._dynamo.reset()  # else sizes are dynamic from the second shape on
+    axes = [0, *range(2, len(shape))]
+    with pytest.MonkeyPatch.context() as patched, config.patch(force_disable_caches=True):
+        patched.setattr(choices._NpuChoices, "reduction_split_factor", remember)
+        check(lambda x: torch.var_mean(x, axes), torch.randn(shape))
+    assert taken[0] == parts
 
 
 def test_all_else_is_up_to_the_choices_that_were_there(mine: ThreeParts) -> None:
