@@ -18,6 +18,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, Identity, ModularIndexing
 
 from inductor_npu.codegen.index.affine import Affine, affine
+from inductor_npu.codegen.index.bounds import Bounds
 from inductor_npu.codegen.index.size_terms import written_out
 from inductor_npu.codegen.index.split_points import SplitPoints, equal, is_multiple, product, quotient
 
@@ -26,6 +27,8 @@ _POINTWISE_NAMES = ("x", "y", "z", "w", "v", "q", "p", "n", "m", "k", "g", "f", 
 
 # Rounds of looking for `//` and `%` in addresses: one split may reveal another.
 _ROUNDS = 3
+
+_ANYWHERE = Bounds({}, {})
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,10 @@ class Axes:
         address = written_out(sympy.sympify(address))
         if address.has(Identity):
             address = address.replace(Identity, lambda inner: inner)
-        return V.graph.sizevars.simplify_with_ranges(address, self._parts)
+        simple = V.graph.sizevars.simplify_with_ranges(address, self._parts)
+        if simple.has(FloorDiv, ModularIndexing):  # some that change nothing are left, by torch 2.11 more than later
+            simple = _ANYWHERE.without_divisions(simple, self._parts)
+        return simple
 
     def of_result(self, address: sympy.Expr) -> sympy.Expr:
         """Returns the address of a reduction's result: the same for all reduced elements, even if loops that were given

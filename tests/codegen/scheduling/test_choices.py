@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch._inductor import config
 from torch._inductor.choices import InductorChoices
+from torch._inductor.utils import run_and_get_code
 from torch._inductor.virtualized import V
 
 from inductor_npu.codegen.scheduling import choices
@@ -66,6 +67,16 @@ def test_rows_of_several_axes_are_reduced_between_indices(shape: tuple[int, ...]
         patched.setattr(choices._NpuChoices, "reduction_split_factor", remember)
         check(lambda x: torch.var_mean(x, axes), torch.randn(shape))
     assert taken[0] == parts
+
+
+def test_tiles_go_along_parts_of_rows() -> None:
+    """Eight parts of an image: torch 2.11 leaves a `//` in the address whose result is 0."""
+    torch._dynamo.reset()
+    images = torch.randn(4, 3, 256, 256).to("npu")
+    with config.patch(force_disable_caches=True):
+        _, (code, *_) = run_and_get_code(torch.compile(lambda x: torch.var_mean(x, [0, 2, 3])), images)
+    tile = code.partition("# tile [")[2].partition("]")[0]
+    assert "r0" in tile.split(", ")
 
 
 def test_all_else_is_up_to_the_choices_that_were_there(mine: ThreeParts) -> None:
