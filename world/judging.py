@@ -166,8 +166,10 @@ def _scales(results: Results) -> dict[str, float]:
 
 def _zeros(eager: Results, wide: Results | None) -> list[str]:
     """The results that are 0 but for rounding: in eager on the CPU no digit is that of float64. No unit is theirs."""
-    names = [name for name in eager if wide and eager[name].is_floating_point() and not name.startswith("grad ")]
-    pairs = {name: (plain(eager[name]).double(), plain((wide or {})[name]).double()) for name in names}
+    if wide is None:
+        return []
+    names = [name for name in eager if eager[name].is_floating_point() and not name.startswith("grad ")]
+    pairs = {name: (plain(eager[name]).double(), plain(wide[name]).double()) for name in names}
     return [name for name, (one, other) in pairs.items() if (one - other).norm() > one.norm() / 2]
 
 

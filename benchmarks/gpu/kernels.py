@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from benchmarks.gpu.measuring import (
     largest_difference,
     moved,
     release,
+    repeated,
     separate,
     tensors_of,
 )
@@ -41,10 +41,10 @@ class Operands:
     dtype: torch.dtype
 
     def normal(self, *shape: int) -> torch.Tensor:
-        return _repeated(torch.randn, shape).to(self.dtype)
+        return repeated(torch.randn, shape, MADE).to(self.dtype)
 
     def ids(self, end: int, *shape: int) -> torch.Tensor:
-        return _repeated(partial(torch.randint, 0, end), shape)
+        return repeated(partial(torch.randint, 0, end), shape, MADE)
 
     def rows(self, columns: int, share: float = 1) -> int:
         return self.setup.scaled(int(ELEMENTS * share) // columns)
@@ -55,13 +55,6 @@ class Operands:
     def images(self) -> torch.Tensor:
         """[64, 64, 128, 128], or fewer."""
         return self.normal(self.setup.scaled(64), 64, 128, 128)
-
-
-def _repeated(make: Callable[[tuple[int, ...]], torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:
-    count = math.prod(shape)
-    if count <= MADE:
-        return make(shape)
-    return make((MADE,)).repeat(-(-count // MADE))[:count].view(shape)
 
 
 @dataclass(frozen=True)

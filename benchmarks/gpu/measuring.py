@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 import types
@@ -98,6 +99,14 @@ def separate(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     assert isinstance(function, types.FunctionType)
     code = function.__code__.replace(co_name=f"{function.__name__}_{name}")
     return types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+
+
+def repeated(make: Callable[[tuple[int, ...]], torch.Tensor], shape: tuple[int, ...], made: int) -> torch.Tensor:
+    """`make(shape)`, of which at most `made` elements are made, and then repeated: the CPU draws billions slowly."""
+    count = math.prod(shape)
+    if count <= made:
+        return make(shape)
+    return make((made,)).repeat(-(-count // made))[:count].view(shape)
 
 
 def moved(tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:

@@ -4,7 +4,6 @@ disk (world/kernelbench/problems.py). A rehearsal has those that fit the embedde
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,14 +14,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from benchmarks.gpu.case import WORKERS, Case, Prepared, Setup
-from benchmarks.gpu.measuring import device_turn, largest_difference
+from benchmarks.gpu.measuring import device_turn, largest_difference, repeated
 from benchmarks.timing import synchronize
 from world import peak
 from world.kernelbench import problems, scaling
 from world.results import placed
 from world.running import set_training
 
-MADE = 16777259  # random numbers, a prime of them, then repeated: the CPU takes long for billions
+MADE = 16777259  # random numbers, a prime of them, so that rows are not alike
 SAMPLE = 2**22  # elements of a large result that are compared one by one, of a step's distance
 BLOCKS = 4096  # of a large result, whose mean sizes are compared besides
 TOLERANCE = 1e-2  # of the largest element: convolutions of both sides are in TF32, as is PyTorch's default
@@ -100,10 +99,7 @@ class _Drawn(TorchFunctionMode):
             return function(*args, **options)
         options["device"] = "cpu"
         shape = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
-        count = math.prod(shape)
-        if count <= MADE:
-            return function(shape, **options).to(self._device)
-        return function(MADE, **options).to(self._device).repeat(-(-count // MADE))[:count].view(shape)
+        return repeated(lambda drawn: function(drawn, **options).to(self._device), tuple(shape), MADE)
 
 
 def _samples(results: Any) -> list[torch.Tensor]:

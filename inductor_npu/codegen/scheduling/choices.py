@@ -24,7 +24,7 @@ from inductor_npu.codegen.scheduling import rows_and_columns
 from inductor_npu.providers import current_target
 
 _DEVICE = "npu"
-_FARTHEST = 4
+_FARTHEST = 4  # so many times more or fewer parts than were asked for
 
 
 class _NpuChoices:

@@ -53,7 +53,7 @@ def test_parts_of_several_rows_on_npu_are_a_multiple_of_eight(
 
 @pytest.mark.parametrize(("shape", "parts"), [((8, 5, 9, 33, 31), 24), ((64, 4, 128, 136), 32), ((3, 2, 1, 99991), 3)])
 def test_rows_of_several_axes_are_reduced_between_indices(shape: tuple[int, ...], parts: int) -> None:
-    """As those of a batch norm; a prime length has no such parts."""
+    """As those of a batch norm. What has a prime length stays whole, though the parts are few then."""
     taken = []
     chosen = choices._NpuChoices.reduction_split_factor
 
