@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -61,12 +61,12 @@ def main(
                 return
             of_this = min(PROGRAMS_OF_A_PROCESS, programs - (number - first_seed) * PROGRAMS_OF_A_PROCESS)
 
-            def on_checked(message: dict[str, int]) -> None:
+            def on_checked(message: dict[str, Any]) -> None:
                 bars.advance(bar)
                 as_stock[number] = message["as stock"]
 
             try:
-                failure = _run(number, of_this, device, limit, Path(folder), on_checked)
+                failure = _run(number, of_this, device, limit, end, Path(folder), on_checked)
             except Exception as error:  # noqa: BLE001 - of one process; the others go on, and it is told at the end
                 lost.append(f"seed {number}: {type(error).__name__}: {error}")
                 return
@@ -90,9 +90,17 @@ def main(
 
 
 def _run(
-    number: int, programs: int, device: str, limit: float, folder: Path, on_checked: Callable[[dict[str, int]], None]
+    number: int,
+    programs: int,
+    device: str,
+    limit: float,
+    end: float | None,
+    folder: Path,
+    on_checked: Callable[[dict[str, Any]], None],
 ) -> Failure | None:
-    """What went wrong with `programs` programs from the seed `number`, in a process and with a cache of their own."""
+    """What went wrong with `programs` programs from the seed `number`, in a process and with a cache of their own. At
+    the time `end`, the program that runs is the last; one that went wrong is still reduced.
+    """
     running = folder / f"{number}.py"
     failure: Failure | None = None
     answers, channel = os.pipe()
@@ -116,6 +124,10 @@ def _run(
                 failure = Failure(**message)
             else:
                 on_checked(message)
+                if end is not None and time.monotonic() > end and not message["reduces"]:
+                    process.kill()
+                    process.wait()
+                    return None
         status = process.wait()
         if failure is None and running.exists():
             words.seek(0)

@@ -182,8 +182,8 @@ def _kind(why: str) -> str:
 
 def main() -> None:
     """`python -m fuzz.search SEED PROGRAMS DEVICE RUNNING LIMIT CHANNEL`; answers by JSON lines to the open file
-    CHANNEL, because libraries write to standard output: {"checked": 17, "as stock": 0}, and {"text": ..., "why": ...}
-    of what failed.
+    CHANNEL, because libraries write to standard output: {"checked": 17, "as stock": 0, "reduces": false}, where
+    `reduces` says that a program has failed and others are tried for being smaller, and {"text": ..., "why": ...} of it.
     """
     number, programs, device, running, limit, channel = sys.argv[1:]
     os.environ["INDUCTOR_NPU_STRICT"] = "1"
@@ -197,7 +197,9 @@ def main() -> None:
             device,
             Path(running),
             float(limit),
-            lambda: say({"checked": search.checked, "as stock": search.as_stock}),
+            lambda: say(
+                {"checked": search.checked, "as stock": search.as_stock, "reduces": search.failure is not None}
+            ),
             WIDTHS[int(number) % len(WIDTHS)] if device == "npu" else 0,
         )
         search.run(int(number), int(programs))

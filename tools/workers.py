@@ -16,6 +16,7 @@ import faulthandler
 import functools
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -30,6 +31,9 @@ from unittest.mock import patch
 from tools.tables import one_line
 
 GIVE_UP = 3  # crashes and time-outs of one task after which the rest of it is not run
+# What faulthandler writes before the frames of the thread that crashed, and a frame.
+_CRASH = "Fatal Python error"
+_FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
 READING_SECONDS = 120.0  # a new process reads what it needs before its first case
 # Settings of processes that compile for the embedded NPU: one thread each, and no device that a fork could not open.
 SETTINGS = {
@@ -200,9 +204,20 @@ def _last_words(worker: _Worker) -> str:
     code = worker.process.exitcode
     name = signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
     with open(worker.errors, errors="replace") as file:
-        lines = [line.strip() for line in file.read()[-4000:].splitlines() if line.strip()]
-    said = [line for line in lines if "Error" in line or "what():" in line or "ssertion" in line or "rror:" in line]
-    return one_line(f"{name}: {said[-1] if said else (lines[-1] if lines else '')}")
+        return one_line(f"{name}: {_of_use(file.read())}")
+
+
+def _of_use(words: str) -> str:
+    """The last error, and the frames in which Python says that it crashed, innermost first; else the last line."""
+    words, crash, frames = words.partition(_CRASH)
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "what():" in line or "ssertion" in line or "rror:" in line][
+        -1:
+    ]
+    if crash:
+        shown = _FRAME.findall(frames.partition("Current thread ")[2])[:4]
+        told.append(" <- ".join(f"{'/'.join(file.split(os.sep)[-2:])}:{line} {name}" for file, line, name in shown))
+    return "; ".join(told or lines[-1:])
 
 
 def _give(worker: _Worker, task: Any, left: Iterable[int] | None = None, failures: int = 0) -> None:

@@ -57,6 +57,22 @@ def test_booleans() -> None:
         assert_equal(torch.compile(function)(x), expected)
 
 
+def test_shifts_of_unsigned_integers() -> None:
+    values = [0, 1, 9999, 65535]
+    for dtype in (torch.uint16, torch.uint32):
+        bits = torch.iinfo(dtype).bits
+        x = torch.tensor(values).to(dtype).npu()
+        for amount in (0, 1, 7, bits - 1):
+            for function, expected in (
+                (lambda x, n: x >> n, [value >> amount for value in values]),
+                (lambda x, n: x << n, [(value << amount) % 2**bits for value in values]),
+                (torch.Tensor.bitwise_right_shift_, [value >> amount for value in values]),
+            ):
+                wanted = torch.tensor(expected).to(dtype)
+                assert_equal(function(x.clone(), amount), wanted)
+                assert_equal(torch.compile(function, dynamic=False)(x.clone(), amount), wanted)
+
+
 def half_precision_functions() -> list[tuple[Callable[..., Any], list[torch.Tensor]]]:
     torch.manual_seed(1)  # no margin of exactly 0, whose gradient is a matter of taste
     classes = torch.tensor([0, 2, 1, 4])

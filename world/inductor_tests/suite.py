@@ -14,6 +14,7 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from opinfo.outcomes import Verdict
 from tools.tables import one_line
@@ -157,7 +158,9 @@ class _Gone:
 @functools.cache
 def _become_gpu() -> None:
     """What the files import to learn which GPU there is says `npu`."""
-    facts = importlib.import_module("torch.testing._internal.inductor_utils")
+    no_cpu = OSError("tests of the CPU are not run")  # or it compiles and loads C++ to learn whether they could be
+    with patch.object(importlib.import_module("torch._inductor.codecache").CppCodeCache, "load", side_effect=no_cpu):
+        facts = importlib.import_module("torch.testing._internal.inductor_utils")
     facts.GPU_TYPE, facts.HAS_GPU, facts.HAS_GPU_AND_TRITON, facts.RUN_GPU = "npu", True, True, True
     facts.HAS_CPU = facts.RUN_CPU = False  # tests of the CPU are stock Inductor's
     facts.requires_gpu = functools.partial(unittest.skipIf, False, "requires gpu")

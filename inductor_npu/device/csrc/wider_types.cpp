@@ -25,6 +25,10 @@ std::optional<at::ScalarType> wider_type(at::ScalarType type, WidenedTypes types
       return at::kComplexFloat;
     case at::kBool:
       return types == WidenedTypes::kBooleans ? std::optional(at::kByte) : std::nullopt;
+    case at::kUInt16:
+      return types == WidenedTypes::kUnsigned ? std::optional(at::kInt) : std::nullopt;
+    case at::kUInt32:
+      return types == WidenedTypes::kUnsigned ? std::optional(at::kLong) : std::nullopt;
     default:
       return types == WidenedTypes::kIntegers && c10::isIntegralType(type, /*includeBool=*/false)
                  ? std::optional(at::kDouble)
@@ -215,6 +219,14 @@ WidenedTypes widened_types(const std::string& op) {
       {"aten::abs", WidenedTypes::kBooleans},
       {"aten::abs_", WidenedTypes::kBooleans},
       {"aten::trace", WidenedTypes::kBooleans},
+      {"aten::bitwise_left_shift", WidenedTypes::kUnsigned},
+      {"aten::bitwise_left_shift_", WidenedTypes::kUnsigned},
+      {"aten::bitwise_right_shift", WidenedTypes::kUnsigned},
+      {"aten::bitwise_right_shift_", WidenedTypes::kUnsigned},
+      {"aten::__lshift__", WidenedTypes::kUnsigned},
+      {"aten::__ilshift__", WidenedTypes::kUnsigned},
+      {"aten::__rshift__", WidenedTypes::kUnsigned},
+      {"aten::__irshift__", WidenedTypes::kUnsigned},
   };
   const auto found = table.find(op);
   return found == table.end() ? WidenedTypes::kFloats : found->second;

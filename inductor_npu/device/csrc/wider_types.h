@@ -13,7 +13,7 @@ class OperatorHandle;
 namespace inductor_npu {
 
 // Narrow floating types have a wider one for every operator; for others that is a matter of the operator.
-enum class WidenedTypes { kFloats, kIntegers, kBooleans };
+enum class WidenedTypes { kFloats, kIntegers, kBooleans, kUnsigned };
 
 // Which types an operator of this name may be given in a wider type.
 WidenedTypes widened_types(const std::string& op);
@@ -26,9 +26,10 @@ bool has_narrow_types(c10::ArrayRef<c10::IValue> args, WidenedTypes types);
 bool lacks_kernel_of_type(const c10::Error& error);
 
 // Runs the kernel for `kernels` on `args`, CPU tensors, whose narrow types are made wider: half and bfloat16 float,
-// complex half complex float, and, where `types` says so, integers double and booleans bytes. Leaves the results on
-// `stack`, in the types that a kernel of the narrow types gives, and what is written in place in the arguments. False,
-// with nothing done, if a wider type would not hold an argument's values.
+// complex half complex float, and, where `types` says so, integers double, booleans bytes, and unsigned integers of 16
+// and 32 bits signed ones of twice as many. Leaves the results on `stack`, in the types that a kernel of the narrow
+// types gives, and what is written in place in the arguments. False, with nothing done, if a wider type would not hold
+// an argument's values.
 bool run_in_wider_types(const c10::OperatorHandle& op, c10::DispatchKeySet kernels, c10::ArrayRef<c10::IValue> args,
                         WidenedTypes types, torch::jit::Stack* stack);
 
