@@ -183,7 +183,7 @@ def _kind(why: str) -> str:
 def main() -> None:
     """`python -m fuzz.search SEED PROGRAMS DEVICE RUNNING LIMIT CHANNEL`; answers by JSON lines to the open file
     CHANNEL, because libraries write to standard output: {"checked": 17, "as stock": 0, "reduces": false}, where
-    `reduces` says that a program has failed and others are tried for being smaller, and {"text": ..., "why": ...} of it.
+    `reduces` says that a program has failed and smaller ones are tried, and {"text": ..., "why": ...} of it.
     """
     number, programs, device, running, limit, channel = sys.argv[1:]
     os.environ["INDUCTOR_NPU_STRICT"] = "1"
