@@ -43,12 +43,18 @@ def moved(value: Any, device: str | None = None, dtype: torch.dtype | None = Non
 
 
 def placed(model: nn.Module, device: str) -> nn.Module:
-    """The model on `device`, with tensors that are neither weights nor buffers, such as states kept between calls."""
+    """The model on `device`, with tensors that are neither weights nor buffers, such as states kept between calls, and
+    with modules that it keeps in lists, which PyTorch does not know.
+    """
     model = model.to(device)
     for module in model.modules():
         for name, value in list(vars(module).items()):
             if isinstance(value, torch.Tensor):
                 setattr(module, name, value.to(device))
+            elif isinstance(value, list):
+                for one in value:
+                    if isinstance(one, nn.Module):
+                        placed(one, device)
     return model
 
 

@@ -174,6 +174,7 @@ def test_cpu_indices_are_taken_as_on_cuda() -> None:
         lambda npu, cpu: cpu.add_(npu),
         lambda npu, cpu: torch.add(npu, npu, out=cpu),
         lambda npu, cpu: torch.nn.functional.linear(npu, cpu),
+        lambda npu, cpu: torch.nn.functional.conv2d(npu[None, None], cpu[None, None]),
         lambda npu, cpu: torch.sort(npu, out=(cpu, cpu.long())),
     ],
 )
@@ -188,6 +189,8 @@ def test_a_mix_of_devices_is_refused(call: Callable[..., Any]) -> None:
 def test_a_mix_of_two_npus_is_refused() -> None:
     with pytest.raises(RuntimeError, match="at least two devices, npu:0 and npu:1"):
         torch.mm(torch.ones(2, 2, device="npu:0"), torch.ones(2, 2, device="npu:1"))
+    with pytest.raises(RuntimeError, match="at least two devices, npu:0 and npu:1"):
+        torch.conv1d(torch.ones(2, 2, device="npu:0"), torch.ones(2, 2, 1, device="npu:1"))
 
 
 @pytest.mark.two_devices

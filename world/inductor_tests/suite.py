@@ -163,6 +163,8 @@ def _become_gpu() -> None:
         facts = importlib.import_module("torch.testing._internal.inductor_utils")
     facts.GPU_TYPE, facts.HAS_GPU, facts.HAS_GPU_AND_TRITON, facts.RUN_GPU = "npu", True, True, True
     facts.HAS_CPU = facts.RUN_CPU = False  # tests of the CPU are stock Inductor's
+    # Classes are named after it as a file is loaded; torch names it when the first test runs.
+    importlib.import_module("torch.testing._internal.common_device_type").PrivateUse1TestBase.device_type = "npu"
     facts.requires_gpu = functools.partial(unittest.skipIf, False, "requires gpu")
     importlib.import_module("torch.testing._internal.triton_utils").requires_cuda = lambda test: test
 

@@ -23,14 +23,20 @@ namespace inductor_npu {
 class LibraryCall {
  public:
   LibraryCall(const char* name, const at::Tensor& tensor)
-      : view_(tensor.device()),
+      : device_(tensor.device()),
+        view_(tensor.device()),
         order_(tensor.device()),
         work_(name, tensor.device().index()),
         name_(name),
         graph_(library::kQueues ? capturing_graph_here() : nullptr) {}
 
+  // Raises, as eager operators do elsewhere, if the tensor is on another device and no number.
   at::Tensor library(const at::Tensor& tensor) {
-    if (!on_npu(tensor)) {
+    const bool here = on_npu(tensor);
+    TORCH_CHECK(here ? tensor.device() == device_ : !tensor.defined() || tensor.dim() == 0,
+                "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
+                tensor.device(), "! (in a call of operator ", name_, ")");
+    if (!here) {
       return tensor;
     }
     if (C10_UNLIKELY(graph_ != nullptr)) {
@@ -44,6 +50,7 @@ class LibraryCall {
   at::Tensor npu(at::Tensor tensor) { return tensor.defined() ? view_.to_npu(tensor) : tensor; }
 
  private:
+  c10::Device device_;
   LibraryView view_;
   library::InOrder order_;
   timeline::HostWork work_;
