@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import torch
+
 from opinfo.outcomes import Verdict
 from tools.tables import one_line
 from world.outcomes import COMPILED, Outcome
@@ -50,8 +52,11 @@ def run_case(outcome: Outcome) -> Outcome:
     """Runs one test; what it skips by itself is no case, what it expects to fail is right if it does."""
     start = processor_seconds()
     file, kind, name = outcome.case.partition("/")[2].split(".")
+    test = getattr(_module(file), kind)(name)
     result = unittest.TestResult()
-    getattr(_module(file), kind)(name).run(result)
+    torch.set_default_device("npu" if _names_default_device(file) else None)
+    unittest.TestSuite([test]).run(result)  # with what its class sets up
+    torch.set_default_device(None)
     told = [(Verdict.SKIPPED, reason) for _, reason in result.skipped]
     told += [(_verdict(text), text) for _, text in (*result.failures, *result.errors)]
     told += [(Verdict.ERROR, "passes, though its file expects it to fail") for _ in result.unexpectedSuccesses]
@@ -102,6 +107,12 @@ def _module(file: str) -> Any:
         raise ImportError(f"{file} does not load: {reason} {sys.stderr.getvalue()}") from reason  # type: ignore[attr-defined]
     finally:
         sys.stderr = said
+
+
+@functools.cache
+def _names_default_device(file: str) -> bool:
+    """Whether the file makes the GPU the default device, for itself or where it is run as a program."""
+    return "set_default_device(GPU_TYPE)" in (_root() / f"{file}.py").read_text()
 
 
 def _converted(path: Path) -> Any:
