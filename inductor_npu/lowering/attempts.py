@@ -1,9 +1,9 @@
 """Compiles a graph again without what is optional, where compiling it fails.
 
-The attempts, in order: without the graph pass that failed; without any optional graph pass; without templates either;
-then with eager operators for loops of which no kernel can be planned. The generated module says what it was compiled
-without (`codegen/wrapper`): it warns each time it is loaded, and `inductor_npu.explain` counts it. In strict mode the
-first error is the user's.
+The attempts, in order: without the graph pass that failed, or in Inductor's order of kernels if choosing another one
+failed; without any optional graph pass; without templates either; then with eager operators for loops of which no
+kernel can be planned. The generated module says what it was compiled without (`codegen/wrapper`): it warns each time it
+is loaded, and `inductor_npu.explain` counts it. In strict mode the first error is the user's.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ def _attempts(error: Exception, why: str) -> Iterator[tuple[Attempt, dict[str, A
     """The attempts after the first one, which ended with `error`, and the settings of each."""
     step = step_of(error)
     active = [each.name for each in passes.switched_on() if each.optional]
+    if step is not None and step.kind is Kind.ORDER:
+        yield Attempt(str(step), why), {}
     if step is not None and step.kind is Kind.GRAPH_PASS and step.name in active:
         others = ",".join(name for name in active if name != step.name) or "none"
         yield Attempt(str(step), why), {"graph_passes": others}

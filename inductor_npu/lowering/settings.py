@@ -5,7 +5,8 @@ when the view is made (`View.create` in torch/_inductor/ir.py). They are decided
 is computed, and padded by whoever asks for them first: the view then reads other elements, and beyond the end. So no
 tensor is padded there.
 
-**Order.** Kernels run in the order that `codegen/scheduling/order.py` chooses, and not Inductor.
+**Order.** Kernels run in the order that `codegen/scheduling/order.py` chooses, and not Inductor; not where that, or
+anything else, has failed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from torch._inductor import config
 from torch.fx import GraphModule
 
+from inductor_npu.codegen import attempt
 from inductor_npu.codegen.scheduling.order import Nodes, of_least_memory
 from inductor_npu.lowering.graph_passes.nodes import graph_is_on_npu
 from inductor_npu.support import upstream
@@ -39,7 +41,7 @@ def _settings() -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if upstream.views_take_flexible_strides():
         settings["comprehensive_padding"] = False
-    if config.reorder_for_peak_memory:
+    if config.reorder_for_peak_memory and not attempt.current().leaves_out:
         settings["reorder_for_peak_memory"] = False
         settings["_post_fusion_custom_pass"] = _ordered_after(config._post_fusion_custom_pass)
     return settings

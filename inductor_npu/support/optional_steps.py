@@ -1,4 +1,5 @@
-"""Steps of the compiler that a graph can be compiled without: rewrites, lowerings to kernels of ours, plans of kernels.
+"""Steps of the compiler that a graph can be compiled without: rewrites, lowerings to kernels of ours, plans of kernels,
+their order.
 
 An error that leaves a step carries the step. So the next attempt at the graph (lowering/attempts.py) can do without it,
 and the warning can name it. `STEPS` lists all of them, which is how a test plants an error into each.
@@ -22,6 +23,7 @@ class Kind(enum.Enum):
     GRAPH_PASS = "graph pass"  # nothing: the graph stays as it is
     TEMPLATE = "template"  # Inductor's own lowering, mostly a call of the library
     PLAN = "plan of kernels"  # eager operators
+    ORDER = "order of kernels"  # Inductor's order
 
 
 @dataclass

@@ -13,11 +13,14 @@ from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from inductor_npu.support.optional_steps import Kind, optional_step
+
 Nodes = list[BaseSchedulerNode]
 
 _GIVEN_GRADIENTS = "tangents_"  # AOTAutograd's name for them
 
 
+@optional_step(Kind.ORDER, "least memory")
 def of_least_memory(nodes: Nodes) -> Nodes:
     """`nodes`, fused, in another order that their dependencies allow, or as they are."""
     scheduler, outputs = V.graph.scheduler, OrderedSet(V.graph.get_output_names())
