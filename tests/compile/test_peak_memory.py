@@ -77,6 +77,20 @@ def convolution_of_channels_last() -> Program:
     return fn, [torch.randn(2, 256, 16), torch.randn(16, 128), torch.randn(128, 1, 3, 3), torch.randn(128, 16)]
 
 
+def polynomial_of_a_graph() -> Program:
+    """As a Chebyshev convolution: the product of each power waits for the sum at the end."""
+
+    def fn(x: torch.Tensor, to: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        powers = [x, torch.zeros_like(x).index_add(0, to, x)]
+        out = powers[0] @ weights[0] + powers[1] @ weights[1]
+        for weight in weights[2:]:
+            powers.append(2 * torch.zeros_like(x).index_add(0, to, powers[-1]) - powers[-2])
+            out = out + powers[-1] @ weight
+        return out
+
+    return fn, [torch.randn(512, 64), torch.randint(0, 512, (512,)), *(torch.randn(64, 128) for _ in range(3))]
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     function.__name__: function
     for function in (
@@ -86,6 +100,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         gated_layers,
         checkpointed_layers,
         convolution_of_channels_last,
+        polynomial_of_a_graph,
     )
 }
 MODELS = ("llama", "resnet")

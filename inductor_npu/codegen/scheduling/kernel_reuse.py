@@ -29,6 +29,7 @@ from torch.utils._ordered_set import OrderedSet
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.uncounted import Uncounted
+from inductor_npu.codegen.scheduling.unstored import names_of_unstored
 
 # Operations that have the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})
@@ -242,10 +243,9 @@ def _buffer(name: str) -> Hashable:
 
 def _lifetimes(features: SIMDKernelFeatures) -> tuple[bool, ...]:
     """For each buffer that is written: whether nothing needs it once these loops have ended."""
-    scheduler = V.graph.scheduler
-    written = [output.get_name() for node in features.scheduler_nodes() for output in node.get_outputs()]
-    loops = OrderedSet(scheduler.name_to_buf[name].defining_op_name() for name in written)
-    return tuple(scheduler.can_buffer_be_removed_through_fusion(name, loops) for name in written)
+    nodes = features.scheduler_nodes()
+    unstored = names_of_unstored(nodes)
+    return tuple(output.get_name() in unstored for node in nodes for output in node.get_outputs())
 
 
 class _Decisions:

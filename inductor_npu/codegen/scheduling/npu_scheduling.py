@@ -40,6 +40,7 @@ from inductor_npu.codegen.scheduling.combos import WritesCombos
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
 from inductor_npu.codegen.scheduling.live_memory import LiveMemory
+from inductor_npu.codegen.scheduling.unstored import put_stored_reads_first
 from inductor_npu.codegen.scheduling.writing import WriteAgain
 from inductor_npu.codegen.templates.kernel import TemplateKernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed
@@ -189,6 +190,7 @@ class NpuScheduling(WritesCombos):
         tiles, where a smaller block of the same kernel is not enough.
         """
         generate = super().codegen_node_schedule
+        put_stored_reads_first(kernel_features.scheduler_nodes())
         self._loops = key_of_loops(kernel_features)  # before a kernel is written, which changes them
         self._with_fitting_share(lambda: generate(kernel_features))
         self._written.keep(self._loops, self._kernel)

@@ -9,10 +9,11 @@ is counted too much in one step hides by what the orders differ.
 from __future__ import annotations
 
 from torch._inductor import memory
-from torch._inductor.scheduler import BaseSchedulerNode
+from torch._inductor.scheduler import BaseSchedulerNode, FusedSchedulerNode, SchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from inductor_npu.codegen.scheduling.unstored import names_of_unstored
 from inductor_npu.support.optional_steps import Kind, optional_step
 
 Nodes = list[BaseSchedulerNode]
@@ -22,7 +23,11 @@ _GIVEN_GRADIENTS = "tangents_"  # AOTAutograd's name for them
 
 @optional_step(Kind.ORDER, "least memory")
 def of_least_memory(nodes: Nodes) -> Nodes:
-    """`nodes`, fused, in another order that their dependencies allow, or as they are."""
+    """`nodes`, fused, in another order that their dependencies allow, or as they are.
+
+    Of orders whose dearest steps are equal, the next dearest decides, and so on: a kernel that writes its result in
+    place of what it reads takes less than is estimated, and what it takes too much is the same in each order.
+    """
     scheduler, outputs = V.graph.scheduler, OrderedSet(V.graph.get_output_names())
     names, fused = scheduler.name_to_buf, scheduler.name_to_fused_node
     _, inputs = memory.prepare_planning_info(nodes, names, fused, OrderedSet(V.graph.graph_inputs), outputs)
@@ -32,18 +37,38 @@ def of_least_memory(nodes: Nodes) -> Nodes:
         if name.startswith(_GIVEN_GRADIENTS):
             given.mpi_buffer.size_free = 0
     orders = [
-        nodes,
-        memory.topological_sort_lpmf(nodes, inputs, names, outputs),
-        memory.topological_sort_bfs(nodes),
-        memory.topological_sort_dfs(nodes),
+        _as_late_as_is_free(order)
+        for order in (
+            nodes,
+            memory.topological_sort_lpmf(nodes, inputs, names, outputs),
+            memory.topological_sort_bfs(nodes),
+            memory.topological_sort_dfs(nodes),
+        )
     ]
-    return min(orders, key=lambda order: memory.estimate_peak_memory(order, inputs, outputs)[0])
+    return min(orders, key=lambda order: sorted(memory.estimate_peak_memory(order, inputs, outputs)[1], reverse=True))
 
 
 def _count_what_is_stored(node: BaseSchedulerNode) -> None:
     """Gives no size to results that nobody reads but the loops of their own kernel."""
-    loops = OrderedSet(part.get_name() for part in node.get_nodes())
+    unstored = names_of_unstored(node.get_nodes())
     for buffer in node.get_outputs():
-        if V.graph.scheduler.can_buffer_be_removed_through_fusion(buffer.get_name(), loops):
+        if buffer.get_name() in unstored:
             buffer.mpi_buffer.size_alloc = buffer.mpi_buffer.size_free = 0
     node.mpi_node.size = sum(buffer.mpi_buffer.size_alloc for buffer in node.get_outputs())
+
+
+def _as_late_as_is_free(order: Nodes) -> Nodes:
+    """`order`, in which each kernel that is the last to read nothing runs directly before the first one that needs it:
+    until then its result takes no memory, and what it reads is there for others. Calls of operators keep their places,
+    as some are there to overlap with what follows.
+    """
+    places: dict[BaseSchedulerNode, tuple[int, ...]] = {}  # from the last one on: (5, 7) is just before (5,)
+    for count, node in enumerate(reversed(order)):
+        bounds = [places[user] for user in node.mpi_node.succ_nodes]
+        for read in node.mpi_node.pred_buffers:
+            if read.mpi_buffer.size_free:
+                readers = [places[user] for user in read.mpi_buffer.succ_nodes if user in places]
+                bounds.append(min(readers, default=(count,)))
+        moves = isinstance(node, SchedulerNode | FusedSchedulerNode) and node.mpi_node.size and bounds
+        places[node] = (*max(bounds), count) if moves else (count,)
+    return sorted(order, key=lambda node: places[node], reverse=True)

@@ -4,7 +4,8 @@ with the weights; sums on the vector cores where groups have one channel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -17,7 +18,7 @@ from inductor_npu.lowering.convolutions import products
 from inductor_npu.lowering.convolutions.choice import merged
 from inductor_npu.lowering.convolutions.weights import Weights, gathering, packed, scattering
 from inductor_npu.lowering.convolutions.window import Span, Window
-from inductor_npu.lowering.operands import in_memory, or_else
+from inductor_npu.lowering.operands import in_memory, is_on_npu, or_else
 from inductor_npu.tiling.convolution import Geometry, reason_against
 
 _aten = torch.ops.aten
@@ -27,9 +28,28 @@ def register() -> None:
     """Takes the place of Inductor's lowerings of convolutions, for tensors on `npu`."""
     for operator, lower in ((_aten.convolution, _convolution), (_aten.convolution_backward, _backward)):
         original = lowering.lowerings[operator.default]
+        if operator is _aten.convolution_backward:
+            original = _as_call_of_the_library(original)
         lowering.register_lowering([operator.default], type_promotion_kind=None)(
             or_else(original, lower, str(operator))
         )
+
+
+def _as_call_of_the_library(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering `original` of a convolution's gradients, but on `npu` the call alone, with operands as they are.
+
+    From torch 2.13 on Inductor copies the operands into the orders in which its templates for CUDA read them, also
+    where it then calls the library (`convolution_backward_lowering` in torch/_inductor/kernel/conv.py). Where it
+    chooses layouts for the whole graph, that is its choice.
+    """
+    call = lowering.fallback_handler(_aten.convolution_backward.default, add_to_fallback_set=False)
+
+    @functools.wraps(original)
+    def chosen(*args: Any, **options: Any) -> Any:
+        is_ours = any(map(is_on_npu, args)) and not V.graph.layout_opt
+        return (call if is_ours else original)(*args, **options)
+
+    return chosen
 
 
 # -- operators --------------------------------------------------------------------------------------------------------

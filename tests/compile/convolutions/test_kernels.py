@@ -124,3 +124,18 @@ def test_patches_are_kernels_by_default() -> None:
         check(embed, image, weight)
         report = inductor_npu.explain(embed, to_npu(image), to_npu(weight))
     assert not report.library_calls
+
+
+def test_gradients_by_the_library_take_their_operands_as_they_are() -> None:
+    """As those of a depthwise convolution of tokens, which lie channels last."""
+
+    def fn(tokens: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        image, of_result = (x.transpose(1, 2).unflatten(2, (8, 6)) for x in (tokens, gradient))
+        return torch.ops.aten.convolution_backward(
+            of_result, image, weight, [16], [1, 1], [1, 1], [1, 1], False, [0, 0], 16, [True, True, False]
+        )[:2]
+
+    inputs = torch.rand(2, 48, 16), torch.rand(16, 1, 3, 3), torch.rand(2, 48, 16)
+    with config.patch(templates="auto"):
+        check(fn, *inputs)
+        assert kernels(fn, *inputs) == []
