@@ -11,6 +11,7 @@ from pathlib import Path
 
 from opinfo.outcomes import FAILURES, Verdict
 from tools.tables import read_table, write_table
+from world.inductor_tests.reasons import reason_of
 from world.outcomes import Outcome, Side
 
 CASES = Path(__file__).parent / "tables" / "cases.tsv"
@@ -74,7 +75,8 @@ def markdown(outcomes: Sequence[Outcome], command: str, date: str, versions: Seq
     parts = [
         f"{len(outcomes)} cases: `{command}`, {date}, {', '.join(versions)}.",
         _libraries(outcomes),
-        _failing([one for one in outcomes if one.failed]),
+        _failing([one for one in outcomes if one.failed and not reason_of(one)]),
+        _explained([one for one in outcomes if reason_of(one)]),
         _dearer("Compile time above twice stock's", outcomes, _compile_ratio, TWICE),
         _dearer("Peak memory above 1.05 of stock's", outcomes, _memory_ratio, MORE_MEMORY),
         _left([one for one in outcomes if one.left_to_eager]),
@@ -137,6 +139,14 @@ def _failing(outcomes: Sequence[Outcome]) -> str:
         reason = one.reason or (f"above the time limit, {one.stage}" if one.verdict is Verdict.TIMEOUT else "")
         rows.append([f"`{one.case}`", f"{one.verdict.value}, {one.stage}", _cell(reason), stock])
     return _titled("Cases that fail", "Case | What | Reason | Stock Inductor", rows)
+
+
+def _explained(outcomes: Iterable[Outcome]) -> str:
+    tests: dict[str, list[str]] = {}
+    for one in sorted(outcomes, key=lambda one: one.case):
+        tests.setdefault(reason_of(one), []).append(one.case)
+    rows = [[_cell(why), str(len(cases)), f"`{cases[0]}`"] for why, cases in tests.items()]
+    return _titled("PyTorch's own tests that fail for a reason of theirs", "What the test does | Tests | Such as", rows)
 
 
 def _dearer(title: str, outcomes: Sequence[Outcome], ratio_of: object, limit: float) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from opinfo.outcomes import Verdict
 from world.inductor_tests import suite
+from world.inductor_tests.reasons import reason_of
 from world.outcomes import Outcome
 
 FILE = """
@@ -55,6 +56,7 @@ if HAS_CPU:
 """
 PROGRAM = """
 from world.inductor_tests import suite
+from world.inductor_tests.reasons import reason_of
 from world.outcomes import Outcome
 
 suite.FILES = ("test_torchinductor",)
@@ -90,3 +92,18 @@ def test_where_there_are_none_the_error_says_how_to_get_them(tmp_path: Path, mon
     with pytest.raises(FileNotFoundError, match="apt-get source pytorch"):
         suite._root()
     assert Outcome("inductor/test_foreach.A.test_b").library == "inductor"
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict", "says", "known"),
+    [
+        ("GPUTests.test_max_pool2d6_npu", Verdict.ERROR, "AssertionError: Scalars are not equal! Expected 0", True),
+        ("GPUTests.test_max_pool2d6_npu", Verdict.WRONG, "AssertionError: Tensor-likes are not close!", False),
+        ("GPUTests.test_philox_rand_npu", Verdict.ERROR, "RuntimeError: CUDA not available", True),
+        ("GPUTests.test_add_npu", Verdict.WRONG, "AssertionError: Tensor-likes are not close!", False),
+        ("GPUTests.test_add_npu", Verdict.CRASH, "SIGSEGV", False),
+    ],
+)
+def test_no_reason_is_known_for_wrong_values(test: str, verdict: Verdict, says: str, known: bool) -> None:
+    outcome = Outcome(f"inductor/test_torchinductor.{test}", verdict, says)
+    assert bool(reason_of(outcome)) == known

@@ -1,0 +1,70 @@
+"""Why some of PyTorch's tests fail though nothing is wrong: what they ask for is another thing than right values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from world.outcomes import Outcome
+
+
+@dataclass(frozen=True)
+class Reason:
+    """`tests` and `says` are patterns: of the name of a test, and of what it says where it fails."""
+
+    why: str
+    tests: str
+    says: str = ""
+
+
+REASONS = (
+    Reason(
+        "counts kernels, where ours are others: products and large pools are kernels, not calls of a library; lists of "
+        "tensors are grouped in another way; a max pool's gradient is three kernels",
+        r"Foreach|pool2d|mm_views|slice_scatter_reinplace|bucketize_add_autotune",
+        "Scalars are not equal",
+    ),
+    Reason(
+        "counts what torch counts no longer, or elsewhere, since the version of the test",
+        r"TestScatterOpt|fuse_reduction_with_tiled_pw|partitioner_recomputes|add_complex4",
+        "Scalars are not equal|greater than or equal",
+    ),
+    Reason(
+        "looks for Inductor's own text in a kernel: `tl.rand`, `tl.where`, masks, block pointers, names of arguments",
+        r"dropout|TritonCodeGen|index_propagation|neg_index|remove_no_ops|LinearAndSoftmax_codegen|inference_heuristics",
+        "Scalars are not equal|is not (true|false)|Expected to (not )?find|not found in|tl.load|divisible_by_16",
+    ),
+    Reason("expects Inductor to make a convolution channels-last, which it does for CUDA", r"fixed_layout2"),
+    Reason(
+        "needs a name, or a message, that torch has no longer",
+        r"",
+        "has no attribute|does not match|takes \\d+ positional|unexpected keyword|size_hints|KeyError: 'r0_",
+    ),
+    Reason("fails in Dynamo on each device", r"cond_reintepret_view_inputs_outputs"),
+    Reason(
+        "asks for what CUDA alone has: its random numbers, its attention, graphs, C++ wrapper",
+        r"",
+        "CUDA not available|not compiled with CUDA|Backend not supported|efficient_attention|NoCppWrapper",
+    ),
+    Reason(
+        "takes minutes on two cores: tens of processes, or gigabytes of data; right with more time",
+        r"indirect_device_assert|red_followed_by_transposed_pointwise",
+    ),
+    Reason(
+        "compares with eager bit by bit, or nearly: a sum in another order is as near to float64",
+        r"cat_extern_kernel|conv2d_backward_channels_last",
+        "not close",
+    ),
+    Reason(
+        "takes the variance of rows of equal elements: eager's mean is exact, ours a rounded sum, and the root of 1e-5 "
+        "makes 3e-3 of its error of 3e-6",
+        r"tmp_not_defined_issue3",
+        "not close",
+    ),
+)
+
+
+def reason_of(outcome: Outcome) -> str:
+    """Why the test fails, "" if that is not known."""
+    found = (one.why for one in REASONS if re.search(one.tests, outcome.case) and re.search(one.says, outcome.reason))
+    return next(found, "") if outcome.failed else ""
