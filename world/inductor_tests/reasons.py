@@ -40,11 +40,17 @@ REASONS = (
         r"",
         "has no attribute|does not match|takes \\d+ positional|unexpected keyword|size_hints|KeyError: 'r0_",
     ),
+    Reason("is one that its file skips for CUDA: in its float16 form dtypes are mixed", r"linear_float64"),
+    Reason(
+        "compares random numbers in float16 with those in float32: where rounding makes 1, eager in float16 gives 0",
+        r"test_like_rands_",
+        "not close",
+    ),
     Reason("fails in Dynamo on each device", r"cond_reintepret_view_inputs_outputs"),
     Reason(
         "asks for what CUDA alone has: its random numbers, its attention, graphs, C++ wrapper",
         r"",
-        "CUDA not available|not compiled with CUDA|Backend not supported|efficient_attention|NoCppWrapper",
+        "CUDA not available|not compiled with CUDA|Backend not supported|efficient_attention|cudnn_rnn|NoCppWrapper",
     ),
     Reason(
         "takes minutes on two cores: tens of processes, or gigabytes of data; right with more time",
