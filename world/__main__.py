@@ -136,7 +136,7 @@ def write_table(
         path for path in sorted(FOLDER.glob("*.jsonl")) if not path.name.startswith(("built-", "passes-"))
     ]
     outcomes = read(paths)
-    command = "python -m world models; python -m world kernelbench"
+    command = "python -m world models; python -m world kernelbench; python -m world inductor"
     table.write(outcomes, command, datetime.date.today().isoformat(), _versions())
     Console().print(f"{len(outcomes)} cases: {table.PAGE.name}, {table.CASES.name}")
 
