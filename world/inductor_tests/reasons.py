@@ -56,7 +56,7 @@ REASONS = (
         "CUDA not available|not compiled with CUDA|Backend not supported|efficient_attention|cudnn_rnn|NoCppWrapper",
     ),
     Reason(
-        "takes minutes on two cores: tens of processes, or gigabytes of data; right with more time",
+        "takes more than the time limit: tens of processes, or products of 27,000 rows in float8",
         r"indirect_device_assert|red_followed_by_transposed_pointwise",
     ),
     Reason(
