@@ -176,7 +176,7 @@ class TestStreamsAndDevices:
     )
     def test_synchronisations_are_calls_on_the_host(self, wait, name):
         with profiled() as profiler, record_function("here"):
-            sleep(5)
+            sleep(50)
             wait()
         calls = [event for event in profiler.events() if event.name == name]
         assert calls[0].device_type == DeviceType.CPU and calls[0].cpu_time_total >= 3000
@@ -184,7 +184,7 @@ class TestStreamsAndDevices:
     def test_event_synchronisation(self):
         event = torch.npu.Event()
         with profiled() as profiler:
-            sleep(5)
+            sleep(50)
             event.record()
             event.synchronize()
         assert host_event(profiler, "npuEventSynchronize").cpu_time_total >= 3000
