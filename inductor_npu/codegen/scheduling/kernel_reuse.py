@@ -27,9 +27,9 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan
+from inductor_npu.codegen.analysis.live_buffers import names_of_unstored
 from inductor_npu.codegen.emit.npu_kernel import NpuKernel
 from inductor_npu.codegen.emit.uncounted import Uncounted
-from inductor_npu.codegen.scheduling.unstored import names_of_unstored
 
 # Operations that have the name of a buffer among their arguments (self, name, ...).
 _WITH_A_BUFFER = frozenset({"load", "store", "store_reduction", "load_seed"})

@@ -25,6 +25,7 @@ from torch.utils._ordered_set import OrderedSet
 from inductor_npu import config
 from inductor_npu.codegen import attempt
 from inductor_npu.codegen.analysis.kernel_plan import KernelPlan, plan_kernel, tile_loops
+from inductor_npu.codegen.analysis.live_buffers import put_stored_reads_first
 from inductor_npu.codegen.annotations import provenance
 from inductor_npu.codegen.emit import header
 from inductor_npu.codegen.emit.column_sums import ColumnSumsKernel
@@ -40,7 +41,6 @@ from inductor_npu.codegen.scheduling.combos import WritesCombos
 from inductor_npu.codegen.scheduling.fusion import Fusions
 from inductor_npu.codegen.scheduling.kernel_reuse import LoopsKey, ReusableKernels, key_of_loops
 from inductor_npu.codegen.scheduling.live_memory import LiveMemory
-from inductor_npu.codegen.scheduling.unstored import put_stored_reads_first
 from inductor_npu.codegen.scheduling.writing import WriteAgain
 from inductor_npu.codegen.templates.kernel import TemplateKernel
 from inductor_npu.diagnostics.compile_time.phases import Phase, timed

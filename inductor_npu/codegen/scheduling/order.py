@@ -14,12 +14,10 @@ from torch._inductor.utils import contains_collective
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from inductor_npu.codegen.scheduling.unstored import names_of_unstored
+from inductor_npu.codegen.analysis.live_buffers import describe_memory
 from inductor_npu.support.optional_steps import Kind, optional_step
 
 Nodes = list[BaseSchedulerNode]
-
-_GIVEN_GRADIENTS = "tangents_"  # AOTAutograd's name for them
 
 
 @optional_step(Kind.ORDER, "least memory")
@@ -30,14 +28,8 @@ def of_least_memory(nodes: Nodes) -> Nodes:
     place of what it reads takes less than is estimated, and what it takes too much is the same in each order. With
     collectives in the graph the first of them is kept, in which kernels may run between a collective and its wait.
     """
-    scheduler, outputs = V.graph.scheduler, OrderedSet(V.graph.get_output_names())
-    names, fused = scheduler.name_to_buf, scheduler.name_to_fused_node
-    _, inputs = memory.prepare_planning_info(nodes, names, fused, OrderedSet(V.graph.graph_inputs), outputs)
-    for node in nodes:
-        _count_what_is_stored(node)
-    for name, given in inputs.items():
-        if name.startswith(_GIVEN_GRADIENTS):
-            given.mpi_buffer.size_free = 0
+    names, outputs = V.graph.scheduler.name_to_buf, OrderedSet(V.graph.get_output_names())
+    inputs = describe_memory(nodes)
     orders = [
         nodes,
         memory.topological_sort_lpmf(nodes, inputs, names, outputs),
@@ -51,15 +43,6 @@ def of_least_memory(nodes: Nodes) -> Nodes:
     if any(map(contains_collective, nodes)):
         return min(orders, key=lambda order: dearest_steps(order)[0])
     return min(map(_as_late_as_is_free, orders), key=dearest_steps)
-
-
-def _count_what_is_stored(node: BaseSchedulerNode) -> None:
-    """Gives no size to results that nobody reads but the loops of their own kernel."""
-    unstored = names_of_unstored(node.get_nodes())
-    for buffer in node.get_outputs():
-        if buffer.get_name() in unstored:
-            buffer.mpi_buffer.size_alloc = buffer.mpi_buffer.size_free = 0
-    node.mpi_node.size = sum(buffer.mpi_buffer.size_alloc for buffer in node.get_outputs())
 
 
 def _as_late_as_is_free(order: Nodes) -> Nodes:

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.scheduler import ForeachKernelSchedulerNode
 from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
 from inductor_npu import config, providers
 from inductor_npu.codegen import attempt
+from inductor_npu.codegen.analysis.live_buffers import describe_memory
 from inductor_npu.codegen.wrapper import captures, cpu_launches, donated_results, operator_calls
 from inductor_npu.codegen.wrapper.user_kernels import KernelsOfUsers
 
@@ -38,6 +40,17 @@ class NpuAllocation:
         strides = self.codegen_python_shape_tuple(stride)  # type: ignore[attr-defined]
         line = f"{name} = empty_strided_npu({allocated}, {strides}, {dtype})"
         return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
+
+
+class MemoryToUseAgain:
+    """Chooses which memory a graph uses again as Inductor does, which asks the scheduler's nodes who reads what."""
+
+    def run_wrapper_ir_passes(self, is_inference: bool) -> None:
+        """As Inductor's. Nodes that have become one node of several kernels since they were asked are asked again."""
+        nodes = V.graph.scheduler.nodes
+        if any(isinstance(node, ForeachKernelSchedulerNode) for node in nodes):
+            describe_memory(nodes)
+        super().run_wrapper_ir_passes(is_inference)  # type: ignore[misc]
 
 
 class FilledMemory:
@@ -106,7 +119,15 @@ class CommentedCalls:
             self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
 
 
-class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, FilledMemory, NpuAllocation, PythonWrapperCodegen):
+class NpuWrapper(
+    CommentedCalls,
+    KernelsOfUsers,
+    NumbersOfTheHost,
+    FilledMemory,
+    MemoryToUseAgain,
+    NpuAllocation,
+    PythonWrapperCodegen,
+):
     """The wrapper of a graph on `npu`; Inductor generates the CPU kernels of the same graph unchanged."""
 
     @staticmethod
@@ -163,5 +184,12 @@ def _replaces_storages() -> bool:
     return any(getattr(node.target, "overloadpacket", None) is torch.ops.aten.set_ for node in V.graph.graph.nodes)
 
 
-class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, FilledMemory, NpuAllocation, SubgraphPythonWrapperCodegen):
+class NpuSubgraphWrapper(
+    CommentedCalls,
+    NumbersOfTheHost,
+    FilledMemory,
+    MemoryToUseAgain,
+    NpuAllocation,
+    SubgraphPythonWrapperCodegen,
+):
     """The wrapper of a subgraph: a branch of torch.cond, or the body of a loop."""
