@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -61,12 +61,12 @@ def main(
                 return
             of_this = min(PROGRAMS_OF_A_PROCESS, programs - (number - first_seed) * PROGRAMS_OF_A_PROCESS)
 
-            def on_checked(message: dict[str, Any]) -> None:
+            def on_checked(message: dict[str, int]) -> None:
                 bars.advance(bar)
                 as_stock[number] = message["as stock"]
 
             try:
-                failure = _run(number, of_this, device, limit, end, Path(folder), on_checked)
+                failure = _run(number, of_this, device, limit, Path(folder), on_checked, end)
             except Exception as error:  # noqa: BLE001 - of one process; the others go on, and it is told at the end
                 lost.append(f"seed {number}: {type(error).__name__}: {error}")
                 return
@@ -94,9 +94,9 @@ def _run(
     programs: int,
     device: str,
     limit: float,
-    end: float | None,
     folder: Path,
-    on_checked: Callable[[dict[str, Any]], None],
+    on_checked: Callable[[dict[str, int]], None],
+    end: float | None = None,
 ) -> Failure | None:
     """What went wrong with `programs` programs from the seed `number`, in a process and with a cache of their own. At
     the time `end`, the program that runs is the last; one that went wrong is still reduced.

@@ -34,6 +34,7 @@ GIVE_UP = 3  # crashes and time-outs of one task after which the rest of it is n
 # What faulthandler writes before the frames of the thread that crashed, and a frame.
 _CRASH = "Fatal Python error"
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
+_ERRORS = ("Error", "rror:", "what():", "ssertion")  # words of a line that says what went wrong
 READING_SECONDS = 120.0  # a new process reads what it needs before its first case
 # Settings of processes that compile for the embedded NPU: one thread each, and no device that a fork could not open.
 SETTINGS = {
@@ -211,9 +212,8 @@ def _of_use(words: str) -> str:
     """The last error, and the frames in which Python says that it crashed, innermost first; else the last line."""
     words, crash, frames = words.partition(_CRASH)
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "what():" in line or "ssertion" in line or "rror:" in line][
-        -1:
-    ]
+    errors = [line for line in lines if any(word in line for word in _ERRORS)]
+    told = errors[-1:]
     if crash:
         shown = _FRAME.findall(frames.partition("Current thread ")[2])[:4]
         told.append(" <- ".join(f"{'/'.join(file.split(os.sep)[-2:])}:{line} {name}" for file, line, name in shown))

@@ -46,15 +46,18 @@ def placed(model: nn.Module, device: str) -> nn.Module:
     """The model on `device`, with tensors that are neither weights nor buffers, such as states kept between calls, and
     with modules that it keeps in lists, which PyTorch does not know.
     """
-    model = model.to(device)
-    for module in model.modules():
-        for name, value in list(vars(module).items()):
-            if isinstance(value, torch.Tensor):
-                setattr(module, name, value.to(device))
-            elif isinstance(value, list):
-                for one in value:
-                    if isinstance(one, nn.Module):
-                        placed(one, device)
+    waiting, seen = [model], set[nn.Module]()
+    for one in waiting:  # grows as it is read
+        one.to(device)
+        for module in one.modules():
+            if module in seen:
+                continue
+            seen.add(module)
+            for name, value in list(vars(module).items()):
+                if isinstance(value, torch.Tensor):
+                    setattr(module, name, value.to(device))
+                elif isinstance(value, list):
+                    waiting.extend(each for each in value if isinstance(each, nn.Module))
     return model
 
 

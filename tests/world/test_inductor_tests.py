@@ -56,7 +56,6 @@ if HAS_CPU:
 """
 PROGRAM = """
 from world.inductor_tests import suite
-from world.inductor_tests.reasons import reason_of
 from world.outcomes import Outcome
 
 suite.FILES = ("test_torchinductor",)
@@ -105,5 +104,5 @@ def test_where_there_are_none_the_error_says_how_to_get_them(tmp_path: Path, mon
     ],
 )
 def test_no_reason_is_known_for_wrong_values(test: str, verdict: Verdict, says: str, known: bool) -> None:
-    outcome = Outcome(f"inductor/test_torchinductor.{test}", verdict, says)
-    assert bool(reason_of(outcome)) == known
+    assert bool(reason_of(Outcome(f"inductor/test_torchinductor.{test}", verdict, says))) == known
+    assert not reason_of(Outcome(f"transformers/{test}", verdict, says))

@@ -1,4 +1,9 @@
-"""Which results of a graph are in memory: those that somebody reads but the loops of their own kernel."""
+"""Which results of a graph are in memory: those that somebody reads but the loops of their own kernel.
+
+Inductor counts memory that is not there: results that are stored nowhere, since only their own kernel reads them, such
+as attention's scores. And it takes the gradients that a backward pass is given for freed after their last use; autograd
+keeps them to the end. What is counted too much in one step hides by what orders of kernels differ.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +35,8 @@ def put_stored_reads_first(nodes: Sequence[BaseSchedulerNode]) -> None:
 
 
 def describe_memory(nodes: list[BaseSchedulerNode]) -> dict[str, memory.FreeableInputBuffer]:
-    """Writes down, at all nodes and buffers of the graph, who takes and frees how much memory, and who reads what: for
-    the order of kernels, and for the choice of memory to use again. Returns the graph's inputs by name.
+    """Tells all nodes and buffers of the graph what memory they take and free, and who reads them, for the order of
+    kernels and the choice of memory to use again. Returns the graph's inputs by name.
     """
     scheduler, outputs = V.graph.scheduler, OrderedSet(V.graph.get_output_names())
     names, fused = scheduler.name_to_buf, scheduler.name_to_fused_node

@@ -1,9 +1,7 @@
 """The order in which the kernels of a graph run: of a few, the one with the least memory that is live at a time.
 
-The orders and how their memory is estimated are Inductor's (torch/_inductor/memory.py), which counts memory that is not
-there: results that are stored nowhere, since only their own kernel reads them, such as attention's scores. And it
-takes the gradients that a backward pass is given for freed after their last use; autograd keeps them to the end. What
-is counted too much in one step hides by what the orders differ.
+The orders and how their memory is estimated are Inductor's (torch/_inductor/memory.py), by the buffers that
+`analysis/live_buffers.py` describes.
 """
 
 from __future__ import annotations

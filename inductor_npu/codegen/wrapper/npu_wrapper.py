@@ -23,6 +23,15 @@ class NpuAllocation:
     devices.
     """
 
+    def run_wrapper_ir_passes(self, is_inference: bool) -> None:
+        """As Inductor's, which asks the scheduler's nodes who reads what, to know which memory can be used again. Nodes
+        that have become one node of several kernels since they were asked are asked again.
+        """
+        nodes = V.graph.scheduler.nodes
+        if any(isinstance(node, ForeachKernelSchedulerNode) for node in nodes):
+            describe_memory(nodes)
+        super().run_wrapper_ir_passes(is_inference)  # type: ignore[misc]
+
     def make_allocation(
         self,
         name: str,
@@ -40,17 +49,6 @@ class NpuAllocation:
         strides = self.codegen_python_shape_tuple(stride)  # type: ignore[attr-defined]
         line = f"{name} = empty_strided_npu({allocated}, {strides}, {dtype})"
         return line if allocated == sizes else f"{line}.as_strided({sizes}, {strides})"
-
-
-class MemoryToUseAgain:
-    """Chooses which memory a graph uses again as Inductor does, which asks the scheduler's nodes who reads what."""
-
-    def run_wrapper_ir_passes(self, is_inference: bool) -> None:
-        """As Inductor's. Nodes that have become one node of several kernels since they were asked are asked again."""
-        nodes = V.graph.scheduler.nodes
-        if any(isinstance(node, ForeachKernelSchedulerNode) for node in nodes):
-            describe_memory(nodes)
-        super().run_wrapper_ir_passes(is_inference)  # type: ignore[misc]
 
 
 class FilledMemory:
@@ -119,15 +117,7 @@ class CommentedCalls:
             self.make_comment(f"{self.comment} {text}")  # type: ignore[attr-defined]
 
 
-class NpuWrapper(
-    CommentedCalls,
-    KernelsOfUsers,
-    NumbersOfTheHost,
-    FilledMemory,
-    MemoryToUseAgain,
-    NpuAllocation,
-    PythonWrapperCodegen,
-):
+class NpuWrapper(CommentedCalls, KernelsOfUsers, NumbersOfTheHost, FilledMemory, NpuAllocation, PythonWrapperCodegen):
     """The wrapper of a graph on `npu`; Inductor generates the CPU kernels of the same graph unchanged."""
 
     @staticmethod
@@ -184,12 +174,5 @@ def _replaces_storages() -> bool:
     return any(getattr(node.target, "overloadpacket", None) is torch.ops.aten.set_ for node in V.graph.graph.nodes)
 
 
-class NpuSubgraphWrapper(
-    CommentedCalls,
-    NumbersOfTheHost,
-    FilledMemory,
-    MemoryToUseAgain,
-    NpuAllocation,
-    SubgraphPythonWrapperCodegen,
-):
+class NpuSubgraphWrapper(CommentedCalls, NumbersOfTheHost, FilledMemory, NpuAllocation, SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph: a branch of torch.cond, or the body of a loop."""
