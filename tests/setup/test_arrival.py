@@ -53,9 +53,18 @@ def test_a_package_that_brings_no_device_leaves_torch_usable(
 
 @pytest.fixture
 def late(tmp_path: Path) -> Path:
-    """A folder with a package that imports Dynamo, as torch_npu does, before it brings the device."""
+    """A folder with a package that imports Dynamo, as torch_npu does, before it brings the device: here the embedded
+    NPU, which is built for its own provider only.
+    """
     (tmp_path / "torch_npu.py").write_text(
-        "import torch, torch._dynamo\nfrom inductor_npu.device import npu\nnpu.install()\n"
+        """
+import os, torch, torch._dynamo
+from inductor_npu.device import npu
+os.environ["INDUCTOR_NPU_PROVIDER"] = "simulator"
+npu.install()
+npu.get_device_name = lambda device=None: "Ascend910B3"
+os.environ["INDUCTOR_NPU_PROVIDER"] = ""
+"""
     )
     return tmp_path
 
