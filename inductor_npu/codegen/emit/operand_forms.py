@@ -50,9 +50,14 @@ def sum_text(x: Operand, y: Operand, sign: str, by_limbs: str) -> Any:
 
     Inductor propagates bounds of indices only. Where int32 holds operands and result, the result is a variable with
     bounds. A sum of predicates, which Triton adds without a carry, is "or" and their product "and", as in eager.
+    Floats of 8 bits are computed in fp32: chips differ in what lies beyond their range.
     """
     if sign in _OF_CONDITIONS and is_bool(x) and is_bool(y):
         return logic_text(_OF_CONDITIONS[sign], x, y)
+    float8 = next((dtype for dtype in map(dtype_of, (x, y)) if dtype in FLOATS8), None)
+    if float8 is not None:
+        text = f"{as_fp32(x)} {sign} {as_fp32(y)}"
+        return float8_text(new_variable(text, torch.float32, broadcast_shapes_for_args([x, y])), float8)
     if not is_wide(x, y):
         x, y = with_literals(x, y)
         return f"{x} {sign} {y}"

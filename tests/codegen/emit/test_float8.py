@@ -48,6 +48,17 @@ def test_conversions_are_those_of_eager(float8: torch.dtype) -> None:
         assert _same_bits(result.cpu(), wanted), source.dtype
 
 
+@pytest.mark.parametrize("float8", FLOATS8[:2], ids=str)
+def test_products_beyond_the_range_are_those_of_eager(float8: torch.dtype) -> None:
+    x = _floats(float8)
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * x, x * x.flip(0), x * 3, (x.float() * 64).to(float8) * x
+
+    for result, wanted in zip(torch.compile(fn, fullgraph=True)(x.npu()), fn(x), strict=True):
+        assert _same_bits(result.cpu(), wanted)
+
+
 @pytest.mark.parametrize("float8", FLOATS8, ids=str)
 def test_conversions_inside_a_kernel_and_back(float8: torch.dtype) -> None:
     bits = torch.arange(256, dtype=torch.uint8).view(float8)
