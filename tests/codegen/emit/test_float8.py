@@ -53,7 +53,7 @@ def test_products_beyond_the_range_are_those_of_eager(float8: torch.dtype) -> No
     x = _floats(float8)
 
     def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return x * x, x * x.flip(0), x * 3, (x.float() * 64).to(float8) * x
+        return x * x, x.roll(1) * x, (x.float() * 64).to(float8) * x
 
     for result, wanted in zip(torch.compile(fn, fullgraph=True)(x.npu()), fn(x), strict=True):
         assert _same_bits(result.cpu(), wanted)
