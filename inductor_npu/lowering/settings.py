@@ -5,8 +5,11 @@ when the view is made (`View.create` in torch/_inductor/ir.py). They are decided
 is computed, and padded by whoever asks for them first: the view then reads other elements, and beyond the end. So no
 tensor is padded there.
 
-**Order.** Kernels run in the order that `codegen/scheduling/order.py` chooses, and not Inductor; not where that, or
-anything else, has failed.
+**Indices.** Before loops are fused, `codegen/scheduling/masked_indices.py` simplifies their indices.
+
+**Order.** Kernels run in the order that `codegen/scheduling/order.py` chooses, and not Inductor.
+
+Neither is done where it, or anything else, has failed.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from torch._inductor import config
 from torch.fx import GraphModule
 
 from inductor_npu.codegen import attempt
+from inductor_npu.codegen.scheduling.masked_indices import without_needless_remainders
 from inductor_npu.codegen.scheduling.order import Nodes, of_least_memory
 from inductor_npu.lowering.graph_passes.nodes import graph_is_on_npu
 from inductor_npu.support import upstream
@@ -41,12 +45,15 @@ def _settings() -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if upstream.views_take_flexible_strides():
         settings["comprehensive_padding"] = False
-    if config.reorder_for_peak_memory and not attempt.current().leaves_out:
+    if attempt.current().leaves_out:
+        return settings
+    settings["_pre_fusion_custom_pass"] = _after(config._pre_fusion_custom_pass, without_needless_remainders)
+    if config.reorder_for_peak_memory:
         settings["reorder_for_peak_memory"] = False
-        settings["_post_fusion_custom_pass"] = _ordered_after(config._post_fusion_custom_pass)
+        settings["_post_fusion_custom_pass"] = _after(config._post_fusion_custom_pass, of_least_memory)
     return settings
 
 
-def _ordered_after(users: Callable[[Nodes], Nodes] | None) -> Callable[[Nodes], Nodes]:
-    """What the user does to the nodes after fusion, and then their order."""
-    return of_least_memory if users is None else lambda nodes: of_least_memory(users(nodes))
+def _after(users: Callable[[Nodes], Nodes] | None, ours: Callable[[Nodes], Nodes]) -> Callable[[Nodes], Nodes]:
+    """What the user does to the nodes of the scheduler, and then `ours`."""
+    return ours if users is None else lambda nodes: ours(users(nodes))

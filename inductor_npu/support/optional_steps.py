@@ -1,5 +1,5 @@
 """Steps of the compiler that a graph can be compiled without: rewrites, lowerings to kernels of ours, plans of kernels,
-their order.
+their indices and order.
 
 An error that leaves a step carries the step. So the next attempt at the graph (lowering/attempts.py) can do without it,
 and the warning can name it. `STEPS` lists all of them, which is how a test plants an error into each.
@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     GRAPH_PASS = "graph pass"  # nothing: the graph stays as it is
     TEMPLATE = "template"  # Inductor's own lowering, mostly a call of the library
     PLAN = "plan of kernels"  # eager operators
+    INDICES = "simplification of indices"  # nothing: indices stay as Inductor has them
     ORDER = "order of kernels"  # Inductor's order
 
 

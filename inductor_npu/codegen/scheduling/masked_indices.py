@@ -1,0 +1,94 @@
+"""Drops the remainders in indices that a predicate around them makes needless.
+
+Inductor reduces a tensor in parts of equal length, the last of which ends behind the tensor, and names the elements of
+a part by `i % n`, for those with `i < n`. The remainder is `i`. With it, no vector goes along the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.loop_body import LoopBody
+from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
+from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from inductor_npu.support.optional_steps import Kind, optional_step
+
+Nodes = list[BaseSchedulerNode]
+
+_INDEX = "get_index"
+
+
+@optional_step(Kind.INDICES, "masked indices")
+def without_needless_remainders(nodes: Nodes) -> Nodes:
+    """`nodes`, not fused yet, with simpler indices in the bodies of those on `npu`."""
+    for node in nodes:
+        device = node.get_device()
+        if isinstance(node, SchedulerNode) and device is not None and device.type == "npu":
+            simplify(node._body)
+    return nodes
+
+
+def simplify(body: LoopBody) -> None:
+    """Simplifies the indices that nothing but one block under a predicate `index < limit` uses."""
+    users = _users(body)
+    for block in (body.root_block, *body.subblocks.values()):
+        for call in block.graph.nodes:
+            if call.op != "call_module" or call.target not in body.subblocks:
+                continue
+            sides = _sides(call.args[0], body)
+            if sides is None or not _is_at_least_0(sides[0], body):
+                continue
+            for name in (name for name, blocks in users.items() if blocks == {call.target}):
+                body.indexing_exprs[name] = _below(*sides, body.indexing_exprs[name])
+
+
+def _users(body: LoopBody) -> dict[str, set[str]]:
+    """The blocks that use each index of `body`, by name; "" is the outermost."""
+    users: dict[str, set[str]] = {}
+    for name, block in (("", body.root_block), *body.subblocks.items()):
+        for node in block.graph.nodes:
+            if node.op == "call_module" and node.target == _INDEX:
+                users.setdefault(node.args[0], set()).add(name)
+    return users
+
+
+def _sides(predicate: Any, body: LoopBody) -> tuple[sympy.Expr, sympy.Expr] | None:
+    """`index` and `limit` of the predicate `index < limit`; None for any other."""
+    if not isinstance(predicate, torch.fx.Node) or predicate.target != "lt":
+        return None
+    sides = list(_indices(predicate.args[1:], body))
+    return (sides[0], sides[1]) if len(sides) == 2 else None
+
+
+def _indices(operands: Any, body: LoopBody) -> Iterator[sympy.Expr]:
+    for operand in operands:
+        if not isinstance(operand, torch.fx.Node):
+            continue
+        if operand.target == "constant" and isinstance(operand.args[1], int):
+            yield sympy.Integer(operand.args[1])
+        elif operand.target == "index_expr" and operand.args[1].target == _INDEX:
+            yield body.indexing_exprs[operand.args[1].args[0]]
+
+
+def _is_at_least_0(index: sympy.Expr, body: LoopBody) -> bool:
+    ranges = {symbol: ValueRanges(0, sympy.oo) for symbol in index.free_symbols if symbol in body.var_ranges}
+    sizes = V.graph.sizevars.shape_env.var_to_range
+    ranges |= {symbol: sizes[symbol] for symbol in index.free_symbols if symbol in sizes}
+    return ranges.keys() == index.free_symbols and bool(bound_sympy(index, ranges).lower >= 0)
+
+
+def _below(index: sympy.Expr, limit: sympy.Expr, address: sympy.Expr) -> sympy.Expr:
+    """`address` where 0 <= `index` < `limit`."""
+
+    def quotient(base: sympy.Expr, divisor: sympy.Expr, modulus: sympy.Expr) -> sympy.Expr:
+        if base == index and V.graph.sizevars.statically_known_equals(divisor * modulus, limit):
+            return FloorDiv(base, divisor)
+        return ModularIndexing(base, divisor, modulus)
+
+    return address.replace(ModularIndexing, quotient)
