@@ -45,8 +45,10 @@ class _NpuChoices:
         parts = self._others.reduction_split_factor(
             device, reduction_numel_hint, numel_hint, inner_reduction=inner_reduction
         )
-        if device.type != _DEVICE or numel_hint == 1 or parts == 1:
+        if device.type != _DEVICE or parts == 1:
             return parts
+        if numel_hint == 1:
+            return _between_indices(parts, _reduced_axes(reduction_numel_hint), fewest=parts)
         if not inner_reduction:
             return max(parts, rows_and_columns.parts_of(reduction_numel_hint, numel_hint))
         in_a_block = current_target().shortest_row  # numbers of 4 bytes
@@ -86,15 +88,15 @@ def _reduced_axes(elements: int) -> Sequence[int]:
     return (elements,)
 
 
-def _between_indices(parts: int, lengths: Sequence[int]) -> int:
+def _between_indices(parts: int, lengths: Sequence[int], fewest: int = 1) -> int:
     """The number of parts nearest to `parts`, each of whole indices along axes of these `lengths`; of one axis only if
-    it is near, for any part of it is addressed as easily.
+    it is near, for any part of it is addressed as easily. Not below `fewest` where there is another.
     """
     outer, numbers = 1, set[int]()
     for length in lengths:
         numbers |= {outer * number for number in range(1, min(length, _FARTHEST * parts) + 1) if length % number == 0}
         outer *= length
-    nearest = min(numbers, key=lambda number: abs(math.log(number / parts)), default=parts)
+    nearest = min(numbers, key=lambda number: (number < fewest, abs(math.log(number / parts))), default=parts)
     is_near = parts <= _FARTHEST * nearest and nearest <= _FARTHEST * parts
     return nearest if is_near or len(lengths) > 1 else parts
 

@@ -15,6 +15,7 @@ from torch._inductor.loop_body import LoopBody
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from inductor_npu.support.optional_steps import Kind, optional_step
@@ -42,10 +43,10 @@ def simplify(body: LoopBody) -> None:
             if call.op != "call_module" or call.target not in body.subblocks:
                 continue
             sides = _sides(call.args[0], body)
-            if sides is None or not _is_at_least_0(sides[0], body):
+            if sides is None or not _range(sides[0], body).lower >= 0:
                 continue
             for name in (name for name, blocks in users.items() if blocks == {call.target}):
-                body.indexing_exprs[name] = _below(*sides, body.indexing_exprs[name])
+                body.indexing_exprs[name] = _below(*sides, body.indexing_exprs[name], body)
 
 
 def _users(body: LoopBody) -> dict[str, set[str]]:
@@ -76,18 +77,23 @@ def _indices(operands: Any, body: LoopBody) -> Iterator[sympy.Expr]:
             yield body.indexing_exprs[operand.args[1].args[0]]
 
 
-def _is_at_least_0(index: sympy.Expr, body: LoopBody) -> bool:
-    ranges = {symbol: ValueRanges(0, sympy.oo) for symbol in index.free_symbols if symbol in body.var_ranges}
-    sizes = V.graph.sizevars.shape_env.var_to_range
-    ranges |= {symbol: sizes[symbol] for symbol in index.free_symbols if symbol in sizes}
-    return ranges.keys() == index.free_symbols and bool(bound_sympy(index, ranges).lower >= 0)
+def _range(index: sympy.Expr, body: LoopBody) -> ValueRanges[sympy.Expr]:
+    """The range of `index` in the loops of `body`; unknown where an index is loaded."""
+    known = {**V.graph.sizevars.shape_env.var_to_range}
+    for symbol, length in body.var_ranges.items():
+        known[symbol] = ValueRanges(0, max(int(length) - 1, 0) if sympy.sympify(length).is_number else int_oo)
+    if not index.free_symbols <= known.keys():
+        return ValueRanges.unknown()
+    return bound_sympy(index, {symbol: known[symbol] for symbol in index.free_symbols})
 
 
-def _below(index: sympy.Expr, limit: sympy.Expr, address: sympy.Expr) -> sympy.Expr:
+def _below(index: sympy.Expr, limit: sympy.Expr, address: sympy.Expr, body: LoopBody) -> sympy.Expr:
     """`address` where 0 <= `index` < `limit`."""
 
     def quotient(base: sympy.Expr, divisor: sympy.Expr, modulus: sympy.Expr) -> sympy.Expr:
-        if base == index and V.graph.sizevars.statically_known_equals(divisor * modulus, limit):
+        end, before = divisor * modulus, _range(base - index, body)
+        is_limit = base == index and V.graph.sizevars.statically_known_equals(end, limit)
+        if is_limit or (before.lower >= 0 and (before.upper + limit - end).is_nonpositive):
             return FloorDiv(base, divisor)
         return ModularIndexing(base, divisor, modulus)
 
