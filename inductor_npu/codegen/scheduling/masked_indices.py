@@ -43,7 +43,7 @@ def simplify(body: LoopBody) -> None:
             if call.op != "call_module" or call.target not in body.subblocks:
                 continue
             sides = _sides(call.args[0], body)
-            if sides is None or not _range(sides[0], body).lower >= 0:
+            if sides is None:
                 continue
             for name in (name for name, blocks in users.items() if blocks == {call.target}):
                 body.indexing_exprs[name] = _below(*sides, body.indexing_exprs[name], body)
@@ -77,24 +77,25 @@ def _indices(operands: Any, body: LoopBody) -> Iterator[sympy.Expr]:
             yield body.indexing_exprs[operand.args[1].args[0]]
 
 
-def _range(index: sympy.Expr, body: LoopBody) -> ValueRanges[sympy.Expr]:
-    """The range of `index` in the loops of `body`; unknown where an index is loaded."""
-    known = {**V.graph.sizevars.shape_env.var_to_range}
-    for symbol, length in body.var_ranges.items():
-        known[symbol] = ValueRanges(0, max(int(length) - 1, 0) if sympy.sympify(length).is_number else int_oo)
-    if not index.free_symbols <= known.keys():
-        return ValueRanges.unknown()
-    return bound_sympy(index, {symbol: known[symbol] for symbol in index.free_symbols})
-
-
 def _below(index: sympy.Expr, limit: sympy.Expr, address: sympy.Expr, body: LoopBody) -> sympy.Expr:
-    """`address` where 0 <= `index` < `limit`."""
+    """`address` where `index` < `limit`. Inductor's remainders are those of C, of numbers that are not negative
+    (`ModularIndexing` in torch/utils/_sympy/functions.py).
+    """
 
     def quotient(base: sympy.Expr, divisor: sympy.Expr, modulus: sympy.Expr) -> sympy.Expr:
-        end, before = divisor * modulus, _range(base - index, body)
-        is_limit = base == index and V.graph.sizevars.statically_known_equals(end, limit)
-        if is_limit or (before.lower >= 0 and (before.upper + limit - end).is_nonpositive):
+        end = divisor * modulus
+        if base == index and V.graph.sizevars.statically_known_equals(end, limit):
+            return FloorDiv(base, divisor)
+        if (_largest(base - index, body) + limit - end).is_nonpositive:
             return FloorDiv(base, divisor)
         return ModularIndexing(base, divisor, modulus)
 
     return address.replace(ModularIndexing, quotient)
+
+
+def _largest(index: sympy.Expr, body: LoopBody) -> sympy.Expr:
+    """The upper bound of `index` in the loops of `body`: infinity where nothing is known."""
+    lengths = {symbol: body.var_ranges.get(symbol) for symbol in index.free_symbols}
+    if not all(isinstance(length, int | sympy.Integer) for length in lengths.values()):
+        return int_oo
+    return bound_sympy(index, {symbol: ValueRanges(0, int(lengths[symbol]) - 1) for symbol in lengths}).upper
