@@ -263,6 +263,8 @@ def plan_tile(work: KernelSummary, chip: NpuTarget, largest_tile: int, share: fl
     contiguous = {access.contiguous for access in work.accesses if len(access.axes) > 1}
     crossed = [axis for axis in reversed(pointwise) if axis in contiguous and axis != inner]
 
+    if work.sorts:
+        planner.blocks |= {axis: next_power_of_2(planner.lengths[axis]) for axis in reduction}
     for axis in (name for name in planner.lengths if name in work.whole):
         planner.grow(axis)
     if inner in pointwise:
@@ -304,7 +306,7 @@ def _reduced(planner: _Planner, rows: str | None, reduction: list[str]) -> list[
             planner.grow(rows, most=most)
         for axis in reversed(reduction):
             planner.grow(axis)
-            if planner.work.sorts or planner.keeps_row(axis):
+            if planner.keeps_row(axis):
                 planner.blocks[axis] = planner.lengths[axis]
         loops = [axis for axis in reduction if axis not in static or planner.blocks[axis] < planner.lengths[axis]]
         if not loops:
