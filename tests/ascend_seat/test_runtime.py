@@ -34,7 +34,9 @@ def test_a_stream_that_is_waited_for_has_done_its_work() -> None:
 
 def test_an_event_is_done_once_the_work_before_it_is() -> None:
     stream, event = torch.npu.Stream(), torch.npu.Event()
-    x = torch.randn(16 << 20).pin_memory()  # a copy takes many times what it takes to ask for the next one, on a busy host too
+    x = torch.randn(
+        16 << 20
+    ).pin_memory()  # a copy takes many times what it takes to ask for the next one, on a busy host too
     with torch.npu.stream(stream):
         for _ in range(16):
             y = x.to("npu", non_blocking=True)

@@ -169,3 +169,11 @@ def test_rows_moved_in_bytes_fill_a_block_on_chip() -> None:
 def test_the_choice_is_the_same_every_time() -> None:
     for example in EXAMPLES.values():
         assert plan_tile(example, CHIP, TILE) == plan_tile(example, CHIP, TILE)
+
+
+def test_rows_that_are_sorted_have_their_room_first() -> None:
+    """Also where elements are contiguous along another axis: a row is never in parts."""
+    sort = work(axes(x=17, r0_=129), load("x r0_", "x"), store("x r0_", "x"), values=40)
+    tiles = plan_tile(replace(sort, sorts=True), CHIP, TILE)
+    assert tiles.blocks["r0_"] == 256 and not tiles.loops
+    assert footprint(tiles.blocks, sort) <= CHIP.unified_buffer

@@ -385,6 +385,8 @@ class _Tracer(DefaultHandler):
         of = self._use(value)
         self.result.operations[of, 4] += REDUCTION_PASSES
         axes = of - self.reduced
+        if not self.reduced <= of:  # all indices along the row have the same value, and a kernel holds it for each
+            self._use(self._new(of | self.reduced, dtype))
         if reduction_type == "any" or src_dtype == torch.bool:  # ends in a comparison
             self.result.compared.add(axes)
         count = 2 if reduction_type.endswith("_with_value") else _SEVERAL.get(reduction_type, 1)

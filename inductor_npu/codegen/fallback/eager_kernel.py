@@ -139,7 +139,7 @@ def _text(kernel: Any, name: str) -> str:
 
 def _operators_of(kernel: Any) -> str:
     # A kernel over a list of tensors (an optimizer's step) has a part for each.
-    nodes = kernel.features.scheduler_nodes() or kernel.nodes
+    nodes = [*kernel.features.scheduler_nodes()] or kernel.nodes
     return get_fused_kernel_name(nodes, "original_aten").removeprefix("fused_").replace("_", " ").strip()
 
 

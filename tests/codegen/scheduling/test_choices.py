@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -95,3 +96,39 @@ def test_choices_that_a_user_sets_later_are_corrected_with_the_next_graph(mine: 
         assert later.asked
         assert V.choices.reduction_split_factor(NPU, 100000, 4, inner_reduction=True) == 8
     assert mine.asked == 0
+
+
+WHOLE = {
+    "mean": lambda x: x.mean(),
+    "largest of a transposed": lambda x: x.t().amax(),
+    "loss of rows": lambda x: torch.nn.functional.mse_loss(x[1:], x[:-1]),
+    "variance": lambda x: x.var(),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("rows", [123, 127, 1009])
+@pytest.mark.parametrize("name", WHOLE)
+def test_tiles_go_along_the_parts_of_a_whole_tensor(name: str, rows: int, dynamic: bool) -> None:
+    """However its elements divide into parts: Inductor's indices in the last, shorter one have a remainder."""
+    torch._dynamo.reset()
+    x = torch.randn(rows, 457)
+    with config.patch(force_disable_caches=True):
+        result, codes = run_and_get_code(torch.compile(WHOLE[name], dynamic=dynamic), x.npu())
+    torch.testing.assert_close(result.cpu(), WHOLE[name](x.double()).float(), rtol=1e-6, atol=1e-7)
+    for code in codes:
+        assert not re.search(r"one index at a time:.*\br0", code)
+
+
+@pytest.mark.parametrize("name", ["columns of a slice", "loss of columns"])
+def test_a_whole_slice_is_summed_in_parts_that_begin_where_a_row_does(name: str) -> None:
+    fn = {
+        "columns of a slice": lambda x: x[:, :228].sum(),
+        "loss of columns": lambda x: torch.nn.functional.mse_loss(x[:, 1:], x[:, :-1]),
+    }[name]
+    torch._dynamo.reset()
+    x = torch.randn(1009, 457)
+    with config.patch(force_disable_caches=True):
+        result, (code, *_) = run_and_get_code(torch.compile(fn, dynamic=False), x.npu())
+    torch.testing.assert_close(result.cpu(), fn(x.double()).float(), rtol=1e-5, atol=1e-5)
+    assert not re.search(r"one index at a time:.*\br0", code)
