@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor.loop_body import LoopBody
-from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
+from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.numbers import int_oo
@@ -30,8 +30,9 @@ def without_needless_remainders(nodes: Nodes) -> Nodes:
     """`nodes`, not fused yet, with simpler indices in the bodies of those on `npu`."""
     for node in nodes:
         device = node.get_device()
-        if isinstance(node, SchedulerNode) and device is not None and device.type == "npu":
-            simplify(node._body)
+        body = getattr(node, "_body", None)  # None of a template
+        if body is not None and device is not None and device.type == "npu":
+            simplify(body)
     return nodes
 
 

@@ -43,7 +43,7 @@ def mine() -> Iterator[ThreeParts]:
 
 
 @pytest.mark.parametrize(
-    ("device", "rows", "inner", "parts"), [(NPU, 4, True, 8), (NPU, 1, True, 3), (NPU, 4, False, 3), (META, 4, True, 3)]
+    ("device", "rows", "inner", "parts"), [(NPU, 4, True, 8), (NPU, 1, True, 4), (NPU, 4, False, 3), (META, 4, True, 3)]
 )
 def test_parts_of_several_rows_on_npu_are_a_multiple_of_eight(
     mine: ThreeParts, device: torch.device, rows: int, inner: bool, parts: int
