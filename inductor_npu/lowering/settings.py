@@ -5,7 +5,7 @@ when the view is made (`View.create` in torch/_inductor/ir.py). They are decided
 is computed, and padded by whoever asks for them first: the view then reads other elements, and beyond the end. So no
 tensor is padded there.
 
-**Indices.** Before loops are fused, `codegen/scheduling/masked_indices.py` simplifies their indices.
+**Indices.** Before loops are fused, `codegen/scheduling/row_parts.py` and `masked_indices.py` simplify their indices.
 
 **Order.** Kernels run in the order that `codegen/scheduling/order.py` chooses, and not Inductor.
 
@@ -23,6 +23,7 @@ from torch.fx import GraphModule
 from inductor_npu.codegen import attempt
 from inductor_npu.codegen.scheduling.masked_indices import without_needless_remainders
 from inductor_npu.codegen.scheduling.order import Nodes, of_least_memory
+from inductor_npu.codegen.scheduling.row_parts import with_parts_of_whole_rows
 from inductor_npu.lowering.graph_passes.nodes import graph_is_on_npu
 from inductor_npu.support import upstream
 
@@ -47,7 +48,9 @@ def _settings() -> dict[str, Any]:
         settings["comprehensive_padding"] = False
     if attempt.current().leaves_out:
         return settings
-    settings["_pre_fusion_custom_pass"] = _after(config._pre_fusion_custom_pass, without_needless_remainders)
+    for indices in (with_parts_of_whole_rows, without_needless_remainders):
+        users = settings.get("_pre_fusion_custom_pass", config._pre_fusion_custom_pass)
+        settings["_pre_fusion_custom_pass"] = _after(users, indices)
     if config.reorder_for_peak_memory:
         settings["reorder_for_peak_memory"] = False
         settings["_post_fusion_custom_pass"] = _after(config._post_fusion_custom_pass, of_least_memory)

@@ -6,12 +6,13 @@ a part by `i % n`, for those with `i < n`. The remainder is `i`. With it, no vec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
-from torch._inductor.loop_body import LoopBody
+from torch._inductor.loop_body import LoopBody, LoopBodyBlock
 from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
@@ -38,16 +39,54 @@ def without_needless_remainders(nodes: Nodes) -> Nodes:
 
 def simplify(body: LoopBody) -> None:
     """Simplifies the indices that nothing but one block under a predicate `index < limit` uses."""
-    users = _users(body)
-    for block in (body.root_block, *body.subblocks.values()):
-        for call in block.graph.nodes:
-            if call.op != "call_module" or call.target not in body.subblocks:
-                continue
-            sides = _sides(call.args[0], body)
-            if sides is None:
-                continue
+    users, limits = _users(body), limits_in(body)
+    for call in (node for block in _blocks(body) for node in block.graph.nodes):
+        if call.target in body.subblocks and call.args[0] in limits:
+            limit = limits[call.args[0]]
             for name in (name for name, blocks in users.items() if blocks == {call.target}):
-                body.indexing_exprs[name] = _below(*sides, body.indexing_exprs[name], body)
+                index = body.indexing_exprs[limit.index]
+                body.indexing_exprs[name] = _below(index, limit.value, body.indexing_exprs[name], body)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A predicate `index < limit`: the names of both in the body's indices, None for a limit that is a constant, and
+    the `value` of the limit. `is_alone`: nothing else uses these names.
+    """
+
+    index: str
+    limit: str | None
+    value: sympy.Expr
+    is_alone: bool
+
+
+def limits_in(body: LoopBody) -> dict[torch.fx.Node, Limit]:
+    """The predicates of the form `index < limit` in `body`."""
+    nodes = [node for block in _blocks(body) for node in block.graph.nodes]
+    sides = {node: [_name_or_number(side) for side in node.args[1:]] for node in nodes if node.target == "lt"}
+    uses = Counter(node.args[0] for node in nodes if node.target == _INDEX)
+    compared = Counter(side for pair in sides.values() for side in pair)
+    found = dict[torch.fx.Node, Limit]()
+    for node, (index, limit) in sides.items():
+        if isinstance(index, str) and limit is not None:
+            name = limit if isinstance(limit, str) else None
+            value = sympy.Integer(limit) if name is None else body.indexing_exprs[name]
+            is_alone = all(uses[each] == compared[each] == compared[index] for each in (index, name) if each)
+            found[node] = Limit(index, name, value, is_alone)
+    return found
+
+
+def _name_or_number(operand: Any) -> str | int | None:
+    """The name of an index that is a value, or a constant; None for any other operand."""
+    if not isinstance(operand, torch.fx.Node):
+        return None
+    if operand.target == "constant" and isinstance(operand.args[1], int):
+        return operand.args[1]
+    return operand.args[1].args[0] if operand.target == "index_expr" and operand.args[1].target == _INDEX else None
+
+
+def _blocks(body: LoopBody) -> list[LoopBodyBlock]:
+    return [body.root_block, *body.subblocks.values()]
 
 
 def _users(body: LoopBody) -> dict[str, set[str]]:
@@ -58,24 +97,6 @@ def _users(body: LoopBody) -> dict[str, set[str]]:
             if node.op == "call_module" and node.target == _INDEX:
                 users.setdefault(node.args[0], set()).add(name)
     return users
-
-
-def _sides(predicate: Any, body: LoopBody) -> tuple[sympy.Expr, sympy.Expr] | None:
-    """`index` and `limit` of the predicate `index < limit`; None for any other."""
-    if not isinstance(predicate, torch.fx.Node) or predicate.target != "lt":
-        return None
-    sides = list(_indices(predicate.args[1:], body))
-    return (sides[0], sides[1]) if len(sides) == 2 else None
-
-
-def _indices(operands: Any, body: LoopBody) -> Iterator[sympy.Expr]:
-    for operand in operands:
-        if not isinstance(operand, torch.fx.Node):
-            continue
-        if operand.target == "constant" and isinstance(operand.args[1], int):
-            yield sympy.Integer(operand.args[1])
-        elif operand.target == "index_expr" and operand.args[1].target == _INDEX:
-            yield body.indexing_exprs[operand.args[1].args[0]]
 
 
 def _below(index: sympy.Expr, limit: sympy.Expr, address: sympy.Expr, body: LoopBody) -> sympy.Expr:
