@@ -101,7 +101,8 @@ class RowStatistics:
         total = self.meet("sum", count, mean.dtype)
         weighted = self.kernel.generate(f"{mean} * {count}", mean.dtype, mean.shape)
         middle = self.meet("sum", weighted, mean.dtype)
-        middle = self.kernel.generate(f"{middle} / {total}", mean.dtype, middle.shape)
+        some = f"tl.maximum({total}, 1.0)"  # a part that ends behind the row has no elements
+        middle = self.kernel.generate(f"{middle} / {some}", mean.dtype, middle.shape)
         distance = self.kernel.generate(f"{mean} - {self.kernel.expanded(middle, axes)}", mean.dtype, mean.shape)
         spread = f"{squares} + {count} * {distance} * {distance}"
         return middle, self.meet("sum", self.kernel.generate(spread, mean.dtype, mean.shape), mean.dtype), total

@@ -8,7 +8,7 @@ the row). With sizes that are known `choices.py` asks for parts that are whole r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ class _Parts:
         addresses = {
             name: _of_position(index, position, element, before) for name, index in body.indexing_exprs.items()
         }
-        row = _shortest_row(addresses.values())
+        row = _shortest_row(addresses.values(), limit.value)
         if row is None or any(element in address.free_symbols for address in addresses.values()):
             return None
         return _Parts(parts[0], elements, row, addresses, limit)
@@ -162,12 +162,13 @@ def _divisions_of(address: sympy.Expr) -> list[sympy.Expr]:
     return [division for division in address.atoms(FloorDiv, ModularIndexing) if division.args[0] == _POSITION]
 
 
-def _shortest_row(addresses: Any) -> sympy.Expr | None:
+def _shortest_row(addresses: Iterable[sympy.Expr], end: sympy.Expr) -> sympy.Expr | None:
     """The length of the innermost rows that have a place of their own; None if there are none, or others begin within
-    them.
+    them. A remainder by `end`, all elements, is none (`masked_indices.py`).
     """
     lengths = list[sympy.Expr]()
-    for division in (each for address in addresses for each in _divisions_of(address)):
-        lengths.append(division.args[1] if division.args[1] != 1 else division.args[2])
+    for _, divisor, *modulus in (division.args for address in addresses for division in _divisions_of(address)):
+        if divisor != 1 or not V.graph.sizevars.statically_known_equals(modulus[0], end):
+            lengths.append(divisor if divisor != 1 else modulus[0])
     shortest = min(lengths, key=hint, default=None)
     return shortest if all(is_multiple(length, shortest) for length in lengths) else None
