@@ -21,7 +21,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from inductor_npu.codegen.index.size_terms import hint
-from inductor_npu.codegen.index.split_points import equal, is_multiple, quotient
+from inductor_npu.codegen.index.split_points import is_multiple, quotient
 from inductor_npu.codegen.scheduling.masked_indices import Limit, limits_in
 from inductor_npu.support.optional_steps import Kind, optional_step
 
@@ -88,19 +88,11 @@ class _Parts:
         """How many rows a part has."""
         return FloorDiv(self.elements + self.row - 1, self.row)
 
-    @property
-    def rows_of_all(self) -> sympy.Expr | None:
-        """How many rows the tensor has, if that is known."""
-        divisions = {division for address in self.addresses.values() for division in _divisions_of(address)}
-        counts = (division.args[2] for division in divisions if len(division.args) == 3)
-        end = self.limit.value
-        return next((count for count in counts if equal(sympy.expand(count * self.row), sympy.expand(end))), None)
-
     def indices(self, element: sympy.Symbol) -> dict[str, sympy.Expr]:
         """The indices by name, of `_ROW` and the index in it, `element`."""
         found = {name: self._in_rows(address, element) for name, address in self.addresses.items()}
-        if self.limit.is_alone and self.limit.limit is not None and (rows := self.rows_of_all) is not None:
-            found |= {self.limit.index: _ROW, self.limit.limit: rows}
+        if self.limit.is_alone and self.limit.limit is not None and is_multiple(self.limit.value, self.row):
+            found |= {self.limit.index: _ROW, self.limit.limit: quotient(self.limit.value, self.row)}
         return found
 
     def _in_rows(self, address: sympy.Expr, element: sympy.Symbol) -> sympy.Expr:

@@ -118,17 +118,3 @@ def test_tiles_go_along_the_parts_of_a_whole_tensor(name: str, rows: int, dynami
     torch.testing.assert_close(result.cpu(), WHOLE[name](x.double()).float(), rtol=1e-6, atol=1e-7)
     for code in codes:
         assert not re.search(r"one index at a time:.*\br0", code)
-
-
-@pytest.mark.parametrize("name", ["columns of a slice", "loss of columns"])
-def test_a_whole_slice_is_summed_in_parts_that_begin_where_a_row_does(name: str) -> None:
-    fn = {
-        "columns of a slice": lambda x: x[:, :228].sum(),
-        "loss of columns": lambda x: torch.nn.functional.mse_loss(x[:, 1:], x[:, :-1]),
-    }[name]
-    torch._dynamo.reset()
-    x = torch.randn(1009, 457)
-    with config.patch(force_disable_caches=True):
-        result, (code, *_) = run_and_get_code(torch.compile(fn, dynamic=False), x.npu())
-    torch.testing.assert_close(result.cpu(), fn(x.double()).float(), rtol=1e-5, atol=1e-5)
-    assert not re.search(r"one index at a time:.*\br0", code)
