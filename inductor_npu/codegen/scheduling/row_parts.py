@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import dependencies, ir
-from torch._inductor.loop_body import LoopBody
+from torch._inductor.loop_body import LoopBody, MemoryUsageType
 from torch._inductor.scheduler import BaseSchedulerNode, SchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
@@ -62,7 +62,9 @@ class _Parts:
 
     @staticmethod
     def of(body: LoopBody, variables: Variables) -> _Parts | None:
-        """The parts that `body` reduces, if their rows are not contiguous; None for other loops."""
+        """The parts that `body` reduces, if a tile goes along their rows and these have places of their own; None for
+        other loops, as for sums over columns: a tile goes along these.
+        """
         limit = _limit_of_parts(body)
         if limit is None or len(variables[1]) != 1:
             return None
@@ -78,6 +80,9 @@ class _Parts:
         addresses = {
             name: _of_position(index, position, element, before) for name, index in body.indexing_exprs.items()
         }
+        loads = [addresses[load.index_name] for load in body.memory_usage[MemoryUsageType.LOAD]]
+        if any(sympy.expand(load).coeff(variable) == 1 for load in loads for variable in variables[0]):
+            return None
         row = _shortest_row(addresses.values(), limit.value)
         if row is None or any(element in address.free_symbols for address in addresses.values()):
             return None
